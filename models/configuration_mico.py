@@ -30,7 +30,8 @@ class MicoConfig(EventConfig):
             gradient; 0 uses none. From SimKGC, beyond the paper.
         frequency_correction: subtract the log frequency of an alternative in the training graph from its
             logit (Bengio and Senécal, 2008). Rows are drawn in proportion to that frequency; with the
-            correction the vectors do not encode how common an alternative is. Beyond the paper.
+            correction the vectors do not encode how common an alternative is. A list of graphs, such as
+            `[conceptnet]`, corrects only their alternatives. Beyond the paper.
         feature_dropout: dropout of the vectors in training; the released code uses 0.05 for RoBERTa-large.
         relation_templates: premises of relations of the training graph that `relation_words` lacks or words
             otherwise, by relation and direction, as in the file of the data setting `templates`, from which
@@ -62,7 +63,7 @@ class MicoConfig(EventConfig):
     mask_known_positives: bool = False
     self_negatives: bool = False
     pre_batch_negatives: int = 0
-    frequency_correction: bool = False
+    frequency_correction: bool | list[str] = False
     feature_dropout: float | int = 0.0
     relation_templates: dict[str, dict[str, str]] | None = None
 

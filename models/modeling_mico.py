@@ -181,6 +181,7 @@ class MicoForPreTraining(MicoPreTrainedModel):
         entity_ids: torch.Tensor | None = None,
         positive_index: torch.Tensor | None = None,
         log_frequency: torch.Tensor | None = None,
+        graph: torch.Tensor | None = None,
     ) -> MicoForPreTrainingOutput:
         """Compute the contrast on the vectors of all processes.
 
@@ -209,19 +210,24 @@ class MicoForPreTraining(MicoPreTrainedModel):
             needed["log_frequency"] = log_frequency
         if missing := [name for name, value in needed.items() if value is None]:
             raise ValueError(f"MICO needs {', '.join(needed)}; missing: {', '.join(missing)}")
+        if graph is not None:
+            needed["graph"] = graph
         gathered = {name: gather_rows(value) for name, value in {**views, **needed}.items()}
         negatives = self._further_negatives(gathered)
         temperature = config.contrastive_temperature if self.logit_scale is None else self.logit_scale()
-        known_positives = None
+        left_out = None
         if config.mask_known_positives:
             ids = gathered["alternative_ids"]
             known = _is_known(gathered["known_alternative_ids"], ids.flatten())
-            known_positives = known.unflatten(1, ids.shape)
+            left_out = known.unflatten(1, ids.shape)
+        if graph is not None:
+            is_other = (gathered["graph"].unsqueeze(1) != gathered["graph"]).unsqueeze(-1)
+            left_out = is_other if left_out is None else left_out | is_other
         loss = multi_alternative_contrast(
             gathered["premise"],
             gathered["alternatives"],
             temperature,
-            known_positives,
+            left_out,
             chosen=gathered.get("positive_index"),
             margin=config.additive_margin,
             own_alternatives=config.own_alternatives,
@@ -263,6 +269,7 @@ class MicoForPreTraining(MicoPreTrainedModel):
         entity_ids: torch.Tensor | None = None,
         positive_index: torch.Tensor | None = None,
         log_frequency: torch.Tensor | None = None,
+        graph: torch.Tensor | None = None,
         token_type_ids: torch.Tensor | None = None,
         return_dict: bool | None = None,
         **kwargs,
@@ -283,6 +290,8 @@ class MicoForPreTraining(MicoPreTrainedModel):
             positive_index: index of the alternative that is the positive, `(B,)`, for `positive="random"`.
             log_frequency: log of the frequency of each alternative in the training graph, `(B, k)`, for
                 `frequency_correction`.
+            graph: number of the graph of each row, `(B,)`; alternatives of rows of another graph are no
+                negatives. None for a single graph.
             token_type_ids: not used by the training views: a text is one segment.
             return_dict: False gives a tuple.
             **kwargs: passed to the encoder if only vectors are computed.
@@ -308,7 +317,13 @@ class MicoForPreTraining(MicoPreTrainedModel):
                 entity_attention_mask=entity_attention_mask,
             )
             result = self.losses_from_views(
-                views, alternative_ids, known_alternative_ids, entity_ids, positive_index, log_frequency
+                views,
+                alternative_ids,
+                known_alternative_ids,
+                entity_ids,
+                positive_index,
+                log_frequency,
+                graph,
             )
         return result.to_tuple() if return_dict is False else result
 

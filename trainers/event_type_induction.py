@@ -216,7 +216,7 @@ def _prepare(
     """Load mentions and make the collator that draws their views."""
     views = {"augmentation": "noise", "max_seq_length": 128, **recipe.views}
     config = head.config
-    builder, name, settings = METHOD.training_dataset(recipe)
+    builder, [name], settings = METHOD.training_dataset(recipe)
     loaded = load_built(data, name, builder=builder, **settings)["train"]
     report = built_report(data, name, builder=builder, **settings)
     rows = MentionRows(

@@ -268,7 +268,7 @@ def _prepare(
     """Load chains and make the collator of the head's stage."""
     config = head.config
     views = dict(recipe.views)
-    builder, name, settings = METHOD.training_dataset(recipe)
+    builder, [name], settings = METHOD.training_dataset(recipe)
     splits = cast(DatasetDict, load_built(data, name, builder=builder, **settings))
     if "train" not in splits:
         raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: a split train")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -11,17 +12,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
-from datasets import Dataset, DatasetDict
+from datasets import Dataset, DatasetDict, concatenate_datasets
 from torch.utils.data import Dataset as TorchDataset
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from eventformers.built_in.mico import METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphsConfig, graph_of
+from eventformers.datasets_scripts.fingerprints import joint_fingerprint
 from eventformers.datasets_scripts.known_pairs import grouped
 from eventformers.datasets_scripts.loading import built_report, load_built
-from eventformers.datasets_scripts.relation_templates import own_templates
-from eventformers.errors import EventformersError, shown
+from eventformers.datasets_scripts.relation_templates import GRAPHS, own_templates
+from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.models.configuration_mico import MicoConfig
 from eventformers.models.modeling_mico import MicoForPreTraining
 from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import Count, Number, TextLength
@@ -29,6 +32,9 @@ from eventformers.trainers.codes import Codes, codes_of, padded, text_column
 from eventformers.trainers.method import MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.tokenising import tokenise
+
+_COUNTS = ("read", "skipped")
+"""Counts of a build report that are summed over graphs."""
 
 
 class PremiseRows(TorchDataset):
@@ -38,9 +44,17 @@ class PremiseRows(TorchDataset):
         pairs: rows with the columns `premise`, `alternative`, `direction`.
         known: the training rows that define the known alternatives; None takes `pairs` themselves.
         by_triple: make an item of both directions of a triple instead of a row.
+        graphs: the number of each row's graph, `(rows,)`; None for a single graph.
     """
 
-    def __init__(self, pairs: Dataset, known: PremiseRows | None = None, by_triple: bool = False) -> None:
+    def __init__(
+        self,
+        pairs: Dataset,
+        known: PremiseRows | None = None,
+        by_triple: bool = False,
+        graphs: Codes | None = None,
+    ) -> None:
+        self.graphs = np.zeros(len(pairs), dtype=np.int64) if graphs is None else graphs
         self.is_validation = known is not None
         self.by_triple = by_triple
         # `.data` ignores the indices of a selection.
@@ -68,10 +82,23 @@ class PremiseRows(TorchDataset):
         reverse = pc.equal(text_column(table, "direction"), "reverse").to_numpy(zero_copy_only=False)
         self.has_both_directions = bool(forward[::2].all() and reverse[1::2].all() and len(forward) % 2 == 0)
 
-    def log_frequencies(self, validation: PremiseRows | None) -> npt.NDArray[np.float32]:
-        """Return the log frequency of each alternative by id; 0 for alternatives of validation rows only."""
+    def log_frequencies(
+        self, validation: PremiseRows | None, graphs: Collection[int] = (0,)
+    ) -> npt.NDArray[np.float32]:
+        """Return the log frequency of each alternative in the rows of each graph.
+
+        Args:
+            validation: rows with further alternatives, which have 0.
+            graphs: the numbers of the graphs to count; all alternatives of another graph have 0.
+
+        Returns:
+            By graph and id, `(graphs, alternatives)`.
+        """
         size = len(self.alternatives if validation is None else validation.alternatives)
-        return np.log(np.bincount(self.alternative_ids, minlength=size).clip(min=1)).astype(np.float32)
+        counts = np.ones((int(self.graphs.max()) + 1, size))
+        for graph in graphs:
+            counts[graph] = np.bincount(self.alternative_ids[self.graphs == graph], minlength=size)
+        return np.log(counts.clip(min=1)).astype(np.float32)
 
     def __len__(self) -> int:
         return len(self.premise_ids) // 2 if self.by_triple else len(self.premise_ids)
@@ -85,6 +112,7 @@ class PremiseRows(TorchDataset):
         start, end = self._starts[premise_id : premise_id + 2]
         row = {
             "row": index,
+            "graph": int(self.graphs[index]),
             "premise": self.premises[premise_id].as_py(),
             "alternative_id": int(self.alternative_ids[index]),
             "known_alternative_ids": self._known[start:end],
@@ -115,8 +143,9 @@ class MicoCollator:
         draw_positive: draw the positive among the alternatives.
         known_positives: add the ids of the known alternatives.
         entities: add the entity of each premise.
-        log_frequencies: log frequency of each alternative in the training rows, by id, to add to the views;
-            None leaves it out.
+        log_frequencies: log frequency of each alternative in the training rows of each graph, by graph and
+            id, to add to the views; None leaves it out.
+        graphs: add the number of each row's graph.
         prompts: text before each text by its kind; see `EventConfig`.
         epoch: the current epoch.
         truncated: number of texts truncated so far.
@@ -132,6 +161,7 @@ class MicoCollator:
     known_positives: bool = False
     entities: bool = False
     log_frequencies: npt.NDArray[np.float32] | None = None
+    graphs: bool = False
     prompts: Mapping[str, str] | None = None
     epoch: int = 0
     truncated: int = field(default=0, init=False)
@@ -159,7 +189,10 @@ class MicoCollator:
         if self.known_positives:
             batch["known_alternative_ids"] = torch.from_numpy(self._known(rows))
         if self.log_frequencies is not None:
-            batch["log_frequency"] = torch.from_numpy(self.log_frequencies[ids])
+            of_rows = np.array([[row["graph"]] for row in rows])
+            batch["log_frequency"] = torch.from_numpy(self.log_frequencies[of_rows, ids])
+        if self.graphs:
+            batch["graph"] = torch.tensor([row["graph"] for row in rows])
         if self.entities:
             entity_ids = np.array([row["entity_id"] for row in rows])
             entities = self._encode_alternatives(entity_ids)
@@ -195,27 +228,33 @@ def _prepare(
     head: MicoForPreTraining,
     seed: int,
 ) -> TrainingData:
-    """Load the pairs of a graph and make the collator that draws their alternatives."""
+    """Load the pairs of the graphs and make the collator that draws their alternatives."""
     config = head.config
-    builder, name, settings = METHOD.training_dataset(recipe)
-    if not name.endswith("_pairs"):
-        raise EventformersError(
-            f"setting config: found {shown(name)}; accepted: a config of premises and alternatives, whose "
-            "name ends with _pairs"
-        )
-    splits = cast(DatasetDict, load_built(data, name, builder=builder, **settings))
-    config.relation_templates = own_templates(graph_of(name), settings.get("templates")) or None
-    if "train" not in splits:
-        raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: a split train")
+    builder, names, settings = METHOD.training_dataset(recipe)
+    _check_graphs(names, config)
+    graphs = [graph_of(name) for name in names]
+    loaded = [cast(DatasetDict, load_built(data, name, builder=builder, **settings)) for name in names]
+    for splits in loaded:
+        if "train" not in splits:
+            raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: a split train")
+    own: dict[str, dict[str, str]] = {}
+    for graph in graphs:
+        own |= own_templates(graph, settings.get("templates"))
+    config.relation_templates = own or None
     views = dict(recipe.views)
     by_triple = views.pop("both_directions", False)
-    rows = PremiseRows(splits["train"], by_triple=by_triple)
+    rows = _joined([splits["train"] for splits in loaded], by_triple=by_triple)
     if (config.self_negatives or by_triple) and not rows.has_both_directions:
         raise EventformersError(
             "self_negatives=true and both_directions=true need both directions of each triple in adjacent "
             "rows, forward first; accepted: a config that ends with _pairs, or false for both settings"
         )
-    validation = _validation_rows(splits, rows, recipe.data.get("validation_rows", 0))
+    validation = _validation_rows(loaded, rows, recipe.data.get("validation_rows", 0))
+    corrected = [
+        number
+        for number, graph in enumerate(graphs)
+        if config.frequency_correction is True or graph in (config.frequency_correction or ())
+    ]
     collator = MicoCollator(
         tokenizer=tokenizer,
         alternatives=rows.alternatives if validation is None else validation.alternatives,
@@ -224,54 +263,139 @@ def _prepare(
         draw_positive=config.positive == "random",
         known_positives=config.mask_known_positives,
         entities=config.self_negatives,
-        log_frequencies=rows.log_frequencies(validation) if config.frequency_correction else None,
+        log_frequencies=rows.log_frequencies(validation, corrected) if config.frequency_correction else None,
+        graphs=len(graphs) > 1,
         prompts=config.prompts,
         **views,
     )
-    report = built_report(data, name, builder=builder, **settings)
+    report = joint_report([built_report(data, name, builder=builder, **settings) for name in names])
     # Both directions of a triple, or a premise and its entity, already give each row a negative.
     least_rows = 1 if by_triple or config.self_negatives else 2
     return TrainingData(rows, validation, collator, report, least_rows=least_rows)
 
 
-def _validation_rows(splits: DatasetDict, rows: PremiseRows, count: int | None) -> PremiseRows | None:
-    """Take the first `count` rows of the validation split; None takes all."""
+def _check_graphs(names: Sequence[str], config: MicoConfig) -> None:
+    """Check the configs of the graphs, and the fields of the model that depend on their number.
+
+    Raises:
+        EventformersError: a config has no pairs, there is none, two are of the same graph, or
+            `pre_batch_negatives` would mix several graphs.
+        UnknownNameError: `frequency_correction` names an unknown graph.
+    """
+    for name in names:
+        if not isinstance(name, str) or not name.endswith("_pairs"):
+            raise EventformersError(
+                f"setting config: found {shown(name)}; accepted: a config of premises and alternatives, "
+                "whose name ends with _pairs"
+            )
+    graphs = [graph_of(name) for name in names]
+    if len(set(graphs)) < max(len(graphs), 1):
+        raise EventformersError(
+            f"setting config: found {shown(list(names))}; accepted: one config for each graph"
+        )
+    if len(graphs) > 1 and config.pre_batch_negatives:
+        raise EventformersError(
+            f"pre_batch_negatives={config.pre_batch_negatives} would contrast a premise with alternatives of "
+            "another graph; accepted: pre_batch_negatives=0, or one graph in config"
+        )
+    corrected = config.frequency_correction
+    for graph in corrected if isinstance(corrected, list) else ():
+        if graph not in GRAPHS:
+            raise UnknownNameError("graph in frequency_correction:", graph, GRAPHS)
+
+
+def _joined(
+    parts: Sequence[Dataset], known: PremiseRows | None = None, by_triple: bool = False
+) -> PremiseRows:
+    """Join the rows of several graphs."""
+    graphs = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    return PremiseRows(concatenate_datasets(list(parts)), known, by_triple, graphs)
+
+
+def _validation_rows(
+    loaded: Sequence[DatasetDict], rows: PremiseRows, count: int | None
+) -> PremiseRows | None:
+    """Take the first `count` rows of the validation split of each graph; None takes all."""
     if count == 0:
         return None
-    if "validation" not in splits:
-        raise EventformersError(
-            f"validation_rows={count} needs a validation split; found {', '.join(splits)}; accepted: "
-            "validation_rows=0"
-        )
-    held = splits["validation"]
-    if count is None:
-        count = len(held)
-    if not 1 < count <= len(held) or count % 2:
-        raise EventformersError(
-            f"validation_rows: received {count}; accepted: an even number up to the {len(held)} rows"
-        )
-    return PremiseRows(held.select(range(count)), known=rows)
+    parts = []
+    for splits in loaded:
+        if "validation" not in splits:
+            raise EventformersError(
+                f"validation_rows={count} needs a validation split; found {', '.join(splits)}; accepted: "
+                "validation_rows=0"
+            )
+        held = splits["validation"]
+        size = len(held) if count is None else count
+        if not 1 < size <= len(held) or size % 2:
+            raise EventformersError(
+                f"validation_rows: received {size}; accepted: an even number up to the {len(held)} rows"
+            )
+        parts.append(held.select(range(size)))
+    return _joined(parts, known=rows)
 
 
 def _choose_tasks(recipe: Recipe) -> tuple[str, ...]:
-    """Choose completion of the training graph, and the multiple-choice tasks."""
-    _, config, _ = METHOD.training_dataset(recipe)
-    other = "conceptnet_completion" if config.startswith("atomic") else "atomic_completion"
-    return tuple(task for task in METHOD.tasks if task != other)
+    """Choose completion of the training graphs, and the multiple-choice tasks."""
+    _, names, _ = METHOD.training_dataset(recipe)
+    graphs = [graph_of(name) for name in names]
+    completions = {f"{graph}_completion" for graph in ("conceptnet", "atomic") if graph not in graphs}
+    return tuple(task for task in METHOD.tasks if task not in completions)
+
+
+def joint_report(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Join the build reports of several configs of a builder: sums of counts, and all sources.
+
+    Args:
+        reports: the reports, from `built_report`.
+
+    Returns:
+        The only report if there is one; empty if a dataset has no report.
+    """
+    if len(reports) == 1 or not all(reports):
+        return dict(reports[0]) if all(reports) else {}
+    splits: dict[str, Counter[str]] = {}
+    sources: dict[str, dict[str, Any]] = {}
+    for report in reports:
+        for name, counts in report["splits"].items():
+            splits.setdefault(name, Counter())["rows"] += counts["rows"]
+        for name, source in report["sources"].items():
+            before = sources.get(name, {"triples": 0})["triples"]
+            sources[name] = {**source, "triples": before + source["triples"]}
+    return {
+        **reports[0],
+        "config": ", ".join(report["config"] for report in reports),
+        "sample": any(report["sample"] for report in reports),
+        "fingerprint": joint_fingerprint({report["config"]: report["fingerprint"] for report in reports}),
+        "rows": sum(report["rows"] for report in reports),
+        "splits": {name: dict(counts) for name, counts in splits.items()},
+        "raw_files": [file for report in reports for file in report["raw_files"]],
+        **{name: dict(sum((Counter(report[name]) for report in reports), Counter())) for name in _COUNTS},
+        "sources": sources,
+        "licenses": sorted({name for report in reports for name in report["licenses"]}),
+        "statistics": {},
+    }
 
 
 TRAINING = MethodTraining(
     prepare=_prepare,
     data_types={
-        "config": str,
+        "config": str | list[str],
         "validation_rows": Number | None,
         **dict.fromkeys(setting_names(CommonsenseGraphsConfig), object),
     },
     view_types={"max_seq_length": TextLength, "num_alternatives": Count, "both_directions": bool},
     choose_tasks=_choose_tasks,
     meanings={
-        "config": ("conceptnet_inductive_pairs", "the graph: a config of commonsense_graphs with premises."),
-        "validation_rows": (0, "number of first rows of the validation split to validate on; null for all."),
+        "config": (
+            "conceptnet_inductive_pairs",
+            "the graph: a config of commonsense_graphs with premises; or a list with one config for each of "
+            "several graphs.",
+        ),
+        "validation_rows": (
+            0,
+            "number of first rows of each graph's validation split to validate on; null for all.",
+        ),
         "both_directions": (False, "draw both directions of a triple in one batch."),
     },
 )

@@ -193,7 +193,7 @@ def _prepare(
             "the encoder has no dropout, so the dropout views of an event are equal and teach nothing; "
             "--set encoder_dropout=0.1 adds dropout"
         )
-    builder, name, settings = METHOD.training_dataset(recipe)
+    builder, [name], settings = METHOD.training_dataset(recipe)
     streaming = recipe.data.get("streaming", False)
     validation_rows = recipe.data.get("validation_rows", 0)
     if streaming and (validation_rows or config.shared_word_weight):

@@ -217,15 +217,19 @@ class Method:
         choose = self.training.choose_tasks
         return self.tasks if choose is None else choose(recipe)
 
-    def training_dataset(self, recipe: Recipe) -> tuple[str, str, dict[str, Any]]:
-        """The builder, its config and its settings for the training data of a recipe."""
+    def training_dataset(self, recipe: Recipe) -> tuple[str, tuple[str, ...], dict[str, Any]]:
+        """The builder, its configs and its settings for the training data of a recipe.
+
+        There is one config, unless the recipe's `config` is a list.
+        """
         builder, config = self.dataset
+        chosen = recipe.data.get("config", config)
         settings = {
             name: value
             for name, value in recipe.data.items()
             if name not in ("config", "streaming", "validation_rows")
         }
-        return builder, recipe.data.get("config", config), settings
+        return builder, tuple(chosen) if isinstance(chosen, list) else (chosen,), settings
 
     def is_sentence_transformer(self, config: Mapping[str, object]) -> bool:
         """True if a model with this configuration computes one vector from a text alone."""

@@ -123,6 +123,19 @@ class TestMico(MethodCase):
         with pytest.raises(ValueError, match="missing: log_frequency"):
             corrected(**inputs)
 
+    @pytest.mark.parametrize("masked", [False, True])
+    def test_other_graphs_give_no_negatives(self, tiny_encoder_without_dropout: Path, masked: bool) -> None:
+        """Two graphs in a batch: the loss is the mean over rows of the losses of each graph by itself."""
+        head = _head(tiny_encoder_without_dropout, mask_known_positives=masked).eval()
+        inputs = mico_inputs(100)
+        graph = torch.tensor([0, 1, 1, 0, 1, 1])
+        alone = [
+            head(**{name: value[graph == number] for name, value in inputs.items()}).loss * size
+            for number, size in ((0, 2), (1, 4))
+        ]
+        torch.testing.assert_close(head(**inputs, graph=graph).loss, sum(alone) / ROWS)
+        assert not torch.allclose(head(**inputs).loss, sum(alone) / ROWS)
+
     @pytest.mark.parametrize("field", [{"self_negatives": True}, {"pre_batch_negatives": 4}])
     def test_frequencies_of_other_negatives_are_not_corrected(self, field: dict[str, Any]) -> None:
         with pytest.raises(StrictDataclassError, match=r"frequency_correction=true.*accepted: with"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,38 @@ class TestMicoTraining(MethodTrainingCase):
             losses.append([line["loss"] for line in run.history if "loss" in line])
         assert all(np.isfinite(losses).ravel())
         assert losses[0][0] != losses[1][0]
+
+    def test_two_graphs_in_one_run(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
+        """Rows of both train, the run is scored on both, and its record sums them up."""
+        folder = tmp_path / "raw"
+        shutil.copytree(raw, folder)
+        (folder / "ATOMIC-Ind").mkdir()
+        for name, count in (("train", 10), ("valid", 4)):
+            lines = [f"PersonX sees the {HEADS[number % 8]}\txWant\tto see fire" for number in range(count)]
+            (folder / "ATOMIC-Ind" / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        graphs = "config=[conceptnet_inductive_pairs, atomic_inductive_pairs]"
+        settings = (graphs, "pre_batch_negatives=0", "self_negatives=false", "validation_rows=4")
+        run = self.run(
+            tiny_encoder, folder, tmp_path / "run", (*settings, "frequency_correction=[conceptnet]")
+        )
+        assert run.validation_rows == 8
+        assert run.data["rows"] == 2 * (18 + 6 + 2 + 14)
+        assert run.data["splits"]["train"] == {"rows": 2 * (18 + 10)}
+        assert run.data["read"]["triples"] == 18 + 6 + 2 + 14
+        assert run.data["config"] == "conceptnet_inductive_pairs, atomic_inductive_pairs"
+        assert load_method(self.method).tasks_of(run.recipe) == load_method(self.method).tasks
+        for wrong, message in (
+            (
+                "pre_batch_negatives=4",
+                r"pre_batch_negatives=4 would contrast .* accepted: pre_batch_negatives=0",
+            ),
+            ("frequency_correction=[conceptnets]", r"frequency_correction.*conceptnets"),
+            ("config=[atomic_pairs, atomic_inductive_pairs]", r"accepted: one config for each graph"),
+            ("config=[]", r"setting config: found \[\]; accepted: one config"),
+            ("config=[atomic_inductive]", r"whose name ends with _pairs"),
+        ):
+            with pytest.raises(EventformersError, match=message):
+                self.run(tiny_encoder, folder, tmp_path / "wrong", (*settings, wrong))
 
     def test_both_directions_of_a_triple_in_one_batch(
         self, tiny_encoder: Path, raw: Path, tmp_path: Path

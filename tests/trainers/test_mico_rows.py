@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from datasets import Dataset, concatenate_datasets
@@ -262,7 +263,7 @@ def test_what_is_cut_is_counted(collator: MicoCollator, train: PremiseRows) -> N
 def test_log_frequencies_count_training_rows(train: PremiseRows, validation: PremiseRows) -> None:
     """Rows, not distinct pairs: a triple that occurs twice is drawn twice. What is new counts as one."""
     for held in (None, validation):
-        found = train.log_frequencies(held)
+        [found] = train.log_frequencies(held)
         texts = (validation if held else train).alternatives.to_pylist()
         rows = Counter(_text(train, train[index][0]["alternative_id"]) for index in range(len(train)))
         assert rows["city"] == 3
@@ -281,6 +282,32 @@ def test_log_frequency_of_each_drawn_alternative(train: PremiseRows, tiny_encode
     )
     batch = collator([train[index] for index in range(6)])
     assert batch["log_frequency"].shape == (6, 3)
-    expected = torch.from_numpy(frequencies)[batch["alternative_ids"]]
+    expected = torch.from_numpy(frequencies)[0][batch["alternative_ids"]]
     assert torch.equal(batch["log_frequency"], expected)
     assert len(expected.unique()) > 1
+
+
+def test_frequencies_of_each_graph(train: PremiseRows, tiny_encoder: Path) -> None:
+    """Rows count in their own graph alone, and a row has the frequencies of its graph."""
+    graphs = np.arange(12) // 4
+    rows = PremiseRows(_pairs(TRIPLES), graphs=graphs)
+    frequencies = rows.log_frequencies(None, [0, 2])
+    for graph in range(3):
+        texts = Counter(_text(rows, number) for number in rows.alternative_ids[graphs == graph])
+        counted = texts if graph != 1 else Counter()
+        expected = [math.log(max(counted[text], 1)) for text in rows.alternatives.to_pylist()]
+        assert frequencies[graph].tolist() == pytest.approx(expected)
+    collator = MicoCollator(
+        tokenizer=AutoTokenizer.from_pretrained(tiny_encoder),
+        alternatives=rows.alternatives,
+        seed=1,
+        num_alternatives=2,
+        log_frequencies=frequencies,
+        graphs=True,
+    )
+    batch = collator(_items(rows))
+    assert batch["graph"].tolist() == graphs.tolist()
+    expected = torch.from_numpy(frequencies)[batch["graph"].unsqueeze(1), batch["alternative_ids"]]
+    assert torch.equal(batch["log_frequency"], expected)
+    assert batch["log_frequency"][graphs != 1].any()
+    assert not batch["log_frequency"][graphs == 1].any()

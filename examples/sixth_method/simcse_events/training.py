@@ -60,7 +60,7 @@ def _prepare(
     seed: int,
 ) -> TrainingData:
     """Load the distinct events of documents. Nothing is drawn, so `seed` has no effect."""
-    builder, config, settings = load_method(recipe.method).training_dataset(recipe)
+    builder, [config], settings = load_method(recipe.method).training_dataset(recipe)
     documents = load_built(data, config, builder=builder, **settings)["train"]
     events = {event_text(event): event for document in documents["events"] for event in document}
     rows = Dataset.from_list([{"event": event} for event in events.values()])

@@ -98,8 +98,8 @@ def _as_trained(recipe: Recipe, task: Task) -> Task:
         return replace(task, build_settings={})
     found: list[Mapping[str, object]] = []
     for stage in stage_recipes(recipe):
-        _, config, settings = method.training_dataset(stage)
-        if config in task.other_configs:
+        _, configs, settings = method.training_dataset(stage)
+        for config in set(configs) & set(task.other_configs):
             task = replace(task, config=config, other_configs=())
         if settings not in found:
             found.append(settings)

@@ -114,8 +114,8 @@ def _settings_by_config(runs: Sequence[PlannedRun]) -> dict[tuple[str, str], Map
     """The data settings of each config of a builder that a run uses; those of the first run apply."""
     found: dict[tuple[str, str], Mapping[str, Any]] = {}
     for run in runs:
-        for builder, config, settings in run.datasets():
-            for used in (config, *run.method.companions, *run.scored_configs(builder)):
+        for builder, configs, settings in run.datasets():
+            for used in (*configs, *run.method.companions, *run.scored_configs(builder)):
                 found.setdefault((builder, used), settings)
     return found
 

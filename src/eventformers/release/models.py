@@ -69,15 +69,15 @@ class PlannedRun:
         """The name of its folder and its repository."""
         return f"{self.method.name}-{self.recipe.name}".replace("_", "-")
 
-    def datasets(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """The builder, its config and its settings for the training data of each stage."""
+    def datasets(self) -> Iterator[tuple[str, tuple[str, ...], dict[str, Any]]]:
+        """The builder, its configs and its settings for the training data of each stage."""
         return (self.method.training_dataset(stage) for stage in stage_recipes(self.recipe))
 
     def read_configs(self) -> dict[str, set[str]]:
         """The configs that it trains on, by builder."""
         found: dict[str, set[str]] = {}
-        for builder, config, _ in self.datasets():
-            found.setdefault(builder, set()).update((config, *self.method.companions))
+        for builder, configs, _ in self.datasets():
+            found.setdefault(builder, set()).update((*configs, *self.method.companions))
         return found
 
     def scored_configs(self, builder: str) -> list[str]:

@@ -149,16 +149,16 @@ def _canonical(value: object) -> object:
 
 def _data_identity(call: Reproduction, method: Method, recipe: Recipe) -> str:
     """Return the digest of the training rows, from their build reports if there are any."""
-    builder, config, settings = method.training_dataset(recipe)
+    builder, configs, settings = method.training_dataset(recipe)
     if recipe.data.get("streaming"):
-        report = built_report(call.data, config, builder=builder, **settings)
+        report = built_report(call.data, configs[0], builder=builder, **settings)
         # Reading a stream to its end for a digest would cost more than the training.
         return str(report.get("rows_fingerprint", f"stream of {call.data}"))
     prints = {}
-    for name in (config, *method.companions):
+    for name in (*configs, *method.companions):
         held = call.session.data.load(call.data, builder, name, settings)
         prints[name] = str(held.report.get("rows_fingerprint") or held.fingerprint(held.splits, ""))
-    return prints[config] if len(prints) == 1 else joint_fingerprint(prints)
+    return prints[configs[0]] if len(prints) == 1 else joint_fingerprint(prints)
 
 
 def run_folder(call: Reproduction, run: Run) -> Path:
