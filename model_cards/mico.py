@@ -88,11 +88,12 @@ def objective(config: Settings) -> str:
             f"- **Margin**, beyond the paper: {setting(config.get('additive_margin'))} is subtracted from "
             "the cosine of the positive."
         )
-    if config.get("frequency_correction"):
+    if corrected := config.get("frequency_correction"):
+        graphs = f" of {' and '.join(map(str, corrected))}" if isinstance(corrected, list) else ""
         terms.append(
-            "- **Frequency correction**, beyond the paper: the logarithm of an alternative's frequency in "
-            "the training graph is subtracted from its logit, so that common alternatives, which occur in "
-            "more batches, are not pushed away more."
+            f"- **Frequency correction**{graphs}, beyond the paper: the logarithm of an alternative's "
+            "frequency in the training graph is subtracted from its logit, so that common alternatives, "
+            "which occur in more batches, are not pushed away more."
         )
     if config.get("self_negatives"):
         terms.append("- **Own entity**, beyond the paper: the entity of a premise is one of its negatives.")

@@ -19,6 +19,11 @@ OPTIONS = {
 }
 
 
+def test_the_graphs_with_corrected_frequencies_are_named():
+    config = MicoConfig(frequency_correction=["conceptnet"])
+    assert "**Frequency correction** of conceptnet, beyond" in METHOD_CARD.objective(config.to_dict())
+
+
 def places(training=None, **fields) -> dict[str, str]:
     readings = METHOD_CARD.readings(MicoConfig(**fields).to_dict(), training or {})
     return {reading.place: reading.here for reading in readings}

@@ -115,7 +115,7 @@ class TestMicoTraining(MethodTrainingCase):
                 "pre_batch_negatives=4",
                 r"pre_batch_negatives=4 would contrast .* accepted: pre_batch_negatives=0",
             ),
-            ("frequency_correction=[conceptnets]", r"frequency_correction.*conceptnets"),
+            ("frequency_correction=[conceptnets, atomic]", r"frequency_correction.*conceptnets"),
             ("config=[atomic_pairs, atomic_inductive_pairs]", r"accepted: one config for each graph"),
             ("config=[]", r"setting config: found \[\]; accepted: one config"),
             ("config=[atomic_inductive]", r"whose name ends with _pairs"),
