@@ -77,7 +77,8 @@ class EventConfig(PreTrainedConfig):
     processor: ClassVar[str] = "processing_events.EventProcessor"
     """The processor that `AutoProcessor` loads, as `file.Class`."""
 
-    text_config: dict | PreTrainedConfig | None = None
+    # The class comes first: before it tries the next type, the check of a union prints the whole value.
+    text_config: PreTrainedConfig | dict | None = None
     pooling: Pooling = "mean"
     event_order: Literal["subject_predicate_object", "predicate_first"] = "subject_predicate_object"
     projection_dim: int | None = None

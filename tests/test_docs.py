@@ -6,6 +6,7 @@ import ast
 import json
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -104,9 +105,15 @@ def command_lines(path: Path) -> list[list[str]]:
     return lines
 
 
+@cache
+def parser() -> Any:
+    """The commands; building them takes longer than reading a line."""
+    return typer.main.get_command(app)
+
+
 def check_command(words: list[str]) -> None:
     """Let the parser of the commands read a line, and run nothing."""
-    command: Any = typer.main.get_command(app)
+    command: Any = parser()
     context: Any = None
     while hasattr(command, "commands"):
         name, *words = words

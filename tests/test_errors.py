@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from sources import parsed
 
 from eventformers.errors import SHOWN_CHARACTERS, causes, nearest_name, shown
 from eventformers.files import full_disk
@@ -60,7 +61,7 @@ def test_errors_truncate_the_values_that_they_repeat(folder: str) -> None:
     whole = [
         f"{path.relative_to(REPOSITORY)}, line {part.lineno}"
         for path in sorted((REPOSITORY / folder).rglob("*.py"))
-        for fault in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for fault in ast.walk(parsed(path))
         # The attribute that a module lacks is a name in a program.
         if isinstance(fault, ast.Raise) and "AttributeError" not in ast.dump(fault)
         for part in ast.walk(fault)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from sources import parsed
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGE = REPOSITORY / "src" / "eventformers"
@@ -94,20 +95,19 @@ def _file_of(module: str) -> str:
     return "__init__.py"
 
 
-def _imported(source: str, strings: bool = True) -> Iterator[tuple[int, str]]:
+def _imported(tree: ast.Module, strings: bool = True) -> Iterator[tuple[int, str]]:
     """Line and dotted name of everything of ours that a source imports, or names as a module in a text.
 
     What is imported for the type checker alone does not count.
 
     Args:
-        source: the source.
+        tree: the parsed source.
         strings: whether names in texts count.
     """
-    tree = ast.parse(source)
     for_types = {
         id(inner)
         for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
     for node in ast.walk(tree):
@@ -123,11 +123,11 @@ def _imported(source: str, strings: bool = True) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-def _refused(file: str, source: str) -> list[str]:
+def _refused(file: str, tree: ast.Module) -> list[str]:
     """The imports of a file that the table does not permit."""
     own = _room_of(file)
     refused = []
-    for line, name in _imported(source, strings=own not in LAZY):
+    for line, name in _imported(tree, strings=own not in LAZY):
         if name.split(".")[0] != "eventformers" or name == "eventformers.__version__":
             continue
         target = _file_of(name)
@@ -149,16 +149,14 @@ def test_the_table_names_every_room_once() -> None:
 
 
 def test_imports_are_permitted() -> None:
-    refused = [
-        line for file, path in sorted(FILES.items()) for line in _refused(file, path.read_text("utf-8"))
-    ]
+    refused = [line for file, path in sorted(FILES.items()) for line in _refused(file, parsed(path))]
     assert not refused, "\n".join(refused)
 
 
 def test_exceptions_are_needed() -> None:
     for room in ROOMS.values():
         for file, other in room.of_files.items():
-            modules = [_room_of(_file_of(name)) for _, name in _imported(FILES[file].read_text("utf-8"))]
+            modules = [_room_of(_file_of(name)) for _, name in _imported(parsed(FILES[file]))]
             assert other in modules
 
 
@@ -175,13 +173,13 @@ def test_exceptions_are_needed() -> None:
     ],
 )
 def test_other_imports_are_refused(file: str, source: str) -> None:
-    assert _refused(file, source)
+    assert _refused(file, ast.parse(source))
 
 
 def test_models_import_siblings_alone() -> None:
     """Relative imports of one level: the Hub lays the files of a model flat."""
     for file, path in FILES.items():
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ImportFrom) and node.level:
                 room, sibling = _room_of(file), f"models/{node.module}.py"
                 # A metric on the Hub is a folder of its own, too.

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from forked import run_python
+from sources import parsed
 
 import eventformers
 from eventformers import methods
@@ -247,7 +248,7 @@ def docstrings(tree: ast.AST) -> set[int]:
 
 def named_methods(path: Path) -> list[str]:
     """Where code, docstrings and comments aside, names a method."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     prose = docstrings(tree)
     found = []
     for node in ast.walk(tree):

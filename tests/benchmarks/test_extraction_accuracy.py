@@ -49,11 +49,8 @@ def test_agreement() -> None:
     assert (nothing.precision, nothing.recall, nothing.f1) == (0.0, 0.0, 0.0)
 
 
-def test_prints_scores_and_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from tiny_parser import save_tiny_parser
-
-    pipeline = save_tiny_parser(tmp_path / "pipeline")
-    benchmark.main([f"--pipeline={pipeline}", "--split=development", "--errors"])
+def test_prints_scores_and_errors(tiny_parser: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    benchmark.main([f"--pipeline={tiny_parser}", "--split=development", "--errors"])
     printed = capsys.readouterr().out
     assert "development: 25 sentences, 68 events" in printed
     assert "check: " not in printed

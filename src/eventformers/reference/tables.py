@@ -7,6 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import eventformers
@@ -73,10 +74,10 @@ def table(name: str, results_folder: Path) -> str:
     """
     kind, _, of = name.partition(" ")
     if kind == "results":
-        results = load_results(results_folder)
+        results = _results(results_folder)
         return results_table([one for one in results if one.task in load_method(of).tasks] if of else results)
     if name == "task sections":
-        return task_sections(load_results(results_folder))
+        return task_sections(_results(results_folder))
     if name == "all settings":
         from eventformers.reference.settings import settings_page
 
@@ -90,6 +91,12 @@ def table(name: str, results_folder: Path) -> str:
     single = ("results", "task sections", "all settings", "gpu", *TABLES)
     known = [*single, *(f"{one} NAME" for one in ("results", *TABLES_OF))]
     raise UnknownNameError("generated table", name, known)
+
+
+@cache
+def _results(folder: Path) -> list[TaskResult]:
+    """Read the committed results once for all tables."""
+    return load_results(folder)
 
 
 def methods_table() -> str:
