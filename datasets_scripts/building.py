@@ -277,9 +277,10 @@ def _warn_of_malformed(folder: Path, configs: list[str]) -> None:
 
 def _report(builder: EventDatasetBuilder, ready: Path, seconds: float, cache: Path) -> dict[str, JsonValue]:
     splits: dict[str, dict[str, JsonValue]] = {}
+    files = {split: [str(path) for path in ready.glob(f"{split}-*.parquet")] for split in builder.reports}
+    written = load_parquet(files, cache)
     for split, split_report in builder.reports.items():
-        files = {split: [str(path) for path in ready.glob(f"{split}-*.parquet")]}
-        rows = cast(Dataset, load_parquet(files, cache)[split])
+        rows = cast(Dataset, written[split])
         splits[split] = {
             "rows": len(rows),
             "rows_fingerprint": dataset_fingerprint(rows),

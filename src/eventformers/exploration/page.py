@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -103,7 +104,7 @@ def _page(folder: Path, tables: dict[str, pa.Table], report: dict[str, Any]) -> 
     script = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     blocks = _blocks(tables, types)
     if plotly:
-        blocks["plotly"] = compressed(plotly.encode())
+        blocks["plotly"] = _packed_script(plotly)
     return render_page(
         _HERE / "page.html.jinja",
         documents=tables["documents"].num_rows,
@@ -126,6 +127,12 @@ def _page(folder: Path, tables: dict[str, pa.Table], report: dict[str, Any]) -> 
         # The content security policy allows only these scripts.
         script_sources=" ".join(_digest(source) for source in (script, plotly) if source),
     )
+
+
+@lru_cache(maxsize=1)
+def _packed_script(source: str) -> str:
+    """Pack a library, which is the same in every page of a process."""
+    return compressed(source.encode())
 
 
 def _digest(source: str) -> str:
