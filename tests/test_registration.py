@@ -86,7 +86,8 @@ def fresh(saved: dict[str, dict[str, Any]], tmp_path_factory: pytest.TempPathFac
     def run(scenario: str) -> dict[str, dict[str, Any]]:
         if scenario not in answers:
             requests = [model["request"] for model in saved.values()]
-            answers[scenario] = run_fresh(scenario, requests, tmp_path_factory.mktemp(scenario))
+            server = "libraries" if scenario == "remote_code" else "fresh"
+            answers[scenario] = run_fresh(scenario, requests, tmp_path_factory.mktemp(scenario), server)
         return answers[scenario]
 
     return run

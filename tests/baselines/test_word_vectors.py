@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from forked import run_python
 from planted_chains import planted_chains, planted_questions
 
 from eventformers.baselines import word_vectors
@@ -37,25 +38,23 @@ def test_planted_stories_are_learnt() -> None:
 
 
 @needs_gensim
-def test_a_seed_decides_everything_in_any_process() -> None:
+def test_a_seed_decides_everything_in_any_process(tmp_path: Path) -> None:
     script = (
+        "print(hash('word'))\n"
         "from planted_chains import planted_chains\n"
         "from eventformers.baselines.word_vectors import WordVectorSettings, train_word_vectors\n"
         "chains, _ = planted_chains()\n"
         "trained = train_word_vectors(chains, WordVectorSettings(dimension=12, epochs=5), seed=1)\n"
         "print(list(trained.index), trained.vectors.tobytes().hex())\n"
     )
-    environment = os.environ | {
-        "PYTHONHASHSEED": "1234",
-        "PYTHONPATH": os.pathsep.join(sys.path),
-    }
-    other = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
-    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = run_python(["-c", script], cwd=tmp_path, env=environment, server="package")
+    hashed, other = done.stdout.splitlines()
+    assert int(hashed) != hash("word")
     chains, _ = planted_chains()
     settings = WordVectorSettings(dimension=12, epochs=5)
     trained = train_word_vectors(chains, settings, seed=1)
-    assert other.stdout.strip() == f"{list(trained.index)} {trained.vectors.tobytes().hex()}"
+    assert other == f"{list(trained.index)} {trained.vectors.tobytes().hex()}"
     again = train_word_vectors(chains, settings, seed=2)
     assert not np.array_equal(trained.vectors, again.vectors)
 

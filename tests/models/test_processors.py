@@ -171,8 +171,8 @@ def test_fresh_process(folders: dict[str, Path], load: Any, tmp_path: Path, scen
         }
         for method, folder in folders.items()
     ]
-    answers = run_fresh(scenario, requests, tmp_path, server="fresh")
     remote = scenario == "processor_as_remote_code"
+    answers = run_fresh(scenario, requests, tmp_path, server="libraries" if remote else "fresh")
     for method, answer in answers.items():
         assert answer["class"].startswith("transformers_modules" if remote else "eventformers.models")
         processor, _ = load(method)

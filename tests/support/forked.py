@@ -253,7 +253,11 @@ def _connect(server: str) -> socket.socket:
             names = list(SERVERS)
             if server == names[0]:
                 command = [sys.executable, __file__, str(listening.fileno())]
-                process = subprocess.Popen(command, pass_fds=[listening.fileno()], stdin=subprocess.DEVNULL)
+                # Sets of texts have another order than in the process of the tests, whatever is set for that.
+                env = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+                process = subprocess.Popen(
+                    command, pass_fds=[listening.fileno()], stdin=subprocess.DEVNULL, env=env
+                )
                 _processes.append(process)
             else:
                 before = names[names.index(server) - 1]
