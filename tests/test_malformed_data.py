@@ -100,12 +100,19 @@ COMMANDS: dict[str, tuple[str, str, Callable[[Path], list[str]]]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def saved(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved")
+    SwccForPreTraining.from_encoder(str(tiny_encoder), num_prototypes=3).save_pretrained(folder)
+    BertTokenizerFast.from_pretrained(tiny_encoder).save_pretrained(folder)
+    return folder
+
+
 @pytest.fixture
-def model(tiny_encoder: Path, tmp_path: Path) -> None:
+def model(saved: Path, tiny_encoder: Path, tmp_path: Path) -> None:
     """A tiny encoder and a tiny model in the working directory."""
     (tmp_path / "encoder").symlink_to(tiny_encoder)
-    SwccForPreTraining.from_encoder(str(tiny_encoder), num_prototypes=3).save_pretrained(tmp_path / "model")
-    BertTokenizerFast.from_pretrained(tiny_encoder).save_pretrained(tmp_path / "model")
+    (tmp_path / "model").symlink_to(saved)
 
 
 @pytest.mark.parametrize("content", ["malformed", "empty"])

@@ -30,6 +30,7 @@ def test_the_example_passes_its_tests(tmp_path: Path) -> None:
         cwd=REPOSITORY,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(EXAMPLE)])},
         timeout=1400,
+        server="libraries",
     )
     assert done.returncode == 0, done.stdout[-6000:]
     assert "passed" in done.stdout

@@ -11,9 +11,12 @@ import pytest
 from benchmark_scripts import load_benchmark
 
 # Importing UMAP compiles for seconds, so collection only looks whether it is there.
-pytestmark = pytest.mark.skipif(
-    find_spec("umap") is None, reason="umap-learn is not installed; it is in the extra 'benchmarks'"
-)
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(
+        find_spec("umap") is None, reason="umap-learn is not installed; it is in the extra 'benchmarks'"
+    ),
+]
 
 SMALL_RUN = ["--mentions=120", "--sample=5", "--rounds=2", "--threads=1"]
 
@@ -23,7 +26,6 @@ def benchmark() -> ModuleType:
     return load_benchmark("manifold")
 
 
-@pytest.mark.process
 def test_prints_ratios_and_memory(benchmark: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     benchmark.main(SMALL_RUN)
     printed = capsys.readouterr().out

@@ -36,7 +36,7 @@ ROLES = [
 """Subject, predicate, lemma and object of the events: two documents of seven sentences."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def encoder(tiny_encoder: Path) -> EventEncoder:
     return load_encoder(tiny_encoder, device="cpu")
 
@@ -319,6 +319,7 @@ def plane(encoder: EventEncoder, **options: Any) -> map_step.EventMap:
     return map_step.draw_map(events, vectors_of(encoder, events), documents, **options)
 
 
+@pytest.mark.process
 def test_map_is_repeatable_and_its_neighbours_are_rows(encoder: EventEncoder) -> None:
     found = plane(encoder)
     rows = found.events.to_pylist()
@@ -339,6 +340,7 @@ def test_map_is_repeatable_and_its_neighbours_are_rows(encoder: EventEncoder) ->
     assert plane(encoder).events.equals(found.events)
 
 
+@pytest.mark.process
 def test_map_names_types(encoder: EventEncoder) -> None:
     events, _ = tables()
     ids = events["event_id"].to_pylist()
@@ -348,7 +350,11 @@ def test_map_names_types(encoder: EventEncoder) -> None:
     assert found.events["type"].to_pylist()[:3] == ["zero", "one", "zero"]
 
 
-@pytest.mark.parametrize("number", [1, 2, 7, 8, 12])
+COMPILED = [pytest.param(number, marks=pytest.mark.process) for number in (8, 12)]
+"""Sizes that UMAP, which compiles for seconds, places."""
+
+
+@pytest.mark.parametrize("number", [1, 2, 7, *COMPILED])
 def test_small_maps(number: int) -> None:
     vectors = np.random.default_rng(0).normal(size=(number, 6)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -220,6 +220,7 @@ def test_loads(
     assert_equal(found, uploaded[2][one.name][way])
 
 
+@pytest.mark.process
 def test_adapters_change_what_comes(
     uploaded: tuple[LoopbackHub, list[Asked], dict[str, dict[str, Any]]],
 ) -> None:

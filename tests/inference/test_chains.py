@@ -33,7 +33,7 @@ CHOICES = [
 ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def encoder(tiny_heterevent) -> EventEncoder:
     return load_encoder(tiny_heterevent, device="cpu")
 

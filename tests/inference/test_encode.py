@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import warnings
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def encoder(tiny_encoder: Path) -> EventEncoder:
     return load_encoder(tiny_encoder, device="cpu")
 
@@ -157,7 +158,7 @@ def test_out_of_memory_is_told_in_one_line(encoder: EventEncoder, monkeypatch: p
 
 
 def test_a_model_in_training_stays_as_it_is(encoder: EventEncoder) -> None:
-    texts = texts_of_words(600)
+    texts, encoder = texts_of_words(600), deepcopy(encoder)
     encoder.model.train()
     first = encoder.encode(texts)
     assert encoder.model.training

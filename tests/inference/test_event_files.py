@@ -26,7 +26,7 @@ EVENTS = [
 TEXTS = ["police arrested man", "storm closed", "police arrested man"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def encoder(tiny_encoder: Path) -> EventEncoder:
     return load_encoder(tiny_encoder, device="cpu")
 

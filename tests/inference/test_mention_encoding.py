@@ -43,7 +43,7 @@ def trained(encoder: Path, trigger_input: str) -> EventEncoder:
     return EventEncoder(model.eval(), tokenizer, name="trained", max_length=32)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def plain(tiny_encoder: Path) -> EventEncoder:
     return load_encoder(tiny_encoder, device="cpu")
 

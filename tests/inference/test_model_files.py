@@ -30,13 +30,18 @@ def encoder(tiny_encoder: Path, tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def trained(encoder: Path, tmp_path: Path) -> Path:
-    folder = tmp_path / "trained"
-    SwccForPreTraining.from_encoder(encoder, projection_dim=16).save_pretrained(folder)
-    for file in encoder.glob("tokenizer*"):
+@pytest.fixture(scope="module")
+def saved(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved")
+    SwccForPreTraining.from_encoder(tiny_encoder, projection_dim=16).save_pretrained(folder)
+    for file in tiny_encoder.glob("tokenizer*"):
         shutil.copy(file, folder)
     return folder
+
+
+@pytest.fixture
+def trained(saved: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(saved, tmp_path / "trained"))
 
 
 def configure(**entries: object) -> Damage:

@@ -22,7 +22,7 @@ CHAIN = events("police arrested thief", "judge sentenced thief", "thief left cit
 CANDIDATES = events("thief escaped -", "storm flooded city", "team won -", "mayor visited city", "team won -")
 
 
-@pytest.fixture(params=["tiny_encoder", "tiny_heterevent"])
+@pytest.fixture(scope="module", params=["tiny_encoder", "tiny_heterevent"])
 def encoder(request):
     return load_encoder(request.getfixturevalue(request.param), device="cpu")
 

@@ -8,13 +8,7 @@ import pytest
 from tests.robustness.commands import Command, commands
 from tests.robustness.kills import Trial, look_at_every_change, try_command
 
-ENCODES = pytest.mark.process
-QUICK = (
-    "leaderboard --html",
-    pytest.param("embed", marks=ENCODES),
-    "data build",
-    pytest.param("induce", marks=ENCODES),
-)
+QUICK = ("leaderboard --html", "embed", "data build", "induce")
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +17,7 @@ def quick(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
     return {command.name: command for command in found}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", QUICK)
 def test_an_output_is_whole_or_refused(quick: dict[str, Command], name: str, tmp_path: Path) -> None:
     trial = Trial(quick[name], tmp_path)

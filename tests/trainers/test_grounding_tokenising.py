@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,16 @@ DATED = MentionText("the storm", "flooded", "the city", "storm fire", "2020")
 """The tiny tokenizer makes a token of each digit."""
 
 
-@pytest.fixture
-def tokenizer(tiny_encoder: Path) -> PreTrainedTokenizerBase:
+@pytest.fixture(scope="module")
+def made(tiny_encoder: Path) -> PreTrainedTokenizerBase:
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
     add_marker_tokens(tokenizer, EventGroundingModel.from_encoder(str(tiny_encoder)), TAGS)
     return tokenizer
+
+
+@pytest.fixture
+def tokenizer(made: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
+    return deepcopy(made)
 
 
 def _read(tokenizer: PreTrainedTokenizerBase, row: list[int]) -> str:
