@@ -46,8 +46,6 @@ gc.disable()
 def pytest_collection_finish() -> None:
     """Hide the libraries from the garbage collector: each training run has it look at everything."""
     gc.freeze()
-    # Tests leave little garbage, and each full collection looks at the libraries that they import later.
-    gc.set_threshold(20_000, 20, 100)
     gc.enable()
 
 
