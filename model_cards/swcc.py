@@ -123,6 +123,12 @@ def objective(config: Settings) -> str:
             f"Weight {setting(config.get('shared_word_weight'))}, "
             f"temperature {setting(config.get('shared_word_temperature'))}{_second_positive(config)}."
         )
+    if number(config, "predicate_weight"):
+        terms.append(
+            "- **Similarity of predicates**, beyond the paper: events that differ only in the predicate get "
+            "similarities that correlate with those of their predicates in a sentence, under the encoder "
+            f"before training. Weight {setting(config.get('predicate_weight'))}."
+        )
     return "The loss is a weighted sum; vectors are compared by their cosine.\n\n" + "\n".join(terms)
 
 

@@ -34,6 +34,9 @@ class SwccConfig(EventConfig):
             shares no word with it, and events that share words with it; 0 disables it.
         shared_word_co_event_weight: weight of the co-event as a second positive in that contrast.
         shared_word_temperature: temperature of that contrast.
+        predicate_weight: beyond the paper, weight of a term that gives events which differ only in the
+            predicate the similarities, up to scale, that the untrained encoder gives their predicates in a
+            sentence; 0 disables it.
     """
 
     model_type = "swcc"
@@ -60,6 +63,7 @@ class SwccConfig(EventConfig):
     shared_word_weight: float | int = 0.0
     shared_word_co_event_weight: float | int = 0.0
     shared_word_temperature: float | int = 0.1
+    predicate_weight: float | int = 0.0
 
     def validate_temperatures(self):
         """Reject temperatures and regularisations that are not positive.
@@ -101,6 +105,7 @@ class SwccConfig(EventConfig):
             "mlm_weight",
             "shared_word_weight",
             "shared_word_co_event_weight",
+            "predicate_weight",
         ):
             value = getattr(self, name)
             # Written so that NaN is rejected, too.

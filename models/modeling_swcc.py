@@ -14,6 +14,7 @@ from .event_losses import (
     cluster_prediction,
     info_nce,
     margin_contrast,
+    predicate_similarity,
     prototype_entropy,
     shared_word_contrast,
     weakly_supervised_contrastive,
@@ -37,6 +38,7 @@ class SwccForPreTrainingOutput(ModelOutput):
         mlm_loss: cross-entropy of the masked token, before its weight.
         prototype_entropy_loss: entropy of the prototype distribution, before its weight.
         shared_word_loss: contrast of paraphrases with events that share words, before its weight.
+        predicate_loss: 1 - correlation of events and predicates in similarity, before its weight.
         embeddings: vectors of the anchors, not normalised, `(batch, projection_dim)`.
     """
 
@@ -46,6 +48,7 @@ class SwccForPreTrainingOutput(ModelOutput):
     mlm_loss: torch.FloatTensor | None = None
     prototype_entropy_loss: torch.FloatTensor | None = None
     shared_word_loss: torch.FloatTensor | None = None
+    predicate_loss: torch.FloatTensor | None = None
     embeddings: torch.FloatTensor | None = None
 
 
@@ -99,6 +102,8 @@ class SwccForPreTraining(SwccPreTrainedModel):
         paraphrase_attention_mask: torch.Tensor | None = None,
         negative_input_ids: torch.Tensor | None = None,
         negative_attention_mask: torch.Tensor | None = None,
+        variant_input_ids: torch.Tensor | None = None,
+        variant_attention_mask: torch.Tensor | None = None,
     ) -> dict[str, torch.Tensor]:
         """Encode every view that the configured losses need, in one encoder pass.
 
@@ -108,7 +113,8 @@ class SwccForPreTraining(SwccPreTrainedModel):
 
         Returns:
             Vectors by view: `anchor`, `view_1`, `view_2`, `co_event` `(B, d)`, `masked_token`
-            `(B, hidden_size)`, `paraphrase` `(B, d)`, `negatives` `(B, N, d)`; only those that are needed.
+            `(B, hidden_size)`, `paraphrase` `(B, d)`, `negatives` and `variants` `(B, N, d)`; only those that
+            are needed.
 
         Raises:
             ValueError: a view that the configured losses need is missing.
@@ -126,6 +132,8 @@ class SwccForPreTraining(SwccPreTrainedModel):
         if config.shared_word_weight:
             groups["paraphrase"] = (paraphrase_input_ids, paraphrase_attention_mask)
             groups["negatives"] = (negative_input_ids, negative_attention_mask)
+        if config.predicate_weight:
+            groups["variants"] = (variant_input_ids, variant_attention_mask)
         missing = [name for name, (ids, mask) in groups.items() if ids is None or mask is None]
         if config.mlm_weight and masked_positions is None:
             missing.append("masked_positions")
@@ -134,9 +142,10 @@ class SwccForPreTraining(SwccPreTrainedModel):
                 f"the objective {objective!r} with these loss weights needs the views {', '.join(groups)}; "
                 f"missing: {', '.join(missing)}"
             )
-        if "negatives" in groups:
-            ids, mask = groups["negatives"]
-            groups["negatives"] = (ids.flatten(0, 1), mask.flatten(0, 1))
+        several = {"negatives", "variants"} & groups.keys()
+        for name in several:
+            ids, mask = groups[name]
+            groups[name] = (ids.flatten(0, 1), mask.flatten(0, 1))
         encoded = dict(zip(groups, self.swcc.encode_together(list(groups.values())), strict=True))
         views = {
             name: self.swcc.pool(hidden, mask)
@@ -146,8 +155,8 @@ class SwccForPreTraining(SwccPreTrainedModel):
         if config.mlm_weight:
             hidden, _ = encoded["masked_token"]
             views["masked_token"] = hidden[torch.arange(len(hidden), device=hidden.device), masked_positions]
-        if "negatives" in views:
-            views["negatives"] = views["negatives"].unflatten(0, (len(input_ids), -1))
+        for name in several:
+            views[name] = views[name].unflatten(0, (len(input_ids), -1))
         return views
 
     def losses_from_views(
@@ -155,6 +164,7 @@ class SwccForPreTraining(SwccPreTrainedModel):
         views: dict[str, torch.Tensor],
         co_event_weight: torch.Tensor | None = None,
         masked_labels: torch.Tensor | None = None,
+        variant_similarities: torch.Tensor | None = None,
     ) -> SwccForPreTrainingOutput:
         """Compute the losses of Eq. 9 on the vectors of all processes.
 
@@ -176,6 +186,8 @@ class SwccForPreTraining(SwccPreTrainedModel):
             needed["co_event_weight"] = co_event_weight
         if config.mlm_weight:
             needed["masked_labels"] = masked_labels
+        if config.predicate_weight:
+            needed["variant_similarities"] = variant_similarities
         if missing := [name for name, value in needed.items() if value is None]:
             raise ValueError(
                 f"the objective {config.contrastive_objective!r} with these loss weights needs "
@@ -189,6 +201,7 @@ class SwccForPreTraining(SwccPreTrainedModel):
             "prototype_entropy_loss": config.prototype_entropy_weight,
             "mlm_loss": config.mlm_weight,
             "shared_word_loss": config.shared_word_weight,
+            "predicate_loss": config.predicate_weight,
         }
         prototypes = self.prototypes.weight
         if config.cluster_weight:
@@ -210,6 +223,10 @@ class SwccForPreTraining(SwccPreTrainedModel):
             terms["mlm_loss"] = gather_rows(token_losses).mean()
         if config.shared_word_weight:
             terms["shared_word_loss"] = self._contrast_shared_words(gathered, co_event_weight)
+        if config.predicate_weight:
+            terms["predicate_loss"] = predicate_similarity(
+                gathered["anchor"], gathered["variants"], gather_rows(variant_similarities)
+            )
         loss = sum(weights[name] * term for name, term in terms.items())
         return SwccForPreTrainingOutput(loss=loss, embeddings=views["anchor"], **terms)
 
@@ -264,6 +281,9 @@ class SwccForPreTraining(SwccPreTrainedModel):
         paraphrase_attention_mask: torch.Tensor | None = None,
         negative_input_ids: torch.Tensor | None = None,
         negative_attention_mask: torch.Tensor | None = None,
+        variant_input_ids: torch.Tensor | None = None,
+        variant_attention_mask: torch.Tensor | None = None,
+        variant_similarities: torch.Tensor | None = None,
         token_type_ids: torch.Tensor | None = None,
         return_dict: bool | None = None,
         **kwargs,
@@ -283,6 +303,9 @@ class SwccForPreTraining(SwccPreTrainedModel):
             paraphrase_attention_mask: `(B, L'')`.
             negative_input_ids: N events for each anchor that share words with it, `(B, N, L'')`.
             negative_attention_mask: `(B, N, L'')`.
+            variant_input_ids: each anchor with N other predicates, `(B, N, L'')`.
+            variant_attention_mask: `(B, N, L'')`.
+            variant_similarities: similarity of each of these predicates and the anchor's, `(B, N)`.
             token_type_ids: not used by the training views: an event is one segment.
             return_dict: False gives a tuple.
             **kwargs: passed to the encoder if only vectors are computed.
@@ -293,7 +316,13 @@ class SwccForPreTraining(SwccPreTrainedModel):
         Raises:
             ValueError: some views are given, but one that the configured losses need is missing.
         """
-        views_given = (co_event_input_ids, masked_input_ids, paraphrase_input_ids, negative_input_ids)
+        views_given = (
+            co_event_input_ids,
+            masked_input_ids,
+            paraphrase_input_ids,
+            negative_input_ids,
+            variant_input_ids,
+        )
         if all(view is None for view in views_given):
             output = self.swcc(input_ids, attention_mask, token_type_ids=token_type_ids, **kwargs)
             result = SwccForPreTrainingOutput(embeddings=output.embeddings)
@@ -311,8 +340,10 @@ class SwccForPreTraining(SwccPreTrainedModel):
                 paraphrase_attention_mask=paraphrase_attention_mask,
                 negative_input_ids=negative_input_ids,
                 negative_attention_mask=negative_attention_mask,
+                variant_input_ids=variant_input_ids,
+                variant_attention_mask=variant_attention_mask,
             )
-            result = self.losses_from_views(views, co_event_weight, masked_labels)
+            result = self.losses_from_views(views, co_event_weight, masked_labels, variant_similarities)
         return result.to_tuple() if return_dict is False else result
 
 

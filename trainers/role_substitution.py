@@ -1,8 +1,9 @@
 """Views of an event made by replacing its words, an addition to the papers.
 
 A paraphrase replaces every role by a near word: the meaning stays, the words change. A swap replaces one role
-by a far word that occurs with the same predicate: most words stay, the meaning changes. Words are near or far
-by the cosine of their vectors in the untrained encoder.
+by a far word that occurs with the same predicate: most words stay, the meaning changes. A variant replaces
+the predicate by any other, and has the similarity of both predicates. Words are near or far by the cosine of
+their vectors in the untrained encoder.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ _BLOCK = 1024
 _SWAP_CANDIDATES = 12
 _CANDIDATES_OF_PREDICATE = 8
 _STEM_LETTERS = 4
+# An encoder reads a single "show" or "run" as a noun.
+_SENTENCE = "they {} it"
 
 Indices = npt.NDArray[np.int64]
 
@@ -113,6 +116,8 @@ class RoleSubstitution:
         model: the untrained encoder.
         tokenizer: its tokenizer.
         settings: settings of the replacement.
+        predicates_in_sentence: encode each predicate in a sentence, where an encoder reads it as a verb;
+            False encodes it alone.
 
     Attributes:
         kept: rows whose roles can all be replaced; `position` arguments are indices into it.
@@ -128,6 +133,7 @@ class RoleSubstitution:
         model: EventEncoderModel,
         tokenizer: PreTrainedTokenizerBase,
         settings: SubstitutionSettings,
+        predicates_in_sentence: bool = False,
     ) -> None:
         self.settings = settings
         table = rows.data.column("event").combine_chunks()
@@ -156,8 +162,9 @@ class RoleSubstitution:
         self._ids = np.empty((len(self.kept), len(ROLES)), dtype=np.int64)
         for place, role in enumerate(ROLES):
             present, self._ids[:, place] = np.unique(ids[self.kept, place], return_inverse=True)
+            sentence = _SENTENCE if role == "predicate" and predicates_in_sentence else "{}"
             self._vocabularies[role] = _vocabulary(
-                [words[role][word] for word in present], model, tokenizer, settings
+                [words[role][word] for word in present], sentence, model, tokenizer, settings
             )
         self._by_predicate = np.argsort(self._ids[:, 1], kind="stable")
         self._first_of_predicate = np.searchsorted(
@@ -175,6 +182,28 @@ class RoleSubstitution:
     def swaps(self, position: int, generator: np.random.Generator) -> list[Event]:
         """Replace one role of a row by a far word, once for each of `settings.swapped_roles`."""
         return [self._swap(position, role, generator) for role in self.settings.swapped_roles]
+
+    def variants(
+        self, position: int, generator: np.random.Generator
+    ) -> tuple[list[Event], npt.NDArray[np.float32]]:
+        """Replace the predicate of a row by a near one and by that of a random row.
+
+        Returns:
+            Both events, and the cosine `(2,)` of each new predicate and the row's.
+        """
+        subject, predicate, obj = self._ids[position]
+        vocabulary = self._vocabularies["predicate"]
+        near = generator.choice(vocabulary.neighbours[predicate])
+        chosen = np.array([near, self._ids[generator.integers(len(self._ids)), 1]])
+        events: list[Event] = [
+            {
+                "subject": self._vocabularies["subject"].words[subject],
+                "predicate": vocabulary.words[other],
+                "object": self._vocabularies["object"].words[obj],
+            }
+            for other in chosen
+        ]
+        return events, vocabulary.vectors[chosen] @ vocabulary.vectors[predicate]
 
     def _swap(self, position: int, role: Role, generator: np.random.Generator) -> Event:
         place = ROLES.index(role)
@@ -203,12 +232,14 @@ def _usable(role: Role, words: Sequence[str]) -> npt.NDArray[np.bool_]:
 
 def _vocabulary(
     words: list[str],
+    sentence: str,
     model: EventEncoderModel,
     tokenizer: PreTrainedTokenizerBase,
     settings: SubstitutionSettings,
 ) -> _Vocabulary:
     """Find the neighbours of words, or read them from the cache: the time is quadratic in the words."""
-    encoded, _ = tokenise(tokenizer, words, longest_input(tokenizer, model.config.encoder_config))
+    texts = [sentence.format(word) for word in words]
+    encoded, _ = tokenise(tokenizer, texts, longest_input(tokenizer, model.config.encoder_config))
     decides = [
         *(words, array_digest(encoded["input_ids"].numpy()), model_digest(model.encoder)),
         *(settings.num_neighbours, settings.min_neighbour_cosine, settings.neighbour_temperature),
@@ -217,7 +248,7 @@ def _vocabulary(
     found = cached_arrays(
         "word_neighbours",
         decides,
-        lambda: _neighbours(_word_vectors(words, model, tokenizer), stems, settings),
+        lambda: _neighbours(_word_vectors(texts, model, tokenizer), stems, settings),
     )
     return _Vocabulary(words, found["vectors"], stems, found["neighbours"], found["chances"])
 
@@ -250,7 +281,8 @@ def _neighbours(
 def _word_vectors(
     words: list[str], model: EventEncoderModel, tokenizer: PreTrainedTokenizerBase
 ) -> torch.Tensor:
-    """Encode single words to mean-pooled unit vectors `(V, hidden_size)`, in float32 on the CPU."""
+    """Encode words, or sentences with one, to mean-pooled unit vectors `(V, hidden_size)`, in float32 on the
+    CPU."""
     was_training = model.training
     model.eval()
     order = sorted(range(len(words)), key=lambda place: len(words[place]))

@@ -56,6 +56,7 @@ class SwccCollator:
         max_seq_length: maximum number of tokens of an event.
         mask_tokens: add the view with one masked token.
         substitution: add paraphrases and swaps of the events; None leaves them out.
+        predicate_variants: add the events with other predicates, drawn by `substitution`.
         co_events_without_shared_words: draw only co-events that share no word with their event. If there is
             none, the weight is 0, and the row is counted in `without_co_event`.
         prompt: text before each event.
@@ -73,6 +74,7 @@ class SwccCollator:
     max_seq_length: int = 32
     mask_tokens: bool = True
     substitution: RoleSubstitution | None = None
+    predicate_variants: bool = False
     co_events_without_shared_words: bool = False
     prompt: str = ""
     epoch: int = 0
@@ -127,12 +129,19 @@ class SwccCollator:
         drawn = list(zip((row["row"] for row in rows), generators, strict=True))
         paraphrases = self.encode([substitution.paraphrase(*draw) for draw in drawn])
         swaps = self.encode([swap for draw in drawn for swap in substitution.swaps(*draw)])
-        return {
+        batch = {
             "paraphrase_input_ids": paraphrases["input_ids"],
             "paraphrase_attention_mask": paraphrases["attention_mask"],
             "negative_input_ids": swaps["input_ids"].unflatten(0, (len(rows), -1)),
             "negative_attention_mask": swaps["attention_mask"].unflatten(0, (len(rows), -1)),
         }
+        if self.predicate_variants:
+            events, similarities = zip(*(substitution.variants(*draw) for draw in drawn), strict=True)
+            variants = self.encode([event for row in events for event in row])
+            batch["variant_input_ids"] = variants["input_ids"].unflatten(0, (len(rows), -1))
+            batch["variant_attention_mask"] = variants["attention_mask"].unflatten(0, (len(rows), -1))
+            batch["variant_similarities"] = torch.from_numpy(np.stack(similarities))
+        return batch
 
     def encode(self, events: Sequence[Event]) -> BatchEncoding:
         """Tokenise events to tensors of equal width, counting truncated ones."""
@@ -196,9 +205,11 @@ def _prepare(
     builder, [name], settings = METHOD.training_dataset(recipe)
     streaming = recipe.data.get("streaming", False)
     validation_rows = recipe.data.get("validation_rows", 0)
-    if streaming and (validation_rows or config.shared_word_weight):
+    replaces_words = config.shared_word_weight or config.predicate_weight
+    if streaming and (validation_rows or replaces_words):
         raise EventformersError(
-            "streaming=true cannot select rows; accepted with it: validation_rows=0 and shared_word_weight=0"
+            "streaming=true cannot select rows; accepted with it: validation_rows=0, shared_word_weight=0 "
+            "and predicate_weight=0"
         )
     rows = load_built(data, name, builder=builder, streaming=streaming, **settings)["train"]
     report = built_report(data, name, builder=builder, **settings)
@@ -213,14 +224,19 @@ def _prepare(
         frequency_maximum=maximum,
         seed=seed,
         mask_tokens=bool(config.mlm_weight),
+        predicate_variants=bool(config.predicate_weight),
         prompt=prompt_of(config.prompts),
         **views,
     )
     if isinstance(rows, IterableDataset):
         return TrainingData(indexed_stream(rows, seed), None, collator, report)
-    if config.shared_word_weight:
+    if replaces_words:
         collator.substitution = RoleSubstitution(
-            rows, head.swcc, tokenizer, SubstitutionSettings(**substitution_settings)
+            rows,
+            head.swcc,
+            tokenizer,
+            SubstitutionSettings(**substitution_settings),
+            predicates_in_sentence=bool(config.predicate_weight),
         )
         rows = rows.select(collator.substitution.kept)
         skipped = cast("dict[str, int]", report.get("skipped", {}))

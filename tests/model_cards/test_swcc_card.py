@@ -51,9 +51,10 @@ def test_every_objective_has_words(objective, normalization):
         frequency_normalization=normalization,
         prototype_entropy_weight=0.05,
         shared_word_weight=0.5,
+        predicate_weight=0.5,
     ).to_dict()
     text = METHOD_CARD.objective(config)
-    assert text.count("\n- ") == 5
+    assert text.count("\n- ") == 6
     assert ("margin `0.5`" in text) == (objective == "margin")
     assert METHOD_CARD.limits(config)
 

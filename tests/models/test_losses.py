@@ -16,6 +16,7 @@ from slow_losses import (
     slow_info_nce,
     slow_margin_contrast,
     slow_multi_alternative_contrast,
+    slow_predicate_similarity,
     slow_prototype_entropy,
     slow_shared_word_contrast,
     slow_sinkhorn,
@@ -106,6 +107,16 @@ CASES = {
             "weight": _random(BATCH, seed=6).abs(),
         },
         {"temperature": 0.3},
+    ),
+    "predicate_similarity": LossCase(
+        "predicate_similarity",
+        slow_predicate_similarity,
+        {
+            "anchor": _ANCHOR,
+            "variants": _random(BATCH, NEGATIVES, SIZE, seed=4),
+            "similarities": _random(BATCH, NEGATIVES, seed=6),
+        },
+        {},
     ),
     "margin_contrast": LossCase(
         "margin_contrast",
@@ -346,6 +357,15 @@ def test_shared_word_contrast_at_equal_similarity() -> None:
     negatives = same.unsqueeze(1).expand(BATCH, NEGATIVES, SIZE)
     value = losses.shared_word_contrast(same, same, negatives, 0.1).item()
     assert value == pytest.approx(math.log(1 + (BATCH - 1) + BATCH * NEGATIVES))
+
+
+def test_predicate_similarity_is_free_of_scale() -> None:
+    angles = torch.tensor([[0.2, 0.7], [1.1, 1.9]], dtype=torch.float64)
+    anchor = torch.tensor([[2.0, 0.0], [3.0, 0.0]], dtype=torch.float64)
+    variants = torch.stack([angles.cos(), angles.sin()], dim=-1)
+    for slope, expected in ((0.3, 0.0), (-5.0, 2.0), (0.0, 1.0)):
+        value = losses.predicate_similarity(anchor, variants, 0.4 + slope * angles.cos()).item()
+        assert value == pytest.approx(expected, abs=1e-6)
 
 
 def test_margin_is_zero_from_the_margin_on() -> None:

@@ -30,8 +30,12 @@ class TestSwcc(MethodCase):
                 "prototype_entropy_weight": 0.05,
                 "shared_word_weight": 0.5,
                 "shared_word_co_event_weight": 0.7,
+                "predicate_weight": 0.6,
             },
-            (CONTRAST, "cluster_loss", "mlm_loss", "prototype_entropy_loss", "shared_word_loss"),
+            (
+                *(CONTRAST, "cluster_loss", "mlm_loss", "prototype_entropy_loss"),
+                *("shared_word_loss", "predicate_loss"),
+            ),
         ),
         "paper": Variant({}, (CONTRAST, "cluster_loss", "mlm_loss")),
         "no_clustering": Variant({"cluster_weight": 0.0}, (CONTRAST, "mlm_loss"), idle=("prototypes",)),
@@ -71,6 +75,9 @@ class TestSwcc(MethodCase):
         "paraphrase_attention_mask": "paraphrase",
         "negative_input_ids": "negatives",
         "negative_attention_mask": "negatives",
+        "variant_input_ids": "variants",
+        "variant_attention_mask": "variants",
+        "variant_similarities": "variant_similarities",
     }
     invalid_fields = (
         ("pooling", "max"),
@@ -94,6 +101,7 @@ class TestSwcc(MethodCase):
         ("prototype_entropy_weight", -0.1),
         ("mlm_weight", -0.1),
         ("shared_word_weight", -0.1),
+        ("predicate_weight", -0.1),
         ("frequency_normalization", "square"),
     )
 
@@ -107,6 +115,7 @@ class TestSwcc(MethodCase):
             "mlm_loss": config.mlm_weight,
             "prototype_entropy_loss": config.prototype_entropy_weight,
             "shared_word_loss": config.shared_word_weight,
+            "predicate_loss": config.predicate_weight,
         }
 
     def test_defaults_are_the_papers(self) -> None:
@@ -116,6 +125,7 @@ class TestSwcc(MethodCase):
         assert (config.num_prototypes, config.cluster_weight, config.mlm_weight) == (10, 0.1, 1.0)
         assert (config.sinkhorn_iterations, config.sinkhorn_epsilon) == (3, 0.05)
         assert (config.prototype_entropy_weight, config.shared_word_weight) == (0.0, 0.0)
+        assert config.predicate_weight == 0.0
 
     def test_one_pass_equals_a_pass_for_each_view(self, tiny_encoder_without_dropout: Path) -> None:
         """Loss and gradient, with the losses computed here from views that were encoded one by one."""
@@ -139,7 +149,7 @@ class TestSwcc(MethodCase):
         inputs = {
             name: value
             for name, value in swcc_inputs(100).items()
-            if name not in ("co_event_weight", "masked_labels")
+            if name not in ("co_event_weight", "masked_labels", "variant_similarities")
         }
         views = head.train().encode_views(**inputs)
         assert views["anchor"].shape == views["view_1"].shape == views["view_2"].shape
@@ -159,7 +169,7 @@ class TestSwcc(MethodCase):
             "shared_words_alone": {"anchor", "view_1", "view_2", "paraphrase", "negatives"},
         }
         inputs = swcc_inputs(100)
-        del inputs["co_event_weight"], inputs["masked_labels"]
+        del inputs["co_event_weight"], inputs["masked_labels"], inputs["variant_similarities"]
         for name, expected in views.items():
             head = SwccForPreTraining.from_encoder(str(tiny_encoder), **self.variants[name].fields)
             assert set(head.encode_views(**inputs)) == expected, name
@@ -201,13 +211,16 @@ def _loss_by_separate_passes(head: SwccForPreTraining, inputs: dict[str, torch.T
     anchor, view_1, view_2 = (head.swcc(ids, mask).embeddings for _ in range(3))
     co_event = head.swcc(inputs["co_event_input_ids"], inputs["co_event_attention_mask"]).embeddings
     paraphrase = head.swcc(inputs["paraphrase_input_ids"], inputs["paraphrase_attention_mask"]).embeddings
-    negatives = torch.stack(
-        [
-            head.swcc(row_ids, row_mask).embeddings
-            for row_ids, row_mask in zip(
-                inputs["negative_input_ids"], inputs["negative_attention_mask"], strict=True
-            )
-        ]
+    negatives, variants = (
+        torch.stack(
+            [
+                head.swcc(row_ids, row_mask).embeddings
+                for row_ids, row_mask in zip(
+                    inputs[f"{name}_input_ids"], inputs[f"{name}_attention_mask"], strict=True
+                )
+            ]
+        )
+        for name in ("negative", "variant")
     )
     hidden = head.swcc(inputs["masked_input_ids"], mask).last_hidden_state
     tokens = torch.stack(
@@ -240,6 +253,7 @@ def _loss_by_separate_passes(head: SwccForPreTraining, inputs: dict[str, torch.T
             config.shared_word_temperature,
             weight=inputs["co_event_weight"],
         ),
+        "predicate_loss": losses.predicate_similarity(anchor, variants, inputs["variant_similarities"]),
     }
     weights = TestSwcc().loss_weights(config)
     return sum((weights[name] * term for name, term in terms.items()), torch.zeros(()))

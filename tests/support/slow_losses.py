@@ -6,6 +6,7 @@ Written from the papers' equations, not from the tensor code, and sharing nothin
 from __future__ import annotations
 
 import math
+import statistics
 
 Vector = list[float]
 Matrix = list[list[float]]
@@ -64,6 +65,12 @@ def slow_shared_word_contrast(
         loss = -math.log(own / (own + sum(math.exp(_cosine(a, r) / temperature) for r in rivals)))
         total += loss if weight is None else weight[i] * loss
     return total / len(anchor)
+
+
+def slow_predicate_similarity(anchor: Matrix, variants: list[Matrix], similarities: Matrix) -> float:
+    """One minus Pearson's correlation of the cosines of all pairs with their similarities."""
+    cosines = [_cosine(a, variant) for a, row in zip(anchor, variants, strict=True) for variant in row]
+    return 1 - statistics.correlation(cosines, [value for row in similarities for value in row])
 
 
 def slow_margin_contrast(anchor: Matrix, positive: Matrix, negative: Matrix, margin: float) -> float:

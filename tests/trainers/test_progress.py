@@ -20,7 +20,10 @@ from eventformers.trainers.progress import ProgressBar, ProgressLines, log_text,
 from eventformers.trainers.run import resolve_recipe, train_head
 
 QUICK = str(Path(__file__).with_name("quick_swcc.yaml"))
-LOSS_TERMS = {"contrastive_loss", "cluster_loss", "mlm_loss", "prototype_entropy_loss", "shared_word_loss"}
+LOSS_TERMS = {
+    *("contrastive_loss", "cluster_loss", "mlm_loss", "prototype_entropy_loss"),
+    *("shared_word_loss", "predicate_loss"),
+}
 
 
 class Terminal(io.StringIO):

