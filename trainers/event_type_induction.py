@@ -39,6 +39,9 @@ from eventformers.trainers.tokenising import tokenise
 
 _MAX_LABEL_TOKENS = 256
 _BATCH_SIZE = 64
+_CHOOSING_MENTIONS = 10_000
+"""Maximum number of mentions of unseen types that choose the checkpoint: 1.3 GB for the distances of all
+pairs."""
 
 logger = logging.getLogger(__name__)
 
@@ -111,8 +114,18 @@ class MentionRows(TorchDataset):
             yield self.mentions(range(start, min(start + _BATCH_SIZE, len(self))))
 
     def unseen(self) -> list[Mention]:
-        """Return the mentions of unseen types."""
-        return self.mentions(np.flatnonzero(self.type_ids == UNSEEN))
+        """Return mentions of unseen types: all, or `_CHOOSING_MENTIONS` evenly spaced ones with a warning."""
+        rows = np.flatnonzero(self.type_ids == UNSEEN)
+        if len(rows) <= _CHOOSING_MENTIONS:
+            return self.mentions(rows)
+        logger.warning(
+            "%d evenly spaced ones of %d mentions of unseen types choose the checkpoint, since their "
+            "clustering needs the distances of all pairs",
+            _CHOOSING_MENTIONS,
+            len(rows),
+        )
+        places = np.linspace(0, len(rows) - 1, _CHOOSING_MENTIONS).round().astype(np.int64)
+        return self.mentions(rows[places])
 
 
 @dataclass

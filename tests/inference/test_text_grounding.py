@@ -339,6 +339,33 @@ def test_an_index_on_disk_gives_the_same(
     assert {event.event_id for event in again.mentions[0].candidates} == {"storm", "flood", "strike"}
 
 
+def test_blocks_of_mentions_give_the_same(
+    encoder: EventEncoder, known: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eventformers.inference.search.candidate_index.SMALLEST", 1)
+    expected = ground(encoder, TEXTS, known, search="hnsw")
+    monkeypatch.setattr("eventformers.inference.grounding.ground._BLOCK_MENTIONS", 2)
+    found = ground(encoder, TEXTS, known, search="hnsw")
+    assert found.counts == expected.counts
+    assert found.recall == pytest.approx(expected.recall)
+    assert found.parents == expected.parents
+    assert len(found.mentions) == len(TEXTS)
+    assert found.mentions[1:3] == tuple(found.mentions)[1:3]
+    assert found.mentions[-1] == list(found.mentions)[-1]
+    assert found.mentions != expected.mentions[1:]
+    for one, other in zip(found.mentions, expected.mentions, strict=True):
+        assert one.mention == other.mention
+        assert one.ancestors == other.ancestors
+        assert [event._replace(score=0) for event in one.candidates] == [
+            event._replace(score=0) for event in other.candidates
+        ]
+        assert [event.score for event in one.candidates] == pytest.approx(
+            [event.score for event in other.candidates], abs=1e-5
+        )
+    with pytest.raises(IndexError):
+        found.mentions[len(TEXTS)]
+
+
 def test_an_index_serves_the_pools_that_it_was_built_with(encoder: EventEncoder, tmp_path: Path) -> None:
     only_english = load_knowledge_base(write_events(tmp_path / "kb", EVENTS[:5]))
     finnish = [{"mention": "storm", "language": "fi"}]

@@ -355,6 +355,15 @@ class TestCollator:
         assert (prepared.unseen.num_mentions, prepared.unseen.num_types) == (15, 3)
         assert set(prepared.unseen.batches[0]) == {*INPUTS, "trigger_mask"}
 
+    def test_a_sample_of_many_unseen_mentions(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr("eventformers.trainers.event_type_induction._CHOOSING_MENTIONS", 3)
+        columns = {"text": [f"it rained {day}" for day in range(6)], "event_type": [""] * 6}
+        rows = MentionRows(Dataset.from_dict({**columns, "seen": [False] * 6}))
+        assert [mention.text for mention in rows.unseen()] == ["it rained 0", "it rained 2", "it rained 5"]
+        assert "3 evenly spaced ones of 6 mentions of unseen types" in caplog.text
+
     def test_cut_sentences_are_counted(self, tiny_encoder: Path, tmp_path: Path) -> None:
         write_mentions(tmp_path)
         prepared = _prepare(tiny_encoder, tmp_path, ("max_seq_length=4", "trigger_input=span"))

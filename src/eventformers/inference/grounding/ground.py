@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import torch
 from datasets import Dataset
-from scipy.special import expit
+from rich.console import Console
+from rich.progress import track
 
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.raw_files import DataDir
@@ -18,25 +18,20 @@ from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.grounding.candidate_files import stored_candidates
 from eventformers.inference.grounding.encoding import BatchSize
-from eventformers.inference.grounding.grounded_text import (
-    Ancestor,
-    CandidateEvent,
-    FoundParent,
-    GroundedMention,
-    Grounding,
-    Relation,
-)
+from eventformers.inference.grounding.grounded_mentions import GroundedMentions
+from eventformers.inference.grounding.grounded_text import FoundParent, Grounding, Relation
 from eventformers.inference.grounding.hierarchy_discovery import DEPTH, discover_hierarchy
 from eventformers.inference.grounding.knowledge_base import (
     FALLBACK_LANGUAGE,
     KnowledgeBase,
     load_knowledge_base,
 )
-from eventformers.inference.grounding.linking import LinkThreshold, find_threshold
+from eventformers.inference.grounding.linking import find_threshold
 from eventformers.inference.grounding.mention_files import TextMention, Texts, load_text_mentions
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, load_cross_encoder
 from eventformers.inference.grounding.retrieve_rerank import (
     CANDIDATES,
+    Ranked,
     check_retriever_weight,
     grounding_model,
     retrieve_and_rerank,
@@ -55,6 +50,9 @@ LOWEST_PARENT = 0.5
 
 SHARED_MENTIONS = 2
 """Minimum number of shared mentions of a reported pair: a single mention would relate all its candidates."""
+
+_BLOCK_MENTIONS = 65_536
+"""Number of mentions whose vectors are in memory at a time: 100 MB for vectors of 384 entries."""
 
 
 @takes_malformed
@@ -129,12 +127,13 @@ def ground(
         if isinstance(reranker, (str, Path))
         else reranker
     )
+    in_one_block = len(mentions) <= _BLOCK_MENTIONS
     grounding = grounding_model(
         encoder,
         cross_encoder,
         batch_size=batch_size,
         search=search,
-        show_progress=show_progress,
+        show_progress=show_progress and in_one_block,
         # The index on disk draws its own progress bar.
         event_progress=show_progress and index is None,
     )
@@ -162,32 +161,41 @@ def ground(
     spoken = [mention.language for mention in mentions]
     described_in = known.texts.language_codes(pa.array([candidate_language or one for one in spoken]))
     numbers = known.texts.numbers(pa.array(event_ids))
-    found, ranked = retrieve_and_rerank(
-        grounding,
-        candidate_index,
-        [mention.text for mention in mentions],
-        spoken,
-        candidates,
-        events=known.texts,
-        rows=lambda of_mentions, of_candidates: known.texts.rows(
-            numbers[of_candidates], described_in[of_mentions]
-        ),
-        retriever_weight=retriever_weight,
+
+    def ranked_block(block: slice) -> Ranked:
+        described = described_in[block]
+        return retrieve_and_rerank(
+            grounding,
+            candidate_index,
+            [mention.text for mention in mentions[block]],
+            spoken[block],
+            candidates,
+            events=known.texts,
+            rows=lambda of_mentions, of_candidates: known.texts.rows(
+                numbers[of_candidates], described[of_mentions]
+            ),
+            retriever_weight=retriever_weight,
+        )
+
+    blocks = [slice(start, start + _BLOCK_MENTIONS) for start in range(0, len(mentions), _BLOCK_MENTIONS)]
+    shown = track(
+        blocks, "grounding", console=Console(stderr=True), disable=not show_progress or in_one_block
     )
+    ranked = Ranked.joined([ranked_block(block) for block in shown])
     used = find_threshold(threshold, encoder, cross_encoder, retriever_weight, candidates, candidate_index)
-    grounded = tuple(_grounded(mentions, found, ranked, event_ids, used, known))
+    grounded = GroundedMentions(mentions, ranked, event_ids, used, known)
     told = {
         "mentions": len(grounded),
         **counts,
         "mentions_without_language": without_language,
-        "mentions_linked_to_nothing": sum(not one.linked for one in grounded),
-        "mentions_without_events_in_their_language": sum(found.without_pool.values()),
+        "mentions_linked_to_nothing": sum(not linked for linked in used.link(ranked.ranked, event_ids)),
+        "mentions_without_events_in_their_language": sum(ranked.found.without_pool.values()),
         **dict(sorted((_cut_name(what), number) for what, number in grounding.cut().items())),
         **known.counts,
     }
     return Grounding(
         mentions=grounded,
-        parents=_found_parents(ranked, event_ids, known, candidate_language or FALLBACK_LANGUAGE),
+        parents=_found_parents(ranked.ranked, event_ids, known, candidate_language or FALLBACK_LANGUAGE),
         knowledge_base=known,
         settings={
             "model": encoder.name,
@@ -202,8 +210,8 @@ def ground(
             "candidate_language": candidate_language,
         },
         counts={name: count for name, count in told.items() if count},
-        without_pool=found.without_pool,
-        recall=found.recall,
+        without_pool=ranked.found.without_pool,
+        recall=ranked.found.recall,
         note=used.note,
     )
 
@@ -275,46 +283,6 @@ def _pooled_events(
     if whole and candidate_language is None:
         return known.events
     return known.in_languages(wanted)
-
-
-def _grounded(
-    mentions: Sequence[TextMention],
-    found: Candidates,
-    ranked: Candidates,
-    event_ids: Sequence[str],
-    linking: LinkThreshold,
-    known: KnowledgeBase,
-) -> Iterator[GroundedMention]:
-    """Yield each mention with its candidates, best first, and the ancestors of its linked events."""
-    probabilities = expit(ranked.scores.astype(np.float64)).tolist()
-    for place, (mention, linked) in enumerate(zip(mentions, linking.link(ranked, event_ids), strict=True)):
-        scores = dict(zip(found.events[place].tolist(), found.scores[place].tolist(), strict=True))
-        candidates = tuple(
-            CandidateEvent(
-                event_ids[event],
-                known.title(event_ids[event], mention.language),
-                scores[event],
-                probability if linking.with_reranker else None,
-                event_ids[event] in linked,
-            )
-            for event, probability in zip(ranked.events[place].tolist(), probabilities[place], strict=True)
-            if event >= 0
-        )
-        above: dict[str, list[str]] = {}
-        for event_id in (candidate.event_id for candidate in candidates if candidate.linked):
-            for ancestor in known.ancestors(event_id):
-                if ancestor not in linked:
-                    above.setdefault(ancestor, []).append(event_id)
-        yield GroundedMention(
-            mention=mention,
-            candidates=candidates,
-            ancestors=tuple(
-                Ancestor(event_id, known.title(event_id, mention.language), tuple(of))
-                for event_id, of in above.items()
-            ),
-            has_pool=bool(candidates),
-            threshold=linking.value,
-        )
 
 
 def _found_parents(

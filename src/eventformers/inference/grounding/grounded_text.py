@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from eventformers.inference.grounding.knowledge_base import KnowledgeBase
@@ -131,7 +133,7 @@ class Grounding:
         note: a remark on the threshold for the reader; empty if it was given, or learned with the model.
     """
 
-    mentions: tuple[GroundedMention, ...]
+    mentions: Sequence[GroundedMention]
     parents: tuple[FoundParent, ...]
     knowledge_base: KnowledgeBase = field(repr=False)
     settings: dict[str, Any]
@@ -149,6 +151,10 @@ class Grounding:
     def mentions_by_event(self) -> dict[str, list[tuple[int, bool]]]:
         """By event the place of each mention that is linked to it or to what is part of it, those that are
         linked to the event itself first; and whether a mention is."""
+        return self._mentions_by_event
+
+    @cached_property
+    def _mentions_by_event(self) -> dict[str, list[tuple[int, bool]]]:
         found: dict[str, list[tuple[int, bool]]] = {}
         for place, one in enumerate(self.mentions):
             for event in one.linked:

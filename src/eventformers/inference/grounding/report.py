@@ -102,7 +102,6 @@ def report_page(grounding: Grounding) -> str:
     numbers = {
         event_id: number for number, event_id in enumerate(dict.fromkeys(row.event_id for row in rows))
     }
-    shown = [_shown(one) for one in grounding.mentions]
     events = [
         {
             "number": number,
@@ -112,7 +111,7 @@ def report_page(grounding: Grounding) -> str:
             "all": len(by_event[event_id]),
             "parents": known.graph.parents.get(event_id, []),
             "mentions": [
-                {**shown[place], "is_linked": is_linked}
+                {**_shown(grounding.mentions[place]), "is_linked": is_linked}
                 for place, is_linked in by_event[event_id][:SHOWN_OF_EVENT]
             ],
         }
@@ -124,7 +123,7 @@ def report_page(grounding: Grounding) -> str:
         rows=rows,
         events=events,
         by_id={event["event_id"]: event for event in events},
-        mentions=shown[:SHOWN_MENTIONS],
+        mentions=[_shown(one) for one in grounding.mentions[:SHOWN_MENTIONS]],
         parents=grounding.parents[:SHOWN_PARENTS],
     )
 

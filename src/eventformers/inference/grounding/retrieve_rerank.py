@@ -91,6 +91,14 @@ class Ranked(NamedTuple):
     found: Candidates
     ranked: Candidates
 
+    @classmethod
+    def joined(cls, parts: Sequence[Ranked]) -> Ranked:
+        """Join the candidates of successive mentions."""
+        found = Candidates.joined([part.found for part in parts])
+        if all(part.found is part.ranked for part in parts):
+            return cls(found, found)
+        return cls(found, Candidates.joined([part.ranked for part in parts]))
+
 
 def grounding_model(
     encoder: EventEncoder,

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
+from statistics import fmean
 from typing import Any, Literal, Protocol, TypeAlias
 
 import faiss
@@ -55,6 +56,24 @@ class Candidates:
     scores: Vectors
     without_pool: dict[str, int] = field(default_factory=dict)
     recall: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Candidates]) -> Candidates:
+        """Join the candidates of successive mentions; the recall of a language is the mean over its parts."""
+        recalls: dict[str, list[float]] = {}
+        for part in parts:
+            for language, recall in part.recall.items():
+                recalls.setdefault(language, []).append(recall)
+        return cls(
+            np.concatenate([part.events for part in parts]),
+            np.concatenate([part.scores for part in parts]),
+            dict(sum((Counter(part.without_pool) for part in parts), Counter())),
+            {language: fmean(values) for language, values in recalls.items()},
+        )
+
+    def take(self, mentions: range) -> Candidates:
+        """Return the candidates of some mentions, by position."""
+        return replace(self, events=self.events[mentions], scores=self.scores[mentions])
 
     def ids(self, event_ids: Sequence[str]) -> list[list[str]]:
         """Return the ids of each mention's candidates, best first."""
