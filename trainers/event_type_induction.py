@@ -39,8 +39,8 @@ from eventformers.trainers.tokenising import tokenise
 
 _MAX_LABEL_TOKENS = 256
 _BATCH_SIZE = 64
-_CHOOSING_MENTIONS = 10_000
-"""Maximum number of mentions of unseen types that choose the checkpoint: 1.3 GB for the distances of all
+_CHOOSING_MENTIONS = 5_000
+"""Maximum number of mentions of unseen types that choose the checkpoint: 0.6 GB for the distances of all
 pairs."""
 
 logger = logging.getLogger(__name__)
