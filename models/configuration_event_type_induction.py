@@ -1,5 +1,6 @@
 """Configuration of event type induction by batch attention (Edwards and Ji, 2023)."""
 
+import math
 from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
@@ -25,6 +26,9 @@ class EventTypeInductionConfig(EventConfig):
             `marked` puts the trigger between two learned tokens, `span` pools over the trigger's tokens, and
             `marked_span` does both. `found` needs no triggers: the model learns from the labels of whole
             sentences which token carries an event, and uses the vector of that token.
+        found_exponent: with `found`, average all tokens instead, each weighted by the probability that it
+            carries an event, raised to this power; a small one suits texts unlike the training data. None
+            takes the token with the highest probability.
         pooled_layer: index of the hidden state that the vector of a mention is pooled from, as in
             `hidden_states`; beyond the paper, other values than -1, the last.
         finder_layers: hidden states that the trigger finder reads; None takes 0, which depends on the word
@@ -68,6 +72,7 @@ class EventTypeInductionConfig(EventConfig):
     unseen_diagonal: bool = True
     pair_mean: Literal["all", "kept"] = "all"
     trigger_input: Literal["none", "marked", "span", "marked_span", "found"] = "none"
+    found_exponent: float | int | None = None
     pooled_layer: int = -1
     finder_layers: list[int] | None = None
     finder_size: int = 128
@@ -171,6 +176,24 @@ class EventTypeInductionConfig(EventConfig):
             raise ValueError(
                 f"trigger_input is {self.trigger_input!r} and pooling {self.pooling!r}; accepted: "
                 "pooling='mean', which averages the trigger's tokens, or 'lasttoken', which takes the last"
+            )
+
+    def validate_found_exponent(self):
+        """Reject an exponent without tokens to average.
+
+        Raises:
+            ValueError: `found_exponent` is negative, `trigger_input` is not `found`, or `pooling` is not
+                `mean`.
+        """
+        exponent = self.found_exponent
+        if exponent is None:
+            return
+        if not 0 <= exponent < math.inf:
+            raise ValueError(f"found_exponent is {exponent}; accepted: a number from 0, or None")
+        if not self.finds_trigger or self.pooling != "mean":
+            raise ValueError(
+                f"found_exponent is {exponent} with trigger_input {self.trigger_input!r} and pooling "
+                f"{self.pooling!r}; accepted: None, or trigger_input='found' with pooling='mean'"
             )
 
 

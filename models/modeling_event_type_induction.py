@@ -23,6 +23,8 @@ from .type_induction_layers import (
     WideStartLinear,
     batch_attention,
     likeliest_tokens,
+    token_probabilities,
+    token_weights,
 )
 from .type_induction_outputs import (
     EventTypeInductionForPreTrainingOutput,
@@ -164,7 +166,7 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             F, `(batch, projection_dim)`, and the found triggers.
         """
         size = self.config.encoder_config.hidden_size
-        hidden, scores, token_mask, found = tokens[..., :size], None, None, None
+        hidden, scores, token_mask, found, weights = tokens[..., :size], None, None, None, None
         if self.trigger_finder is not None:
             if attention_mask is None:
                 attention_mask = torch.ones(tokens.shape[:2], dtype=torch.long, device=tokens.device)
@@ -173,7 +175,10 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             if trigger_mask is None:
                 unseen = scores.new_full((len(scores),), scores.shape[-1] - 2, dtype=torch.long)
                 classes = unseen if type_ids is None else torch.where(type_ids == UNSEEN, unseen, type_ids)
-                trigger_mask = found = likeliest_tokens(scores, token_mask, classes)
+                probabilities = token_probabilities(scores, token_mask, classes)
+                trigger_mask = found = likeliest_tokens(probabilities, token_mask)
+                if self.config.found_exponent is not None:
+                    weights = token_weights(probabilities, token_mask, self.config.found_exponent)
         elif not self.config.pools_trigger:
             trigger_mask = None
         if trigger_mask is not None:
@@ -183,6 +188,8 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             # Avoids `torch.where` on booleans, which ONNX Runtime does not support.
             has_trigger = trigger_mask.any(dim=1, keepdim=True)
             attention_mask = trigger_mask | (attention_mask.bool() & ~has_trigger)
+        if weights is not None:
+            attention_mask = torch.where(found.any(dim=1, keepdim=True), weights, attention_mask.float())
         return PooledMentions(self.pool(hidden, attention_mask), scores, token_mask, found)
 
     def clustered_features(

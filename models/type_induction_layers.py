@@ -143,8 +143,10 @@ class TriggerFinder(nn.Module):
         return self.layers(normed.to(self.layers[1].weight.dtype))
 
 
-def likeliest_tokens(scores: torch.Tensor, token_mask: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
-    """Find the token of each sentence that most probably expresses an event of a class.
+def token_probabilities(
+    scores: torch.Tensor, token_mask: torch.Tensor, classes: torch.Tensor
+) -> torch.Tensor:
+    """Compute the probability of each token of a sentence to express an event of a class.
 
     Args:
         scores: output of `TriggerFinder`, `(batch, length, classes)`.
@@ -152,9 +154,38 @@ def likeliest_tokens(scores: torch.Tensor, token_mask: torch.Tensor, classes: to
         classes: the class of each sentence, `(batch,)`.
 
     Returns:
-        True for that token, `(batch, length)`; False throughout for a row without tokens to choose among.
+        `(batch, length)`, float32; 0 for all other tokens.
     """
     places = classes.view(-1, 1, 1).expand(-1, scores.shape[1], 1)
-    probabilities = scores.float().softmax(dim=-1).gather(2, places).squeeze(2)
+    return scores.float().softmax(dim=-1).gather(2, places).squeeze(2).masked_fill(~token_mask, 0.0)
+
+
+def likeliest_tokens(probabilities: torch.Tensor, token_mask: torch.Tensor) -> torch.Tensor:
+    """Find the token of each sentence that most probably expresses an event.
+
+    Args:
+        probabilities: output of `token_probabilities`, `(batch, length)`.
+        token_mask: True for the tokens to choose among, `(batch, length)`.
+
+    Returns:
+        True for that token, `(batch, length)`; False throughout for a row without tokens to choose among.
+    """
     best = probabilities.masked_fill(~token_mask, -1.0).argmax(dim=1, keepdim=True)
     return torch.zeros_like(token_mask).scatter(1, best, True) & token_mask
+
+
+@in_full_precision
+def token_weights(probabilities: torch.Tensor, token_mask: torch.Tensor, exponent: float) -> torch.Tensor:
+    """Compute the weights of the tokens of each sentence, without gradient.
+
+    Args:
+        probabilities: output of `token_probabilities`, `(batch, length)`.
+        token_mask: True for the tokens to average, `(batch, length)`.
+        exponent: power of the probabilities; 0 gives all tokens the same weight.
+
+    Returns:
+        `(batch, length)`, float32, with the sum 1 in each row; 0 throughout for a row without tokens.
+    """
+    logarithms = probabilities.detach().clamp(min=torch.finfo(torch.float32).tiny).log()
+    weights = (exponent * logarithms).masked_fill(~token_mask, -torch.inf).softmax(dim=1)
+    return weights.masked_fill(~token_mask, 0.0)

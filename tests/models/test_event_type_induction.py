@@ -20,7 +20,7 @@ from eventformers.models.modeling_event_type_induction import (
     EventTypeInductionModel,
 )
 from eventformers.models.pooling import content_mean_pool
-from eventformers.models.type_induction_layers import NO_EVENT_START
+from eventformers.models.type_induction_layers import NO_EVENT_START, token_weights
 from eventformers.trainers.gradient_cache import backward_in_chunks
 
 PAIRS = "pair_loss"
@@ -285,6 +285,43 @@ class TestEventTypeInduction(MethodCase):
         assert loss < 0.01
         found = model.eval()(ids[types == 2]).found_triggers.int().argmax(dim=1)
         assert (found == places[types == 2]).float().mean() > 0.9
+
+    def test_all_tokens_weighted_by_their_probability(self, tiny_encoder: Path) -> None:
+        ids, mask = random_texts(4, 9, 100, seed=8)
+        ids[3, 1], mask[3, 2:] = 3, 0
+        model = EventTypeInductionModel.from_encoder(str(tiny_encoder), **FOUND, found_exponent=0.5).eval()
+        [(tokens, mask)] = model.encode_together([(ids, mask)])
+        pooled = model.pool_mentions(tokens, mask)
+        content = pooled.token_mask
+        chances = pooled.scores.double().softmax(dim=-1)[..., -2].sqrt() * content
+        slow = (chances.unsqueeze(2) * tokens[..., :32].double()).sum(dim=1)
+        expected = normalize(slow, dim=-1).float()
+        torch.testing.assert_close(pooled.embeddings[:3], expected[:3], rtol=1e-4, atol=1e-5)
+        # Without any word, the special tokens count, as without an exponent.
+        model.config.found_exponent = None
+        alone = model.pool_mentions(tokens, mask).embeddings
+        torch.testing.assert_close(pooled.embeddings[3], alone[3])
+        model.config.found_exponent = 1_000_000
+        torch.testing.assert_close(model.pool_mentions(tokens, mask).embeddings, alone, rtol=1e-3, atol=1e-4)
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"found_exponent": 1},
+            {"found_exponent": 1, "trigger_input": "found", "pooling": "lasttoken"},
+            {"found_exponent": -1, "trigger_input": "found"},
+        ],
+    )
+    def test_exponents_without_tokens_to_average(self, fields: dict[str, Any]) -> None:
+        with pytest.raises(StrictDataclassError, match="found_exponent is"):
+            EventTypeInductionConfig(**fields)
+
+    def test_token_weights(self) -> None:
+        chances = torch.tensor([[0.0, 0.01, 0.04, 0.25, 0.5]])
+        mask = torch.tensor([[False, True, True, True, False]])
+        weights = token_weights(chances, mask, 0.5)
+        torch.testing.assert_close(weights, torch.tensor([[0.0, 0.125, 0.25, 0.625, 0.0]]))
+        torch.testing.assert_close(token_weights(chances, mask, 0), mask / 3)
 
     def test_a_frozen_encoder_rests(self, tiny_encoder: Path) -> None:
         head = EventTypeInductionForPreTraining.from_encoder(
