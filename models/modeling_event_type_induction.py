@@ -188,8 +188,8 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             # Avoids `torch.where` on booleans, which ONNX Runtime does not support.
             has_trigger = trigger_mask.any(dim=1, keepdim=True)
             attention_mask = trigger_mask | (attention_mask.bool() & ~has_trigger)
-        if weights is not None:
-            attention_mask = torch.where(found.any(dim=1, keepdim=True), weights, attention_mask.float())
+            if weights is not None:
+                attention_mask = torch.where(has_trigger, weights, attention_mask.float())
         return PooledMentions(self.pool(hidden, attention_mask), scores, token_mask, found)
 
     def clustered_features(
