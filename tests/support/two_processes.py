@@ -85,8 +85,11 @@ def write_sharded(folder: Path) -> None:
     request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
     if not request["checks_sharded"]:
         return
-    distributed.init_process_group("gloo")
-    rank, processes = distributed.get_rank(), distributed.get_world_size()
+    rank, processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    # At the port of the first group, a fast process would meet the server that rank 0 is about to end, and
+    # both would wait for ever.
+    meeting = (folder / "meeting").as_uri()
+    distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=processes)
     head = load_method(request["method"]).head_class.from_pretrained(folder / "head").train()
     mesh = init_device_mesh("cpu", (processes,))
     for layers in [module for module in head.modules() if isinstance(module, torch.nn.ModuleList)]:
