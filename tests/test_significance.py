@@ -7,13 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import norm, spearmanr
 
 from eventformers.baselines import get_baseline
 from eventformers.cli import main
 from eventformers.errors import EventformersError
 from eventformers.evaluation.results import DatasetRecord, TaskResult
-from eventformers.evaluation.significance import compare_results, document_clusters, paired_bootstrap
+from eventformers.evaluation.significance import (
+    compare_results,
+    document_clusters,
+    paired_bootstrap,
+    paired_correlations,
+)
 
 
 def result(predictions: list[dict[str, object]], model: str = "a", fingerprint: str = "f") -> TaskResult:
@@ -124,12 +129,40 @@ def test_blocks_do_not_change_the_resamples(monkeypatch: pytest.MonkeyPatch) -> 
         (lambda: paired_bootstrap([1, 2], [1, 0]), "outside 0 to 1"),
         (lambda: paired_bootstrap([1, float("nan")], [1, 0]), "outside 0 to 1"),
         (lambda: paired_bootstrap([1], [0], num_resamples=0), "num_resamples"),
+        (lambda: paired_correlations([1, 2], [1], [1, 2]), "each pair"),
+        (lambda: paired_correlations([1], [1], [1]), "at least two pairs"),
+        (lambda: paired_correlations([1, float("inf")], [1, 2], [1, 2]), "not finite"),
         (lambda: paired_bootstrap([1, 0], [1, 0], clusters=["a"]), "one for each question"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(call: object, message: str) -> None:
     with pytest.raises(EventformersError, match=message):
         call()  # type: ignore[operator]
+
+
+def test_correlations_are_compared_by_pair_and_by_cluster() -> None:
+    generator = np.random.default_rng(1)
+    ratings = generator.normal(size=60)
+    near, far = (ratings + scale * generator.normal(size=60) for scale in (0.5, 3))
+    compared = paired_correlations(near, far, ratings, num_resamples=300)
+    gain = spearmanr(near, ratings).statistic - spearmanr(far, ratings).statistic
+    assert (compared.difference, compared.unit) == (pytest.approx(gain), "spearman")
+    assert 0 < compared.low < gain < compared.high
+    assert paired_correlations(near, near, ratings, num_resamples=9).p_value == 1
+    copies = [np.repeat(values, 10) for values in (near, far, ratings)]
+    clustered = paired_correlations(
+        *copies, num_resamples=300, clusters=np.repeat(np.arange(60), 10).tolist()
+    )
+    assert (clustered.low, clustered.high) == pytest.approx((compared.low, compared.high))
+
+
+def test_graded_results_are_compared_by_their_correlation() -> None:
+    def graded(similarities: tuple[float, ...], model: str) -> TaskResult:
+        pairs = zip(similarities, (1.0, 2.0, 3.0), strict=True)
+        return result([{"prediction": one, "reference": other} for one, other in pairs], model)
+
+    compared = compare_results(graded((0.1, 0.2, 0.3), "a"), graded((0.3, 0.2, 0.1), "b"), num_resamples=9)
+    assert (compared.difference, compared.unit, compared.questions) == (pytest.approx(2), "spearman", 3)
 
 
 def test_steps_of_a_chain_are_one_cluster() -> None:

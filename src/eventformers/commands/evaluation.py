@@ -147,11 +147,13 @@ def compare(
     clusters = None if data is None else document_clusters(results[0], data, malformed=malformed)
     compared = compare_results(*results, num_resamples=resamples, seed=seed, clusters=clusters)
     models = f"{results[0].model} - {results[1].model} on {results[0].task}"
+    digits = 2 if compared.unit == "points" else 3
     console.print(
         Text(
-            f"{models}: {compared.difference:+.2f} points, 95 % interval {compared.low:+.2f} to "
-            f"{compared.high:+.2f}, one-sided p = {compared.p_value:.4f} ({compared.questions:,} questions, "
-            f"{compared.resamples:,} resamples of {compared.clusters:,} clusters)"
+            f"{models}: {compared.difference:+.{digits}f} {compared.unit}, 95 % interval "
+            f"{compared.low:+.{digits}f} to {compared.high:+.{digits}f}, one-sided "
+            f"p = {compared.p_value:.4f} ({compared.questions:,} questions, {compared.resamples:,} resamples "
+            f"of {compared.clusters:,} clusters)"
         ),
         soft_wrap=True,
     )

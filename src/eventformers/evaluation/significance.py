@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import bootstrap
+from scipy.stats import bootstrap, rankdata
 
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError, shown
@@ -31,7 +32,7 @@ class PairedComparison:
     """A comparison of two models on the same questions.
 
     Attributes:
-        difference: accuracy of the first minus that of the second, in percentage points.
+        difference: score of the first minus that of the second, in `unit`.
         low: lower end of the confidence interval of the difference.
         high: its upper end.
         p_value: one-sided: share of resamples in which the first is not better, with one added to numerator
@@ -39,6 +40,7 @@ class PairedComparison:
         questions: number of questions.
         clusters: number of resampled groups; equals `questions` without clusters.
         resamples: number of resamples.
+        unit: `points`, percentage points of accuracy, or `spearman`, Spearman's rank correlation.
     """
 
     difference: float
@@ -48,6 +50,7 @@ class PairedComparison:
     questions: int
     clusters: int
     resamples: int
+    unit: Literal["points", "spearman"] = "points"
 
 
 def paired_bootstrap(
@@ -85,10 +88,7 @@ def paired_bootstrap(
     both = np.concatenate([first, second])
     if not ((both >= 0) & (both <= 1)).all():
         raise EventformersError("found answers outside 0 to 1; accepted: booleans or numbers from 0 to 1")
-    if not isinstance(num_resamples, int) or num_resamples < 1:
-        raise EventformersError(
-            f"num_resamples is {shown(num_resamples)}; accepted: an integer of at least 1"
-        )
+    _check_resamples(num_resamples)
     gain, count = _by_cluster(100 * (first - second), clusters)
     difference = float(gain.sum() / count.sum())
     if len(gain) == 1:
@@ -105,17 +105,64 @@ def paired_bootstrap(
             method="percentile",
             rng=np.random.default_rng(seed),
         ).bootstrap_distribution
-    tail = 100 * (1 - CONFIDENCE) / 2
-    low, high = np.percentile(resampled, [tail, 100 - tail])
-    return PairedComparison(
-        difference=difference,
-        low=float(low),
-        high=float(high),
-        p_value=(1 + int((resampled <= 0).sum())) / (1 + num_resamples),
-        questions=first.size,
-        clusters=len(gain),
-        resamples=num_resamples,
-    )
+    return _comparison(difference, resampled, first.size, len(gain), "points")
+
+
+def paired_correlations(
+    predictions_a: ArrayLike,
+    predictions_b: ArrayLike,
+    references: ArrayLike,
+    *,
+    num_resamples: int = 10_000,
+    seed: int = 0,
+    clusters: Sequence[Hashable] | None = None,
+) -> PairedComparison:
+    """Compare the Spearman correlations of two models with the same ratings by resampling pairs.
+
+    A constant column has no order; its correlation counts as 0.
+
+    Args:
+        predictions_a: predicted similarity of each pair by the first model, `(pairs,)`.
+        predictions_b: the same by the second model, in the same order.
+        references: rating of each pair.
+        num_resamples: number of resamples, drawn with replacement.
+        seed: seed of the resamples.
+        clusters: a group for each pair; whole groups are resampled. None resamples single pairs.
+
+    Raises:
+        EventformersError: fewer than two pairs, lists of unequal length, a number that is not finite, fewer
+            than one resample, or the numbers of clusters and pairs differ.
+    """
+    given = [np.asarray(values, dtype=np.float64) for values in (predictions_a, predictions_b, references)]
+    if len({values.shape for values in given}) > 1 or given[0].ndim != 1 or given[0].size < 2:
+        raise EventformersError(
+            f"found numbers of shapes {', '.join(str(values.shape) for values in given)}; accepted: one for "
+            "each pair from both models and the ratings, at least two pairs"
+        )
+    columns = np.stack(given, axis=1)
+    if not np.isfinite(columns).all():
+        raise EventformersError("found similarities or ratings that are not finite; accepted: finite numbers")
+    _check_resamples(num_resamples)
+    member = _cluster_numbers(range(len(columns)) if clusters is None else clusters, len(columns))
+    groups = [np.flatnonzero(member == number) for number in range(member.max() + 1)]
+
+    def gain(chosen: NDArray[np.int64]) -> float:
+        return _correlation_gain(columns[np.concatenate([groups[number] for number in chosen])])
+
+    numbers = np.arange(len(groups))
+    difference = gain(numbers)
+    if len(groups) == 1:
+        resampled = np.full(num_resamples, difference)
+    else:
+        resampled = bootstrap(
+            (numbers,),
+            gain,
+            vectorized=False,
+            n_resamples=num_resamples,
+            method="percentile",
+            rng=np.random.default_rng(seed),
+        ).bootstrap_distribution
+    return _comparison(difference, resampled, len(columns), len(groups), "spearman")
 
 
 def compare_results(
@@ -129,7 +176,8 @@ def compare_results(
     """Compare two results on the same rows by their predictions.
 
     The decisions of one row, such as the steps of a chain, form a cluster. A chance score counts as its
-    expected share of correct decisions.
+    expected share of correct decisions. Results with graded similarities are compared by their correlation
+    with the ratings.
 
     Args:
         result_a: the result that is expected to be better.
@@ -148,6 +196,12 @@ def compare_results(
             f"({result_b.dataset.split}); accepted: two on the same task and split"
         )
     require_same_data([result_a, result_b])
+    first, second = _graded(result_a), _graded(result_b)
+    if first is not None and second is not None:
+        (predicted_a, references), (predicted_b, _) = first, second
+        return paired_correlations(
+            predicted_a, predicted_b, references, num_resamples=num_resamples, seed=seed, clusters=clusters
+        )
     return compare_answers(
         answers_of(result_a),
         answers_of(result_b),
@@ -225,6 +279,51 @@ def document_clusters(
     return list(loaded.rows["document_id"])
 
 
+def _check_resamples(num_resamples: int) -> None:
+    if not isinstance(num_resamples, int) or num_resamples < 1:
+        raise EventformersError(
+            f"num_resamples is {shown(num_resamples)}; accepted: an integer of at least 1"
+        )
+
+
+def _comparison(
+    difference: float,
+    resampled: NDArray[np.float64],
+    questions: int,
+    clusters: int,
+    unit: Literal["points", "spearman"],
+) -> PairedComparison:
+    tail = 100 * (1 - CONFIDENCE) / 2
+    low, high = np.percentile(resampled, [tail, 100 - tail])
+    return PairedComparison(
+        difference=difference,
+        low=float(low),
+        high=float(high),
+        p_value=(1 + int((resampled <= 0).sum())) / (1 + len(resampled)),
+        questions=questions,
+        clusters=clusters,
+        resamples=len(resampled),
+        unit=unit,
+    )
+
+
+def _correlation_gain(columns: NDArray[np.float64]) -> float:
+    """Compute how much better the first column correlates with the third than the second does."""
+    with np.errstate(invalid="ignore"):
+        correlations = np.nan_to_num(np.corrcoef(rankdata(columns, axis=0), rowvar=False))
+    return float(correlations[0, 2] - correlations[1, 2])
+
+
+def _graded(result: TaskResult) -> tuple[list[float], list[float]] | None:
+    """Read similarities and ratings; None if the predictions are of another kind."""
+    read = [(row.get("prediction"), row.get("reference")) for row in result.predictions]
+    numbers = [(one, other) for one, other in read if isinstance(one, float) and isinstance(other, float)]
+    if not numbers or len(numbers) < len(read):
+        return None
+    predicted, references = zip(*numbers, strict=True)
+    return list(predicted), list(references)
+
+
 def _ratio_of_sums(
     gain: NDArray[np.float64], count: NDArray[np.float64], axis: int = -1
 ) -> NDArray[np.float64]:
@@ -238,14 +337,19 @@ def _by_cluster(
     """Sum the gain and count the questions of each cluster."""
     if clusters is None:
         return gain, np.ones_like(gain)
-    if len(clusters) != len(gain):
-        raise EventformersError(
-            f"found {len(clusters):,} clusters for {len(gain):,} questions; accepted: one for each question"
-        )
-    numbers: dict[Hashable, int] = {}
-    member = np.asarray([numbers.setdefault(cluster, len(numbers)) for cluster in clusters])
+    member = _cluster_numbers(clusters, len(gain))
     summed = np.bincount(member, weights=gain).astype(np.float64)
     return summed, np.bincount(member).astype(np.float64)
+
+
+def _cluster_numbers(clusters: Sequence[Hashable] | NDArray[np.generic], questions: int) -> NDArray[np.int64]:
+    """Number the clusters by their first question."""
+    if len(clusters) != questions:
+        raise EventformersError(
+            f"found {len(clusters):,} clusters for {questions:,} questions; accepted: one for each question"
+        )
+    numbers: dict[Hashable, int] = {}
+    return np.asarray([numbers.setdefault(cluster, len(numbers)) for cluster in clusters])
 
 
 def answers_of(result: TaskResult) -> list[list[float]]:
