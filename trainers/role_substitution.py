@@ -56,9 +56,6 @@ class SubstitutionSettings:
         neighbour_temperature: near words are drawn in proportion to exp(cosine / temperature).
         max_swap_cosine: a far word's cosine is below this if any candidate's is.
         min_role_frequency: minimum number of events with a word in its role.
-
-    Raises:
-        EventformersError: there is no swap, so the loss has no negatives.
     """
 
     object_swaps: Number = 2
@@ -69,13 +66,6 @@ class SubstitutionSettings:
     neighbour_temperature: Positive = 0.2
     max_swap_cosine: Cosine = 0.4
     min_role_frequency: Count = 5
-
-    def __post_init__(self) -> None:
-        if not self.swapped_roles:
-            raise EventformersError(
-                "object_swaps, subject_swaps and predicate_swaps are 0; accepted: at least one swap of a "
-                "role, or shared_word_weight=0"
-            )
 
     @property
     def swapped_roles(self) -> list[Role]:
@@ -154,9 +144,9 @@ class RoleSubstitution:
         }
         if len(self.kept) < 2:
             raise EventformersError(
-                f"shared_word_weight needs events whose three roles have words that occur in at least "
-                f"{settings.min_role_frequency} events each; found {len(self.kept)} of {len(rows)}; "
-                "accepted: more events, a lower min_role_frequency, or shared_word_weight=0"
+                "shared_word_weight and predicate_weight need events whose three roles have words that occur "
+                f"in at least {settings.min_role_frequency} events each; found {len(self.kept)} of "
+                f"{len(rows)}; accepted: more events, a lower min_role_frequency, or both weights 0"
             )
         self._vocabularies: dict[Role, _Vocabulary] = {}
         self._ids = np.empty((len(self.kept), len(ROLES)), dtype=np.int64)

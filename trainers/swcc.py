@@ -55,8 +55,9 @@ class SwccCollator:
         seed: seed of all draws.
         max_seq_length: maximum number of tokens of an event.
         mask_tokens: add the view with one masked token.
-        substitution: add paraphrases and swaps of the events; None leaves them out.
-        predicate_variants: add the events with other predicates, drawn by `substitution`.
+        substitution: replaces words of the events for the next two views.
+        paraphrases_and_swaps: add a paraphrase and the swaps of each event.
+        predicate_variants: add each event with other predicates.
         co_events_without_shared_words: draw only co-events that share no word with their event. If there is
             none, the weight is 0, and the row is counted in `without_co_event`.
         prompt: text before each event.
@@ -74,6 +75,7 @@ class SwccCollator:
     max_seq_length: int = 32
     mask_tokens: bool = True
     substitution: RoleSubstitution | None = None
+    paraphrases_and_swaps: bool = False
     predicate_variants: bool = False
     co_events_without_shared_words: bool = False
     prompt: str = ""
@@ -127,14 +129,14 @@ class SwccCollator:
         generators: Sequence[np.random.Generator],
     ) -> dict[str, torch.Tensor]:
         drawn = list(zip((row["row"] for row in rows), generators, strict=True))
-        paraphrases = self.encode([substitution.paraphrase(*draw) for draw in drawn])
-        swaps = self.encode([swap for draw in drawn for swap in substitution.swaps(*draw)])
-        batch = {
-            "paraphrase_input_ids": paraphrases["input_ids"],
-            "paraphrase_attention_mask": paraphrases["attention_mask"],
-            "negative_input_ids": swaps["input_ids"].unflatten(0, (len(rows), -1)),
-            "negative_attention_mask": swaps["attention_mask"].unflatten(0, (len(rows), -1)),
-        }
+        batch = {}
+        if self.paraphrases_and_swaps:
+            paraphrases = self.encode([substitution.paraphrase(*draw) for draw in drawn])
+            swaps = self.encode([swap for draw in drawn for swap in substitution.swaps(*draw)])
+            batch["paraphrase_input_ids"] = paraphrases["input_ids"]
+            batch["paraphrase_attention_mask"] = paraphrases["attention_mask"]
+            batch["negative_input_ids"] = swaps["input_ids"].unflatten(0, (len(rows), -1))
+            batch["negative_attention_mask"] = swaps["attention_mask"].unflatten(0, (len(rows), -1))
         if self.predicate_variants:
             events, similarities = zip(*(substitution.variants(*draw) for draw in drawn), strict=True)
             variants = self.encode([event for row in events for event in row])
@@ -211,11 +213,16 @@ def _prepare(
             "streaming=true cannot select rows; accepted with it: validation_rows=0, shared_word_weight=0 "
             "and predicate_weight=0"
         )
+    views = dict(recipe.views)
+    substitution = SubstitutionSettings(**{key: views.pop(key) for key in _SUBSTITUTION_TYPES.keys() & views})
+    if config.shared_word_weight and not substitution.swapped_roles:
+        raise EventformersError(
+            "object_swaps, subject_swaps and predicate_swaps are 0; accepted: at least one swap of a role, "
+            "or shared_word_weight=0"
+        )
     rows = load_built(data, name, builder=builder, streaming=streaming, **settings)["train"]
     report = built_report(data, name, builder=builder, **settings)
     minimum, maximum = _frequency_range(rows, report)
-    views = dict(recipe.views)
-    substitution_settings = {key: views.pop(key) for key in _SUBSTITUTION_TYPES.keys() & views}
     collator = SwccCollator(
         tokenizer=tokenizer,
         event_order=config.event_order,
@@ -224,6 +231,7 @@ def _prepare(
         frequency_maximum=maximum,
         seed=seed,
         mask_tokens=bool(config.mlm_weight),
+        paraphrases_and_swaps=bool(config.shared_word_weight),
         predicate_variants=bool(config.predicate_weight),
         prompt=prompt_of(config.prompts),
         **views,
@@ -235,7 +243,7 @@ def _prepare(
             rows,
             head.swcc,
             tokenizer,
-            SubstitutionSettings(**substitution_settings),
+            substitution,
             predicates_in_sentence=bool(config.predicate_weight),
         )
         rows = rows.select(collator.substitution.kept)

@@ -159,11 +159,6 @@ def test_too_few_events_say_what_to_do(tiny_encoder: Path) -> None:
         substitution(rows, tiny_encoder)
 
 
-def test_without_a_swap_there_is_no_negative() -> None:
-    with pytest.raises(EventformersError, match="at least one swap of a role, or shared_word_weight=0"):
-        SubstitutionSettings(object_swaps=0, subject_swaps=0)
-
-
 def test_second_start_reads_neighbours(
     rows: Dataset, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

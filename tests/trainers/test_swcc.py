@@ -78,6 +78,10 @@ class TestSwccTraining(MethodTrainingCase):
         with pytest.raises(EventformersError, match="shared_word_weight=0"):
             self.run(tiny_encoder, raw, tmp_path, ("streaming=true",))
 
+    def test_shared_words_need_a_swap(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
+        with pytest.raises(EventformersError, match="at least one swap of a role, or shared_word_weight=0"):
+            self.run(tiny_encoder, raw, tmp_path, ("object_swaps=0", "subject_swaps=0"))
+
     def test_validation_loss(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
         run = self.run(tiny_encoder, raw, tmp_path, ("validation_rows=8",))
         validation = [line["eval_loss"] for line in run.history if "eval_loss" in line]

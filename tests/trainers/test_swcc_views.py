@@ -64,7 +64,7 @@ def test_row_without_a_co_event_that_counts_weighs_nothing(collator: SwccCollato
 
 def test_shapes_and_texts_of_paraphrases_and_swaps(collator: SwccCollator, tiny_encoder: Path) -> None:
     settings = SubstitutionSettings(object_swaps=2, subject_swaps=1, min_role_frequency=1)
-    collator.predicate_variants = True
+    collator.paraphrases_and_swaps = collator.predicate_variants = True
     collator.substitution = RoleSubstitution(
         Dataset.from_dict({"event": EVENTS}),
         SwccModel.from_encoder(str(tiny_encoder)),
@@ -86,3 +86,6 @@ def test_shapes_and_texts_of_paraphrases_and_swaps(collator: SwccCollator, tiny_
         assert third.endswith(f" {own['predicate']} {own['object']}")
     again = collator([row(number, [DISJOINT]) for number in (0, 7)])
     assert again["negative_input_ids"].equal(batch["negative_input_ids"])
+    collator.paraphrases_and_swaps = False
+    only_variants = collator([row(number, [DISJOINT]) for number in (0, 7)])
+    assert only_variants.keys() == {name for name in batch if not name.startswith(("paraphrase", "negative"))}
