@@ -362,11 +362,13 @@ def _run_facts(card: ModelCard) -> list[str]:
         facts.append(f"seed {markdown.code(card.seed)}")
     if card.lora:
         facts.append("low-rank adapters were trained instead of the whole encoder, and merged into it")
-    if share := card.training_arguments.get("start_weight_share"):
-        facts.append(
+    if share := cast(float, card.training_arguments.get("start_weight_share", 0.0)):
+        averaged = (
             f"the encoder's weights are a weighted average of those before training, with the share "
             f"{markdown.setting(share)}, and those after it"
         )
+        scaled = f"training's change of the encoder's weights is scaled by {markdown.setting(1 - share)}"
+        facts.append(averaged if share > 0 else scaled)
     if card.steps is not None:
         facts.append(f"{markdown.number(card.steps)} optimizer steps")
     if chosen := next((line["chosen_step"] for line in card.history if "chosen_step" in line), None):

@@ -62,7 +62,9 @@ class EventTrainingArguments(TrainingArguments):
             the choice. None takes the final weights.
         silhouette_clusters: number of clusters of these mentions; None takes the number of unseen types.
         start_weight_share: share of the initial weights in the final encoder, whose weights are the average
-            of initial and trained weights (Wortsman et al., 2022); 0 takes only the trained weights.
+            of initial and trained weights (Wortsman et al., 2022); 0 takes only the trained weights. A
+            negative share goes beyond them (task vectors, Ilharco et al., 2023): -0.5 scales the change of
+            the weights by 1.5.
     """
 
     module_learning_rates: dict[str, NotNegative] | None = field(default=None)
@@ -75,7 +77,7 @@ class EventTrainingArguments(TrainingArguments):
     encoder_cache_tokens: Count | None = field(default=None)
     silhouette_window: Count | None = field(default=None)
     silhouette_clusters: Annotated[int, Range(least=2)] | None = field(default=None)
-    start_weight_share: ShareBelowOne = field(default=0.0)
+    start_weight_share: Annotated[float, Range(least=-1, below=1)] = field(default=0.0)
     # The base class draws no bar if its own log shows only errors, as for commands.
     disable_tqdm: bool = field(default=False)
     # A NaN loss must stop the run; the base class would log it as 0.

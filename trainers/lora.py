@@ -158,7 +158,7 @@ def average_with_start(model: PeftModel, share: float) -> None:
 
     Args:
         model: the head with adapters, after training.
-        share: share of the initial weights, from 0 to 1.
+        share: share of the initial weights, as in `StartWeights.average_into`.
     """
     for module in model.modules():
         if isinstance(module, LoraLayer):

@@ -1,4 +1,4 @@
-"""Average of an encoder's weights before and after training."""
+"""Average of an encoder's weights before and after training, or their extrapolation."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ class StartWeights:
     """Copy of an encoder's initial weights, for averaging after training (Wortsman et al., 2022).
 
     An averaged model often keeps both the initial model's performance on other tasks and most of the gain.
+    A negative share extrapolates: it scales the change of the weights beyond 1, as task arithmetic scales a
+    task vector (Ilharco et al., 2023).
 
     Args:
         encoder: the encoder before training, or several as one module.
@@ -26,7 +28,8 @@ class StartWeights:
 
         Args:
             encoder: the same encoder after training.
-            share: share of the initial weights, from 0 to 1.
+            share: share of the initial weights, at most 1; below 0, the change of the weights is scaled by
+                1 - share.
         """
         for name, parameter in encoder.named_parameters():
             start = self._weights[name].to(parameter.device, parameter.dtype)

@@ -20,8 +20,8 @@ from eventformers.trainers.weight_averaging import StartWeights
 QUICK = ("max_steps=2", "per_device_train_batch_size=4", "frozen_modules=null", "warmup_steps=0")
 
 
-@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
-def test_moves_towards_the_start(share: float) -> None:
+@pytest.mark.parametrize("share", [-0.5, 0.0, 0.25, 1.0])
+def test_moves_between_start_and_end_or_beyond(share: float) -> None:
     encoder = nn.Linear(3, 2)
     start = StartWeights(encoder)
     before = encoder.weight.detach().clone()
@@ -52,8 +52,9 @@ def test_a_run_saves_the_average(tiny_encoder: Path, tmp_path: Path, lora: bool)
 
 
 def test_refused_settings(tiny_encoder: Path, tmp_path: Path) -> None:
-    with pytest.raises(EventformersError, match=r"start_weight_share: found 1\.0; accepted"):
-        _run(tiny_encoder, tmp_path, "start_weight_share=1.0")
+    for share in ("1.0", "-1.5"):
+        with pytest.raises(EventformersError, match=rf"start_weight_share: found {share}; accepted"):
+            _run(tiny_encoder, tmp_path, f"start_weight_share={share}")
 
 
 def test_learned_tokens_are_averaged_under_lora(tiny_encoder: Path) -> None:
