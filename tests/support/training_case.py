@@ -279,11 +279,16 @@ class MethodTrainingCase:
         """Killed in the second epoch of three; in chunks where the head has them."""
         last = finished.run.stages[-1]
         logged = next(line for line in last.history if line.get("step") == 4)
-        # Batches twice as large as the recipe's.
-        epoch = math.ceil(4 / logged["epoch"] / 2)
-        settings = [f"max_steps={2 * epoch + 2}", f"save_steps={epoch + 1}", "per_device_train_batch_size=8"]
+        rows = round(4 * 4 / logged["epoch"])
+        # Few steps: three an epoch.
+        batch = math.ceil(rows / 3)
+        epoch = math.ceil(rows / batch)
+        settings = [
+            *(f"max_steps={2 * epoch + 2}", f"save_steps={epoch + 1}"),
+            f"per_device_train_batch_size={batch}",
+        ]
         if hasattr(load_method(self.method).head_class, "encode_views"):
-            settings.append("gradient_cache_chunk_size=2")
+            settings.append(f"gradient_cache_chunk_size={batch // 2}")
         if last.name:
             settings.append(f"stages=[{last.name}]")
         whole = self.run(tiny_encoder, raw, tmp_path / "whole", settings)
