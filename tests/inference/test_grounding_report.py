@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,6 +51,18 @@ SETTINGS = {
 }
 
 
+class ListedMentions(tuple[GroundedMention, ...]):
+    """Mentions made by hand, with what `Grounding` reads of `GroundedMentions`."""
+
+    def links(self) -> Iterator[tuple[list[str], dict[str, list[str]]]]:
+        for one in self:
+            linked = [event.event_id for event in one.linked]
+            yield linked, {above.event_id: list(above.of) for above in one.ancestors}
+
+    def languages(self) -> Counter[str]:
+        return Counter(one.mention.language for one in self)
+
+
 @pytest.fixture
 def known(tmp_path: Path) -> KnowledgeBase:
     return load_knowledge_base(write_edges(write_events(tmp_path / "kb", EVENTS), EDGES))
@@ -78,7 +92,7 @@ def grounding(known: KnowledgeBase) -> Grounding:
         (MentionText("", "war", ""), "en", ["war"]),
         (MentionText("", "nothing", ""), "en", []),
     ]
-    mentions = tuple(grounded(known, *item, place) for place, item in enumerate(texts))
+    mentions = ListedMentions(grounded(known, *item, place) for place, item in enumerate(texts))
     parents = (
         FoundParent("siege", "Siege", "war", "The <b>war</b>", 1.0, 2, "parent"),
         FoundParent("war", "The <b>war</b>", "siege", "Siege", 0.5, 2, "below"),
@@ -138,7 +152,7 @@ def test_links_without_a_threshold_are_marked(grounding: Grounding) -> None:
 
 def test_null_is_shown_with_its_best_candidate(grounding: Grounding) -> None:
     candidate = CandidateEvent("siege", "<Siege>", 0.21, None, False)
-    mentions = tuple(
+    mentions = ListedMentions(
         replace(one, threshold=0.5, candidates=one.candidates or ((candidate,) if one.has_pool else ()))
         for one in grounding.mentions
     )
@@ -247,7 +261,7 @@ def test_contexts_are_cut(text: str, first: str, last: str, monkeypatch: pytest.
 
 
 def test_nothing_linked_has_a_page(grounding: Grounding) -> None:
-    nothing = replace(grounding, mentions=grounding.mentions[2:3], parents=())
+    nothing = replace(grounding, mentions=ListedMentions(grounding.mentions[2:3]), parents=())
     text = report_page(nothing)
     Page(text)
     assert "No mention is linked to an event" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +276,23 @@ def test_what_is_cut_is_counted(encoder: EventEncoder, known: KnowledgeBase, cro
     assert found.counts["mention_contexts_cut"] == 1
     assert found.counts["mention_contexts_cut_by_the_reranker"] == 1
     assert "mentions_cut" not in found.counts
+
+
+def test_links_are_those_of_the_mentions(encoder: EventEncoder, known: KnowledgeBase) -> None:
+    found = ground(encoder, TEXTS, known, threshold=-1.0, candidates=2)
+    assert [
+        (
+            [event.event_id for event in one.linked],
+            {above.event_id: list(above.of) for above in one.ancestors},
+        )
+        for one in found.mentions
+    ] == list(found.mentions.links())
+    assert any(above for _, above in found.mentions.links())
+    by_event = found.mentions_by_event()
+    assert sum(is_linked for places in by_event.values() for _, is_linked in places) == sum(
+        len(one.linked) for one in found.mentions
+    )
+    assert found.mentions.languages() == Counter(one.mention.language for one in found.mentions)
 
 
 def test_all_candidates_in_one_language(encoder: EventEncoder, known: KnowledgeBase) -> None:

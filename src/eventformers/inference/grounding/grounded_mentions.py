@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import overload
 
@@ -66,6 +67,30 @@ class GroundedMentions(Sequence[GroundedMention]):
     def __repr__(self) -> str:
         return f"{type(self).__name__} of {len(self):,}"
 
+    def links(self) -> Iterator[tuple[list[str], dict[str, list[str]]]]:
+        """Yield the links of each mention, without its texts and candidates.
+
+        Yields:
+            The ids of its linked events, best first, and of their ancestors, each with the linked events that
+            are part of it.
+        """
+        for start in range(0, len(self), _BLOCK):
+            ranked = self._candidates.ranked.take(range(start, min(start + _BLOCK, len(self))))
+            for linked in self._linking.link(ranked, self._event_ids):
+                yield linked, self._above(linked)
+
+    def languages(self) -> Counter[str]:
+        """Count the mentions of each language."""
+        return Counter(mention.language for mention in self._mentions)
+
+    def _above(self, linked: Sequence[str]) -> dict[str, list[str]]:
+        above: dict[str, list[str]] = {}
+        for event_id in linked:
+            for ancestor in self._knowledge_base.ancestors(event_id):
+                if ancestor not in linked:
+                    above.setdefault(ancestor, []).append(event_id)
+        return above
+
     def _made(self, places: range) -> Iterator[GroundedMention]:
         known, event_ids = self._knowledge_base, self._event_ids
         found, ranked = (candidates.take(places) for candidates in self._candidates)
@@ -85,17 +110,12 @@ class GroundedMentions(Sequence[GroundedMention]):
                 for event, probability in zip(ranked.events[row].tolist(), probabilities[row], strict=True)
                 if event >= 0
             )
-            above: dict[str, list[str]] = {}
-            for event_id in (candidate.event_id for candidate in candidates if candidate.linked):
-                for ancestor in known.ancestors(event_id):
-                    if ancestor not in linked:
-                        above.setdefault(ancestor, []).append(event_id)
             yield GroundedMention(
                 mention=mention,
                 candidates=candidates,
                 ancestors=tuple(
                     Ancestor(event_id, known.title(event_id, mention.language), tuple(of))
-                    for event_id, of in above.items()
+                    for event_id, of in self._above(linked).items()
                 ),
                 has_pool=bool(candidates),
                 threshold=self._linking.value,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from eventformers.inference.grounding.knowledge_base import KnowledgeBase
 from eventformers.inference.grounding.mention_files import TextMention
+
+if TYPE_CHECKING:
+    from eventformers.inference.grounding.grounded_mentions import GroundedMentions
 
 Relation: TypeAlias = Literal["parent", "ancestor", "below", "new"]
 
@@ -133,7 +134,7 @@ class Grounding:
         note: a remark on the threshold for the reader; empty if it was given, or learned with the model.
     """
 
-    mentions: Sequence[GroundedMention]
+    mentions: GroundedMentions
     parents: tuple[FoundParent, ...]
     knowledge_base: KnowledgeBase = field(repr=False)
     settings: dict[str, Any]
@@ -142,11 +143,10 @@ class Grounding:
     recall: dict[str, float]
     note: str = ""
 
-    @property
+    @cached_property
     def title_language(self) -> str:
         """Language of titles without a mention: that of all candidates, or the most frequent one."""
-        languages = Counter(one.mention.language for one in self.mentions)
-        return self.settings["candidate_language"] or languages.most_common(1)[0][0]
+        return self.settings["candidate_language"] or self.mentions.languages().most_common(1)[0][0]
 
     def mentions_by_event(self) -> dict[str, list[tuple[int, bool]]]:
         """By event the place of each mention that is linked to it or to what is part of it, those that are
@@ -156,9 +156,9 @@ class Grounding:
     @cached_property
     def _mentions_by_event(self) -> dict[str, list[tuple[int, bool]]]:
         found: dict[str, list[tuple[int, bool]]] = {}
-        for place, one in enumerate(self.mentions):
-            for event in one.linked:
-                found.setdefault(event.event_id, []).append((place, True))
-            for above in one.ancestors:
-                found.setdefault(above.event_id, []).append((place, False))
+        for place, (linked, above) in enumerate(self.mentions.links()):
+            for event_id in linked:
+                found.setdefault(event_id, []).append((place, True))
+            for event_id in above:
+                found.setdefault(event_id, []).append((place, False))
         return {event_id: sorted(places, key=lambda one: not one[1]) for event_id, places in found.items()}
