@@ -75,9 +75,12 @@ def _update(digest: hashlib._Hash, values: pa.Array | pa.ChunkedArray) -> None:
         digest.update(_numbers(values.value_lengths(), np.int64))
         _update(digest, values.flatten())
     elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        texts = [text.encode() for text in values.to_pylist() if text is not None]
-        digest.update(np.asarray([len(text) for text in texts], dtype=np.int64).tobytes())
-        digest.update(b"".join(texts))
+        texts = values.drop_null().cast(pa.large_string())
+        _, offsets, characters = texts.buffers()
+        bounds = np.frombuffer(offsets, np.int64, len(texts) + 1, 8 * texts.offset) if len(texts) else [0]
+        digest.update(np.diff(bounds).tobytes())
+        if bounds[-1] > bounds[0]:
+            digest.update(characters[int(bounds[0]) : int(bounds[-1])])
     elif pa.types.is_floating(kind):
         digest.update(_numbers(values, np.float64))
     else:
