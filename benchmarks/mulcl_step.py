@@ -32,7 +32,7 @@ from eventformers.models.heterevent_outputs import EventVectors
 from eventformers.models.losses import corrupted_corrupted_contrast, normal_corrupted_contrast
 from eventformers.models.modeling_heterevent import HeterEventForPreTraining
 from eventformers.trainers.chain_corruption import CorruptionSettings
-from eventformers.trainers.chain_rows import ChainRows
+from eventformers.trainers.chain_rows import ChainRows, read_chains
 from eventformers.trainers.heterevent import HeterEventCollator
 
 Batch = dict[str, torch.Tensor]
@@ -241,7 +241,7 @@ def make_batch(
 ) -> Batch:
     """A batch of chains, drawn at random, with what the head's stage needs."""
     chains = load_built(options.data, "chains", builder="event_chains")["train"]
-    rows = ChainRows(chains, options.chain_length)
+    rows = ChainRows(read_chains(chains), options.chain_length)
     if len(rows) < options.chains:
         raise SystemExit(f"found {len(rows)} chains; accepted: at least {options.chains}")
     collator = HeterEventCollator(

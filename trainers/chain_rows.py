@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain as chained
-from typing import TypedDict, cast
+from typing import Any, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from torch.utils.data import Dataset as TorchDataset
 
 from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
 from eventformers.datasets_scripts.narrative_cloze import EventPool
+from eventformers.trainers.cached_arrays import Arrays
 from eventformers.trainers.chain_corruption import LEAST_EVENTS
 from eventformers.trainers.codes import Codes
 
@@ -39,7 +40,7 @@ class ChainRows(TorchDataset):
     text, which have no other order, are left out.
 
     Args:
-        chains: rows with a column `events`.
+        chains: the arrays of `read_chains`.
         max_chain_length: maximum number of events of a row.
         all_windows: split a longer chain into several disjoint rows of at least three events; False takes
             only its first events.
@@ -50,26 +51,14 @@ class ChainRows(TorchDataset):
         skipped: number of left-out chains and events, by reason.
     """
 
-    def __init__(self, chains: Dataset, max_chain_length: int, *, all_windows: bool = False) -> None:
-        # In blocks, so that the joined texts of all occurrences are never in memory together.
-        tables = chains.select_columns(["events"]).with_format("arrow").iter(_BLOCK_CHAINS)
-        lengths: list[Codes] = [np.zeros(1, dtype=np.int64)]
-
-        def joined() -> Iterator[pa.Array]:
-            for table in tables:
-                column = table.column("events").combine_chunks()
-                lengths.append(column.value_lengths().to_numpy())
-                yield _join_roles(column.flatten())
-
-        self.occurrences, self._events = _encode(joined())
-        self.reading, _ = _encode(map(_as_read, self._blocks_of_events()))
-        self._chain_starts = np.cumsum(np.concatenate(lengths))
+    def __init__(self, chains: Arrays, max_chain_length: int, *, all_windows: bool = False) -> None:
+        self.occurrences, self.reading = chains["occurrences"], chains["reading"]
+        self._events = pa.LargeStringArray.from_buffers(
+            len(self.reading), pa.py_buffer(chains["event_starts"]), pa.py_buffer(chains["characters"])
+        )
+        self._chain_starts = chains["chain_starts"]
         self.skipped: dict[str, int] = {}
         self._windows_of_rows = self._windows(max_chain_length, all_windows)
-
-    def _blocks_of_events(self) -> Iterator[pa.Array]:
-        for start in range(0, len(self._events), _BLOCK_EVENTS):
-            yield self._events.slice(start, _BLOCK_EVENTS)
 
     def _windows(self, max_chain_length: int, all_windows: bool) -> Codes:
         """Return chain, first event and end of each row, `(rows, 3)`, and count what is skipped."""
@@ -98,9 +87,14 @@ class ChainRows(TorchDataset):
         }
         return np.stack([chain, first, end], axis=-1)[is_row]
 
+    @property
+    def num_chains(self) -> int:
+        """Number of chains, including those that are left out."""
+        return len(self._chain_starts) - 1
+
     def event_pool(self) -> EventPool:
         """Return the events of all chains to draw from, each as often as it occurs."""
-        roles = (pc.list_flatten(pc.split_pattern(block, _SEPARATOR)) for block in self._blocks_of_events())
+        roles = (pc.list_flatten(pc.split_pattern(block, _SEPARATOR)) for block in _blocks(self._events))
         numbers, texts = _encode(roles)
         return EventPool(texts.to_pylist(), numbers.reshape(-1, len(_ROLES)), np.bincount(self.occurrences))
 
@@ -130,6 +124,43 @@ class ChainRows(TorchDataset):
             "events": self.occurrences[first:end],
             "chain_events": self.occurrences[start:chain_end],
         }
+
+
+def read_chains(chains: Dataset) -> dict[str, npt.NDArray[Any]]:
+    """Number the distinct events of chains, for `ChainRows` and `cached_arrays`.
+
+    Args:
+        chains: rows with a column `events`.
+
+    Returns:
+        `occurrences` and `reading` as in `ChainRows`; `chain_starts`, the position in `occurrences` of the
+        first event of each chain, and the end of the last one; `characters` and `event_starts`, the roles of
+        each distinct event as UTF-8, and the first byte of each event, and the end of the last one.
+    """
+    # In blocks, so that the joined texts of all occurrences are never in memory together.
+    tables = chains.select_columns(["events"]).with_format("arrow").iter(_BLOCK_CHAINS)
+    lengths: list[Codes] = [np.zeros(1, dtype=np.int64)]
+
+    def joined() -> Iterator[pa.Array]:
+        for table in tables:
+            column = table.column("events").combine_chunks()
+            lengths.append(column.value_lengths().to_numpy())
+            yield _join_roles(column.flatten())
+
+    occurrences, events = _encode(joined())
+    _, starts, characters = events.buffers()
+    return {
+        "occurrences": occurrences,
+        "reading": _encode(map(_as_read, _blocks(events)))[0],
+        "chain_starts": np.cumsum(np.concatenate(lengths)),
+        "event_starts": np.frombuffer(starts, dtype=np.int64, count=len(events) + 1),
+        "characters": np.frombuffer(characters, dtype=np.uint8),
+    }
+
+
+def _blocks(events: pa.Array) -> Iterator[pa.Array]:
+    for start in range(0, len(events), _BLOCK_EVENTS):
+        yield events.slice(start, _BLOCK_EVENTS)
 
 
 def _join_roles(events: pa.StructArray) -> pa.Array:

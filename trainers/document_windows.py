@@ -12,6 +12,7 @@ from eventformers.datasets_scripts.chain_settings import EventChainsConfig
 from eventformers.datasets_scripts.document_filters import document_splits_of
 from eventformers.datasets_scripts.document_splits import RepeatedDocuments
 from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.datasets_scripts.protagonist_chains import distinct_events
 from eventformers.errors import EventformersError
@@ -68,6 +69,15 @@ def load_training_documents(data: str | None, builder: str, settings: Mapping[st
             and not repeats.is_repeat(row["document_id"], row["events"])
         )
     )
+
+
+def what_decides_documents(data: str | None, builder: str, settings: Mapping[str, Any]) -> list[object]:
+    """Return what the result of `load_training_documents` depends on, for `cached_arrays`."""
+    settings = {**settings, "document_split": _SPLIT}
+    documents = cast(DatasetDict, load_built(data, "documents", builder=builder, **settings))[_SPLIT]
+    reports = [built_report(data, config, builder=builder, **settings) for config in ("documents", "chains")]
+    told = [report.get(part) for report in reports for part in ("settings", "raw_files")]
+    return [dataset_fingerprint(documents), *told]
 
 
 def with_document_windows(

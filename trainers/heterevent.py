@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypedDict, cast, get_type_hints
 
 import numpy as np
 import torch
-from datasets import DatasetDict
+from datasets import Dataset, DatasetDict
 from transformers import PreTrainedTokenizerBase
 
 from eventformers.built_in.heterevent import METHOD
@@ -16,6 +16,7 @@ from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.document_splits import SeededDraws
 from eventformers.datasets_scripts.event_chains import EventChainsConfig
 from eventformers.datasets_scripts.events import Event, EventOrder
+from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.datasets_scripts.narrative_cloze import EventPool, argument_texts, draw_distractors
 from eventformers.datasets_scripts.protagonist_chains import event_key
@@ -30,15 +31,20 @@ from eventformers.strict import (
     ShareBelowOne,
     TextLength,
 )
+from eventformers.trainers.cached_arrays import Arrays, cached_arrays
 from eventformers.trainers.chain_corruption import (
     LEAST_EVENTS,
     CorruptionSettings,
     RowDraws,
     corrupt_chains,
 )
-from eventformers.trainers.chain_rows import ChainRow, ChainRows
+from eventformers.trainers.chain_rows import ChainRow, ChainRows, read_chains
 from eventformers.trainers.codes import PADDING, Codes, padded
-from eventformers.trainers.document_windows import load_training_documents, with_document_windows
+from eventformers.trainers.document_windows import (
+    load_training_documents,
+    what_decides_documents,
+    with_document_windows,
+)
 from eventformers.trainers.event_tokenising import event_keys, tokenise_events
 from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
@@ -258,6 +264,45 @@ def _distinct(numbers: Codes) -> tuple[Codes, Codes]:
     return distinct[padding:], places.reshape(numbers.shape) - padding
 
 
+def read_chains_once(
+    chains: Dataset,
+    data: str | None,
+    builder: str,
+    settings: Mapping[str, Any],
+    *,
+    share: float,
+    length: int,
+    seed: int,
+) -> Arrays:
+    """Read the training chains and the windows of documents, or take them from the cache.
+
+    Args:
+        chains: rows with a column `events`.
+        data: their raw or built data, which has the documents.
+        builder: their builder.
+        settings: the builder's settings.
+        share: share of windows among all rows; 0 reads no documents.
+        length: maximum number of events of a window.
+        seed: seed of the choice of windows.
+
+    Returns:
+        The arrays of `read_chains`.
+    """
+    chains = chains.select_columns(["events"])
+    least = EventChainsConfig(**settings).min_chain_length
+    decides: list[object] = [dataset_fingerprint(chains), share]
+    if share:
+        decides += [*what_decides_documents(data, builder, settings), length, least, seed]
+
+    def read() -> Arrays:
+        if not share:
+            return read_chains(chains)
+        documents = load_training_documents(data, builder, settings)
+        return read_chains(with_document_windows(chains, documents, share, length, least, seed))
+
+    return cached_arrays("chain_rows", decides, read)
+
+
 def _prepare(
     recipe: Recipe,
     data: str | None,
@@ -273,14 +318,12 @@ def _prepare(
     if "train" not in splits:
         raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: a split train")
     chains, length = splits["train"], views.get("max_chain_length", 9)
-    if share := views.pop("document_share", 0.0):
-        documents = load_training_documents(data, builder, settings)
-        least = EventChainsConfig(**settings).min_chain_length
-        chains = with_document_windows(chains, documents, share, length, least, seed)
-    rows = ChainRows(chains, length, all_windows=views.pop("all_windows", True))
+    share = views.pop("document_share", 0.0)
+    arrays = read_chains_once(chains, data, builder, settings, share=share, length=length, seed=seed)
+    rows = ChainRows(arrays, length, all_windows=views.pop("all_windows", True))
     if not len(rows):
         raise EventformersError(
-            f"found {len(chains)} chains, none with {LEAST_EVENTS} different events; accepted: longer "
+            f"found {rows.num_chains} chains, none with {LEAST_EVENTS} different events; accepted: longer "
             "chains, or a lower min_chain_length"
         )
     substitutes = config.stage == "sequence" and (config.replacement_weight or config.composition_weight)
@@ -299,7 +342,7 @@ def _prepare(
     report = built_report(data, name, builder=builder, **settings)
     if report:
         skipped = cast("dict[str, int]", report.get("skipped", {}))
-        windows = {"document_windows": len(chains) - len(splits["train"])} if share else {}
+        windows = {"document_windows": rows.num_chains - len(chains)} if share else {}
         report = {**report, **windows, "skipped": {**skipped, **_counted(rows.skipped)}}
     questions = _questions(recipe, data, config, settings)
     # The losses contrast a chain with its own corruptions and views, and an event with others of its chain.

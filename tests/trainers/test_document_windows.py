@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import datasets
+import numpy as np
 import pytest
 from datasets import Dataset, Features, List
 
@@ -12,7 +15,11 @@ from eventformers.datasets_scripts.building import build_dataset
 from eventformers.datasets_scripts.events import EVENT_FEATURE, Event
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
+from eventformers.trainers import heterevent
+from eventformers.trainers.cached_arrays import Arrays
+from eventformers.trainers.chain_rows import read_chains
 from eventformers.trainers.document_windows import load_training_documents, with_document_windows
+from eventformers.trainers.heterevent import read_chains_once
 
 
 def rows(*documents: list[str]) -> Dataset:
@@ -106,3 +113,33 @@ def test_documents_of_other_files_are_refused(raw: Path, tmp_path: Path) -> None
     build_dataset("event_chains", "documents", data_dir=raw, output=tmp_path / "built")
     with pytest.raises(EventformersError, match="from other files than the chains"):
         load_training_documents(str(tmp_path / "built"), "event_chains", {})
+
+
+def test_a_second_start_reads_the_cache_unless_data_or_settings_change(
+    raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    calls = []
+    monkeypatch.setattr(heterevent, "read_chains", lambda rows: calls.append(len(rows)) or read_chains(rows))
+    build_dataset("event_chains", "documents", data_dir=raw, output=tmp_path / "built")
+    build_dataset("event_chains", "chains", data_dir=raw, output=tmp_path / "built")
+    chains = load_built(tmp_path / "built", "chains")["train"].select(range(6))
+
+    def read(chains: Dataset = chains, **changed: float) -> Arrays:
+        chosen: dict[str, Any] = {"share": 0.5, "length": 9, "seed": 1, **changed}
+        return read_chains_once(chains, str(tmp_path / "built"), "event_chains", {}, **chosen)
+
+    first, again = read(), read()
+    assert len(calls) == 1
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+    read(seed=2)
+    read(length=8)
+    read(share=0.4)
+    read(share=0)
+    read(chains.select(range(5)))
+    assert len(calls) == 6
+    for path in raw.glob("*.jsonl"):
+        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    build_dataset("event_chains", "documents", data_dir=raw, output=tmp_path / "built")
+    with pytest.raises(EventformersError, match="from other files than the chains"):
+        read()

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 from eventformers.datasets_scripts.events import EVENT_FEATURE, Event, event_text
 from eventformers.models.configuration_heterevent import HeterEventConfig
 from eventformers.trainers.chain_corruption import CorruptionSettings
-from eventformers.trainers.chain_rows import ChainRows
+from eventformers.trainers.chain_rows import ChainRows, read_chains
 from eventformers.trainers.heterevent import HeterEventCollator
 
 SUBJECTS = ("police", "bank", "storm", "judge")
@@ -35,7 +35,7 @@ CHAINS = [
 
 
 def collator(tiny_encoder: Path, stage: str, **settings: Any) -> HeterEventCollator:
-    rows = ChainRows(dataset(CHAINS), 9)
+    rows = ChainRows(read_chains(dataset(CHAINS)), 9)
     config = HeterEventConfig(stage=stage)
     return HeterEventCollator(
         AutoTokenizer.from_pretrained(tiny_encoder),
@@ -61,7 +61,7 @@ def without_padding(values: list[str]) -> list[str]:
 def test_rows_are_windows() -> None:
     long = [event("police", f"saw {number}") for number in range(11)]
     chains = dataset([long, long[:2], [long[0]] * 4, [], long[:3]])
-    first = ChainRows(chains, 4)
+    first = ChainRows(read_chains(chains), 4)
     assert [row["row"] for row in first] == [0, 1]
     assert [event_text(item) for item in first.events(first[0]["events"])] == [
         event_text(e) for e in long[:4]
@@ -71,7 +71,7 @@ def test_rows_are_windows() -> None:
         "chain_of_equal_events": 1,
         "event_beyond_max_chain_length": 7,
     }
-    every = ChainRows(chains, 4, all_windows=True)
+    every = ChainRows(read_chains(chains), 4, all_windows=True)
     assert [len(row["events"]) for row in every] == [4, 4, 3, 3]
     assert every.skipped["event_beyond_max_chain_length"] == 0
     assert len(every[1]["chain_events"]) == 11
@@ -81,7 +81,7 @@ def test_rows_are_windows() -> None:
 def test_rows_of_a_selection_and_equal_texts() -> None:
     """Roles that differ but read the same are told apart as events, and not as texts."""
     chains = dataset([CHAINS[0], [event("a b", "c"), event("a", "b c"), event("A", "B c")], CHAINS[1]])
-    rows = ChainRows(chains.select([1, 2]), 9)
+    rows = ChainRows(read_chains(chains.select([1, 2])), 9)
     assert len(rows) == 1
     assert not rows.has_chain_of_all_texts()
     assert rows.skipped["chain_of_equal_events"] == 1
