@@ -274,6 +274,14 @@ def test_settings_are_set_beside_the_papers():
     assert "| 10 | 0.5 | 9.5 | 1.25 | 9.25 |" in section(make_card().to_markdown(), "Training log")
 
 
+@pytest.mark.parametrize(
+    ("share", "told"), [(0.25, "with the share `0.25`"), (-0.5, "weights is scaled by `1.5`"), (0.0, None)]
+)
+def test_averaged_and_scaled_weights_are_said(share, told):
+    text = make_card(training_arguments={"start_weight_share": share}).to_markdown()
+    assert told in text if told else "scaled by" not in text and "weighted average" not in text
+
+
 def test_an_example_and_the_scores_come_before_everything_else():
     snippets = [Snippet("In short", "print(MODEL_ID)"), Snippet("At length", "print(MODEL_ID, MODEL_ID)")]
     text = make_card(usage=snippets, sections={"Stages of training": "two"}).to_markdown()
