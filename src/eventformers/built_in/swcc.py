@@ -20,6 +20,6 @@ METHOD = Method(
     showing="eventformers.commands.demo.NEAREST_EVENT",
     paper="swcc",
     tables="eventformers.reproduction.papers.swcc.SWCC_TABLES",
-    default_recipe="minilm",
+    default_recipe="minilm-verbs",
     loads_as_sentence_transformer=True,
 )
