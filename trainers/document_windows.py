@@ -76,8 +76,8 @@ def what_decides_documents(data: str | None, builder: str, settings: Mapping[str
     settings = {**settings, "document_split": _SPLIT}
     documents = cast(DatasetDict, load_built(data, "documents", builder=builder, **settings))[_SPLIT]
     reports = [built_report(data, config, builder=builder, **settings) for config in ("documents", "chains")]
-    told = [report.get(part) for report in reports for part in ("settings", "raw_files")]
-    return [dataset_fingerprint(documents), *told]
+    parts = [report.get(part) for report in reports for part in ("settings", "raw_files")]
+    return [dataset_fingerprint(documents), *parts]
 
 
 def with_document_windows(
