@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,6 +42,11 @@ def train() -> PremiseRows:
 @pytest.fixture(scope="module")
 def validation(train: PremiseRows) -> PremiseRows:
     return PremiseRows(_pairs((SEEN, UNSEEN)), known=train)
+
+
+def _collator(rows: PremiseRows, encoder: Path, **options: Any) -> MicoCollator:
+    tokenizer = AutoTokenizer.from_pretrained(encoder)
+    return MicoCollator(tokenizer=tokenizer, alternatives=rows.alternatives, seed=3, **options)
 
 
 def _text(rows: PremiseRows, number: int) -> str:
@@ -136,10 +142,9 @@ def test_large_tables_in_several_chunks() -> None:
 
 @pytest.fixture
 def collator(tiny_encoder: Path, validation: PremiseRows) -> MicoCollator:
-    return MicoCollator(
-        tokenizer=AutoTokenizer.from_pretrained(tiny_encoder),
-        alternatives=validation.alternatives,
-        seed=3,
+    return _collator(
+        validation,
+        tiny_encoder,
         num_alternatives=3,
         most_known=validation.most_known,
         draw_positive=True,
@@ -273,13 +278,7 @@ def test_log_frequencies_count_training_rows(train: PremiseRows, validation: Pre
 
 def test_log_frequency_of_each_drawn_alternative(train: PremiseRows, tiny_encoder: Path) -> None:
     frequencies = train.log_frequencies(None)
-    collator = MicoCollator(
-        tokenizer=AutoTokenizer.from_pretrained(tiny_encoder),
-        alternatives=train.alternatives,
-        seed=1,
-        num_alternatives=3,
-        log_frequencies=frequencies,
-    )
+    collator = _collator(train, tiny_encoder, num_alternatives=3, log_frequencies=frequencies)
     batch = collator([train[index] for index in range(6)])
     assert batch["log_frequency"].shape == (6, 3)
     expected = torch.from_numpy(frequencies)[0][batch["alternative_ids"]]
@@ -297,14 +296,7 @@ def test_frequencies_of_each_graph(train: PremiseRows, tiny_encoder: Path) -> No
         counted = texts if graph != 1 else Counter()
         expected = [math.log(max(counted[text], 1)) for text in rows.alternatives.to_pylist()]
         assert frequencies[graph].tolist() == pytest.approx(expected)
-    collator = MicoCollator(
-        tokenizer=AutoTokenizer.from_pretrained(tiny_encoder),
-        alternatives=rows.alternatives,
-        seed=1,
-        num_alternatives=2,
-        log_frequencies=frequencies,
-        graphs=True,
-    )
+    collator = _collator(rows, tiny_encoder, num_alternatives=2, log_frequencies=frequencies, graphs=True)
     batch = collator(_items(rows))
     assert batch["graph"].tolist() == graphs.tolist()
     expected = torch.from_numpy(frequencies)[batch["graph"].unsqueeze(1), batch["alternative_ids"]]
