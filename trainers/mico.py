@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -303,12 +302,6 @@ def _check_graphs(names: Sequence[str], config: MicoConfig) -> None:
     for graph in corrected if isinstance(corrected, list) else ():
         if graph not in GRAPHS:
             raise UnknownNameError("graph in frequency_correction:", graph, GRAPHS)
-        if graph not in graphs:
-            warnings.warn(
-                f"frequency_correction names {graph}, but the training data are of {', '.join(graphs)}: the "
-                "setting has no effect on them",
-                stacklevel=2,
-            )
 
 
 def _joined(

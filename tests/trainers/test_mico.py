@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -123,11 +122,6 @@ class TestMicoTraining(MethodTrainingCase):
         ):
             with pytest.raises(EventformersError, match=message):
                 self.run(tiny_encoder, folder, tmp_path / "wrong", (*settings, wrong))
-
-    def test_correction_of_an_absent_graph_is_reported(self) -> None:
-        config: Any = SimpleNamespace(pre_batch_negatives=0, frequency_correction=["conceptnet"])
-        with pytest.warns(UserWarning, match="names conceptnet, but the training data are of atomic"):
-            mico._check_graphs(["atomic_inductive_pairs"], config)
 
     def test_both_directions_of_a_triple_in_one_batch(
         self, tiny_encoder: Path, raw: Path, tmp_path: Path
