@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, get_type_hints
@@ -284,16 +285,18 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         # Raised outside the handler, where the error of `datasets` would become the context of its own cause.
         raise write_error(self.NAME, fault) if isinstance(fault, OSError) else fault
 
-    def _modules(self) -> set[ModuleType]:
+    @classmethod
+    @cache
+    def _modules(cls) -> frozenset[ModuleType]:
         """The modules of the builder and those that they import from this folder, whose code affects rows."""
-        pending = [kind.__module__ for kind in type(self).__mro__ if issubclass(kind, EventDatasetBuilder)]
+        pending = [kind.__module__ for kind in cls.__mro__ if issubclass(kind, EventDatasetBuilder)]
         found: set[ModuleType] = set()
         while pending:
             module = sys.modules[pending.pop()]
             if module not in found:
                 found.add(module)
                 pending += _IMPORT.findall(inspect.getsource(module))
-        return found
+        return frozenset(found)
 
     def _info(self) -> datasets.DatasetInfo:
         return datasets.DatasetInfo(

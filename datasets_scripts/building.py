@@ -14,7 +14,6 @@ from typing import Any, TypedDict, cast
 
 import datasets
 import pyarrow.parquet as pq
-from datasets import Dataset, DatasetDict, IterableDatasetDict, load_dataset
 
 from eventformers.datasets_scripts.base import (
     SAMPLES,
@@ -35,7 +34,7 @@ from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.event_hierarchies import EventHierarchies
 from eventformers.datasets_scripts.event_similarity import EventSimilarity
 from eventformers.datasets_scripts.event_types import EventTypes
-from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, joint_fingerprint
+from eventformers.datasets_scripts.fingerprints import joint_fingerprint, parquet_fingerprint
 from eventformers.datasets_scripts.malformed import warn_of_malformed
 from eventformers.datasets_scripts.raw_files import DataDir, raw_paths
 from eventformers.errors import EventformersError, UnknownNameError
@@ -252,7 +251,7 @@ def _build_config(builder: EventDatasetBuilder, staging: Path) -> None:
     for split in builder.split_files:
         (path,) = written.glob(f"*-{split}.parquet")
         os.replace(path, ready / f"{split}-00000-of-00001.parquet")
-    report = _report(builder, ready, time.perf_counter() - started, staging.with_name("cache"))
+    report = _report(builder, ready, time.perf_counter() - started)
     (ready / REPORT_NAME).write_text(
         json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
     )
@@ -275,15 +274,13 @@ def _warn_of_malformed(folder: Path, configs: list[str]) -> None:
             warn_of_malformed(listed, config)
 
 
-def _report(builder: EventDatasetBuilder, ready: Path, seconds: float, cache: Path) -> dict[str, JsonValue]:
+def _report(builder: EventDatasetBuilder, ready: Path, seconds: float) -> dict[str, JsonValue]:
     splits: dict[str, dict[str, JsonValue]] = {}
-    files = {split: [str(path) for path in ready.glob(f"{split}-*.parquet")] for split in builder.reports}
-    written = load_parquet(files, cache)
     for split, split_report in builder.reports.items():
-        rows = cast(Dataset, written[split])
+        path = ready / f"{split}-00000-of-00001.parquet"
         splits[split] = {
-            "rows": len(rows),
-            "rows_fingerprint": dataset_fingerprint(rows),
+            "rows": pq.read_metadata(path).num_rows,
+            "rows_fingerprint": parquet_fingerprint(path),
             "read": dict(sorted(split_report.read.items())),
             "skipped": dict(sorted(split_report.skipped.items())),
             "statistics": split_report.statistics,
@@ -308,12 +305,3 @@ def _report(builder: EventDatasetBuilder, ready: Path, seconds: float, cache: Pa
         "statistics": report.statistics,
         "seconds": round(seconds, 2),
     }
-
-
-def load_parquet(
-    files: dict[str, list[str]], cache: Path | None, streaming: bool = False
-) -> DatasetDict | IterableDatasetDict:
-    """Load Parquet files by split, into a cache or as a stream; None is the cache of `datasets`."""
-    cache_dir = str(cache) if cache is not None else None
-    loaded = load_dataset("parquet", data_files=files, cache_dir=cache_dir, streaming=streaming)
-    return cast("DatasetDict | IterableDatasetDict", loaded)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from datasets import Dataset, DatasetDict
 
 from eventformers.datasets_scripts.raw_files import file_digest
@@ -27,13 +29,15 @@ def input_fingerprint(
     """
     parts = {
         "files": [[path.name, file_digest(path)] for path in raw_files],
-        "code": [
-            hashlib.sha256(inspect.getsource(module).encode()).hexdigest()
-            for module in sorted(modules, key=lambda module: module.__name__)
-        ],
+        "code": [_code_digest(module) for module in sorted(modules, key=lambda module: module.__name__)],
         "settings": {name: settings[name] for name in sorted(settings)},
     }
     return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()
+
+
+@cache
+def _code_digest(module: ModuleType) -> str:
+    return hashlib.sha256(inspect.getsource(module).encode()).hexdigest()
 
 
 def dataset_fingerprint(dataset: Dataset | DatasetDict) -> str:
@@ -44,11 +48,35 @@ def dataset_fingerprint(dataset: Dataset | DatasetDict) -> str:
     """
     if isinstance(dataset, DatasetDict):
         return joint_fingerprint({name: dataset_fingerprint(rows) for name, rows in dataset.items()})
-    digest = hashlib.sha256(json.dumps(sorted(dataset.column_names)).encode())
     rows = dataset.with_format("arrow")
-    for start in range(0, len(dataset), _BLOCK_ROWS):
-        block = rows[start : start + _BLOCK_ROWS]
-        for name in sorted(dataset.column_names):
+    starts = range(0, len(dataset), _BLOCK_ROWS)
+    return _fingerprint(dataset.column_names, (rows[start : start + _BLOCK_ROWS] for start in starts))
+
+
+def parquet_fingerprint(path: Path) -> str:
+    """The `dataset_fingerprint` of the rows of a Parquet file, without a copy of them in a cache."""
+    with pq.ParquetFile(path) as file:
+        return _fingerprint(file.schema_arrow.names, _blocks(file))
+
+
+def _blocks(file: pq.ParquetFile) -> Iterator[pa.Table]:
+    """Divide a file into blocks of `_BLOCK_ROWS`, which its row groups and their pages do not."""
+    held: list[pa.RecordBatch] = []
+    for batch in file.iter_batches(_BLOCK_ROWS):
+        table = pa.Table.from_batches([*held, batch])
+        if len(table) >= _BLOCK_ROWS:
+            yield table[:_BLOCK_ROWS]
+            table = table[_BLOCK_ROWS:]
+        held = table.to_batches()
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _fingerprint(names: Iterable[str], blocks: Iterable[pa.Table]) -> str:
+    names = sorted(names)
+    digest = hashlib.sha256(json.dumps(names).encode())
+    for block in blocks:
+        for name in names:
             _update(digest, block[name].combine_chunks())
     return digest.hexdigest()
 

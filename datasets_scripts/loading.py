@@ -21,7 +21,6 @@ from eventformers.datasets_scripts.building import (
     build_dataset,
     build_reports,
     builder_of_config,
-    load_parquet,
 )
 from eventformers.datasets_scripts.dataset_card import REPORT_NAME, built_configs
 from eventformers.datasets_scripts.hub_timeout import limit_requests
@@ -80,7 +79,9 @@ def load_built(
     """
     place = _locate(data, config, builder, settings)
     if isinstance(place, Path):
-        return load_parquet(_config_files(place, config), None, streaming)
+        files = _config_files(place, config)
+        loaded = load_dataset("parquet", data_files=files, streaming=streaming)
+        return cast("DatasetDict | IterableDatasetDict", loaded)
     return load_hub(place, config, streaming)
 
 

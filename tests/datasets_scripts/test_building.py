@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 import datasets
+import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset, DatasetDict, get_dataset_config_names, load_dataset
 
@@ -26,6 +27,7 @@ from eventformers.datasets_scripts.base import config_names
 from eventformers.datasets_scripts.dataset_card import read_front_matter
 from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.event_similarity import EventSimilarity
+from eventformers.datasets_scripts.fingerprints import parquet_fingerprint
 from eventformers.errors import EventformersError, UnknownNameError
 
 HARD = "a | runs | b | c | walks | d | a | runs | b | a | runs | e\n"
@@ -292,6 +294,22 @@ def test_the_fingerprint_of_rows_sees_values_alone() -> None:
     assert dataset_fingerprint(DatasetDict({"test": whole})) != dataset_fingerprint(
         DatasetDict({"train": whole})
     )
+
+
+@pytest.mark.parametrize("row_group", [1_500, 4_096, 20_000])
+def test_the_fingerprint_of_a_file_is_that_of_its_rows(row_group: int, tmp_path: Path) -> None:
+    numbers = range(10_000)
+    rows = Dataset.from_dict(
+        {
+            "text": [None if number % 7 == 0 else f"é{number}" for number in numbers],
+            "parts": [[{"s": str(number), "p": number / 3}] * (number % 3) for number in numbers],
+        }
+    )
+    path = tmp_path / "rows.parquet"
+    pq.write_table(rows.data.table, path, row_group_size=row_group)
+    assert parquet_fingerprint(path) == dataset_fingerprint(rows)
+    pq.write_table(rows.data.table.slice(1), path, row_group_size=row_group)
+    assert parquet_fingerprint(path) != dataset_fingerprint(rows)
 
 
 def test_a_folder_of_built_datasets_is_data_of_each(tmp_path: Path) -> None:
