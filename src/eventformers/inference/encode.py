@@ -26,7 +26,7 @@ from eventformers.inference.encoding.event_reader import EventLike, values_of
 from eventformers.inference.encoding.forward_batch import forward_batch, out_of_memory_explained
 from eventformers.inference.encoding.latest_answer import LatestAnswer, digest_of
 from eventformers.inference.encoding.length_batches import equal_length_batches
-from eventformers.inference.encoding.packed_linear import inference_copy
+from eventformers.inference.encoding.packed_linear import for_inference
 from eventformers.inference.encoding.precision import needs_ranges, quantized, read_ranges
 from eventformers.loading.models import load_model_and_tokenizer
 from eventformers.models.text_prompts import prompt_of
@@ -217,8 +217,8 @@ class EventEncoder:
             rows: the inputs. Only the first of those with equal tokens is passed; `rows.known` lists the
                 others.
             inputs: converts them to the model's inputs.
-            apply: receives a copy of the model, its arguments for a batch and the positions of the batch in
-                `rows.distinct`; returns all that it computed. Several threads may call it.
+            apply: receives the model in evaluation mode, its arguments for a batch and the positions of the
+                batch in `rows.distinct`; returns all that it computed. Several threads may call it.
             batch_size: maximum number of inputs in a batch; `auto` fills batches by their number of tokens.
             show_progress: draw a progress bar on standard error.
 
@@ -233,7 +233,7 @@ class EventEncoder:
         self.truncated = 0
         device = self.model.device
         on_cpu = self._computes_on_cpu
-        model = inference_copy(self.model, pack=on_cpu and len(rows.distinct) >= PACKING_PAYS_FROM_TEXTS)
+        model = for_inference(self.model, pack=on_cpu and len(rows.distinct) >= PACKING_PAYS_FROM_TEXTS)
         with (
             BatchWorkers(self._parallel_calls) as workers,
             Progress(console=Console(stderr=True), disable=not show_progress) as progress,

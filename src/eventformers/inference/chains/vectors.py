@@ -15,7 +15,7 @@ from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder, require_finite
 from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.encoding.distinct_rows import DistinctRows
-from eventformers.inference.encoding.packed_linear import inference_copy
+from eventformers.inference.encoding.packed_linear import for_inference
 from eventformers.models.event_graph import build_event_graph
 
 BLOCK_EVENTS = 4_096
@@ -63,7 +63,7 @@ class EventStates:
         lengths = np.asarray([len(chain) for chain in chains], dtype=np.int64)
         if not lengths.all():
             raise EventformersError(f"chain {int(np.argmin(lengths))} is empty; accepted: at least one event")
-        model = inference_copy(self.encoder.model, pack=False)
+        model = for_inference(self.encoder.model, pack=False)
         found: list[Vectors] = [np.empty((0, 0), dtype=np.float32)] * len(chains)
         # Chains of similar length form a block, so that padding is small.
         order = np.argsort(lengths, kind="stable")

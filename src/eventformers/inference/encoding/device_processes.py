@@ -22,7 +22,7 @@ from eventformers.errors import EventformersError, shown
 from eventformers.inference.encode import EventEncoder, as_encoder, load_encoder
 from eventformers.inference.encoding.arrays import Vectors
 from eventformers.inference.encoding.forward_batch import forward_batch, out_of_memory_explained
-from eventformers.inference.encoding.packed_linear import inference_copy
+from eventformers.inference.encoding.packed_linear import for_inference
 from eventformers.loading.models import find_device
 from eventformers.models.modeling_base import EventModelOutput
 
@@ -199,7 +199,7 @@ def _serve(
     torch.set_num_threads(threads)
     try:
         encoder = load(device=device)
-        model = inference_copy(encoder.model, pack=device.type == "cpu")
+        model = for_inference(encoder.model, pack=device.type == "cpu")
         connection.send(None)
         while (arrays := connection.recv()) is not None:
             connection.send(_encode(model, device, arrays))

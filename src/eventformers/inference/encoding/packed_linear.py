@@ -34,19 +34,22 @@ class PackedLinear(nn.Linear):
         return torch.ops.mkldnn._linear_pointwise(input, self.packed_weight, self.bias, "none", [], "")
 
 
-def inference_copy(model: nn.Module, *, pack: bool) -> nn.Module:
-    """Copy a model's structure, not its parameters, in evaluation mode.
+def for_inference(model: nn.Module, *, pack: bool) -> nn.Module:
+    """Return a model in evaluation mode: the model itself, or a copy of its structure without its parameters.
 
-    The model keeps its mode, layers and gradients, so that it can be copied between two training steps. Later
+    The model keeps its mode, layers and gradients, so this can be called between two training steps. Later
     changes of a packed weight do not reach the copy, so do not keep it.
 
     Args:
         model: any model.
         pack: pack the weights of the linear layers where that is possible.
     """
+    pack = pack and can_pack()
+    if not pack and not any(module.training for module in model.modules()):
+        return model
     shared = [*model.parameters(), *model.buffers()]
     duplicate = copy.deepcopy(model, {id(tensor): tensor for tensor in shared}).eval()
-    if pack and can_pack():
+    if pack:
         for module in list(duplicate.modules()):
             for name, child in module.named_children():
                 if type(child) is nn.Linear and _is_packable(child):
