@@ -16,7 +16,7 @@ from eventformers.datasets_scripts.event_tables import DOCUMENT_SCHEMA, EVENT_SC
 from eventformers.extraction.counts import ExtractionCounts
 
 STORIES = (
-    "Anna opened the door. Anna called Peter. The thief was seen by Anna. Anna did not close the window.",
+    "Anna opened the door. Anna called Peter. The thief was seen by Anna. The man did not close the window.",
     "Peter watched the house.\nPeter followed Maria. Peter went to the shop. Maria sold the car.",
 )
 
@@ -77,7 +77,7 @@ def test_tables_of_an_extraction(extracted: Path) -> None:
     passive, negated = rows[2], rows[3]
     assert (passive["text"], passive["passive"]) == ("anna seen thief", True)
     assert (negated["text"], negated["predicate"], negated["negated"]) == (
-        "anna not close window",
+        "man not close window",
         "close",
         True,
     )
@@ -126,7 +126,7 @@ def test_events_are_candidates(
     assert run("next-event", tiny_encoder, *chain, "--corpus", folder, "--device", "cpu", "--json") == 0
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert found["considered"] == 6
-    assert "anna not close window" in {one["text"] for one in found["candidates"]}
+    assert "man not close window" in {one["text"] for one in found["candidates"]}
 
 
 def chain_lines(extracted: Path, folder: Path) -> Path:
