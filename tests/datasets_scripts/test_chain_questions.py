@@ -22,14 +22,15 @@ from eventformers.errors import DataFormatError, EventformersError
 
 CONFIGS = ("chains", "mcnc", "multistep")
 SPLITS = ["train", "validation", "test"]
+DOCUMENTS = 100
 
 
 @pytest.fixture(scope="module")
 def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """240 documents about two people each, 16 events; every tenth occurs twice."""
+    """Documents about two people each, 16 events; every tenth occurs twice."""
     folder = tmp_path_factory.mktemp("raw")
     lines = []
-    for number in range(240):
+    for number in range(DOCUMENTS):
         hero, friend = f"hero{number % 40}", f"friend{number % 40}"
         events = [
             [hero if n % 3 else friend, f"verb{number}-{n}", friend if n % 5 == 1 else f"thing{n}"]
@@ -60,14 +61,14 @@ def test_no_document_is_in_two_splits(built: dict[str, DatasetDict]) -> None:
         for split, rows in built[config].items():
             for document_id in rows["document_id"]:
                 assert place.setdefault(document_id, split) == split
-    assert len(place) == 240
+    assert len(place) == DOCUMENTS
 
 
 def test_of_a_document_told_twice_one_stays(raw: Path, built: dict[str, DatasetDict]) -> None:
     documents = {name for rows in built["chains"].values() for name in rows["document_id"]}
-    for number in range(0, 240, 10):
+    for number in range(0, DOCUMENTS, 10):
         assert len({f"d{number}", f"copy{number}"} & documents) == 1
-    assert built_report(raw, "chains")["skipped"]["document_repeated"] == 24
+    assert built_report(raw, "chains")["skipped"]["document_repeated"] == DOCUMENTS // 10
 
 
 def test_the_splits_of_real_documents_share_none(shared_data: Path, tmp_path: Path) -> None:
@@ -137,8 +138,8 @@ def test_rows_do_not_depend_on_the_order_of_documents(
     raw: Path, built: dict[str, DatasetDict], tmp_path: Path, config: str
 ) -> None:
     lines = (raw / "events.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    (tmp_path / "b.jsonl").write_text("".join(lines[:100][::-1]), encoding="utf-8")
-    (tmp_path / "a.jsonl").write_text("".join(lines[100:]), encoding="utf-8")
+    (tmp_path / "b.jsonl").write_text("".join(lines[: DOCUMENTS // 2][::-1]), encoding="utf-8")
+    (tmp_path / "a.jsonl").write_text("".join(lines[DOCUMENTS // 2 :]), encoding="utf-8")
     other = load_built(tmp_path, config)
     for split in SPLITS:
         assert dataset_fingerprint(other[split]) != dataset_fingerprint(built[config][split])
@@ -155,7 +156,7 @@ def test_windows_and_shares_are_settings(raw: Path) -> None:
     every = load_built(raw, "multistep", **alone, first_window_only=False)["test"]
     overlapping = load_built(raw, "multistep", **alone, first_window_only=False, window_stride=1)["test"]
     assert len(first["test"]) < len(every) < len(overlapping)
-    assert built_report(raw, "mcnc")["skipped"]["chain_too_short_for_a_question"] == 240
+    assert built_report(raw, "mcnc")["skipped"]["chain_too_short_for_a_question"] == DOCUMENTS
 
 
 def test_chains_of_a_raw_file_are_taken_as_they_are(
@@ -172,7 +173,7 @@ def test_chains_of_a_raw_file_are_taken_as_they_are(
     questions = load_built(tmp_path, "mcnc")
     assert questions["test"]["context"] == built["mcnc"]["test"]["context"]
     # The same folder gives its documents once.
-    assert len(load_built(tmp_path, "documents")["train"]) == 264
+    assert len(load_built(tmp_path, "documents")["train"]) == DOCUMENTS * 11 // 10
 
 
 def test_filters_come_before_chains(raw: Path) -> None:
@@ -285,7 +286,7 @@ def test_documents_of_one_split_are_those_of_its_chains(
     for split in SPLITS:
         rows = load_built([raw, cloze], "documents", document_split=split)["train"]
         assert set(rows["document_id"]) == set(built["chains"][split]["document_id"])
-    assert len(set(load_built(raw, "documents")["train"]["document_id"])) == 264
+    assert len(set(load_built(raw, "documents")["train"]["document_id"])) == DOCUMENTS * 11 // 10
     events = {event_key(event) for row in rows["events"] for event in row}
     counted = load_built(raw, "cooccurrence", document_split="test")["train"]
     assert {event_key(event) for event in counted["event"]} == events
