@@ -47,6 +47,7 @@ def snippet(heading: str) -> str:
     return found[1]
 
 
+@pytest.mark.process
 def test_the_trainer_of_sentence_transformers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     names: dict[str, Any] = {}
@@ -57,6 +58,7 @@ def test_the_trainer_of_sentence_transformers(folder: Path, monkeypatch: pytest.
     assert np.abs(tuned - eventformers.encode("my-events", TEXTS)).max() > 1e-6
 
 
+@pytest.mark.process
 def test_setfit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("setfit")
     monkeypatch.chdir(folder)

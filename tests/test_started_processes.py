@@ -12,6 +12,7 @@ import forked
 import pytest
 from started_processes import starts
 from training_case import MethodTrainingCase
+from transformers import Trainer
 
 from eventformers.training import train
 
@@ -62,6 +63,7 @@ def test_what_starts_a_process_or_trains_is_found() -> None:
     assert starts(helped, None)
     assert starts(MethodTrainingCase.test_frozen_modules_stay, MethodTrainingCase)
     assert starts(lambda cls: cls._train(), MethodTrainingCase)
+    assert starts(lambda: Trainer(), None)
     assert starts(MethodTrainingCase.test_one_batch_is_fitted, MethodTrainingCase)
     assert not starts(MethodTrainingCase.test_every_recipe_holds_known_settings, MethodTrainingCase)
 

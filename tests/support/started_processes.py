@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 STARTING_MODULES = {"forked", "subprocess"}
-TRAINING = {"EventTrainer", "reproduce_table", "train", "train_head"}
-"""Functions and classes of ours that train."""
+TRAINING = {"EventTrainer", "Trainer", "reproduce_table", "train", "train_head"}
+"""Functions and classes, of ours and of transformers, that train."""
 
 _TESTS = str(Path(__file__).resolve().parents[1])
 
@@ -63,6 +63,13 @@ def _is_start(value: Any, name: str) -> bool:
         return value.__name__ in STARTING_MODULES
     return (
         name == "fork"
-        or (getattr(value, "__name__", None) in TRAINING and str(value.__module__).startswith("eventformers"))
+        or (
+            getattr(value, "__name__", None) in TRAINING
+            and _package(value) in ("eventformers", "transformers")
+        )
         or getattr(value, "__module__", None) == "forked"
     )
+
+
+def _package(value: Any) -> str:
+    return str(value.__module__).partition(".")[0]

@@ -18,16 +18,26 @@ PAGE = Path(__file__).parents[2] / "docs" / "trainer.md"
 SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
-@pytest.fixture
-def trained(tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The names of the page after the run of its first snippet, with a few steps."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my-encoder").symlink_to(tiny_encoder)
-    names: dict[str, Any] = {}
-    exec(SNIPPETS[0].replace("max_steps=100", "max_steps=3, logging_steps=1"), names)  # noqa: S102
+@pytest.fixture(scope="module")
+def names_of_page(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The names of the page after the run of its first snippet, with a few steps, and the `folder` of it."""
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "my-encoder").symlink_to(tiny_encoder)
+    names: dict[str, Any] = {"folder": folder}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        exec(SNIPPETS[0].replace("max_steps=100", "max_steps=3, logging_steps=1"), names)  # noqa: S102
     return names
 
 
+@pytest.fixture
+def trained(names_of_page: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A copy of the names, in the folder of the snippet."""
+    monkeypatch.chdir(names_of_page["folder"])
+    return dict(names_of_page)
+
+
+@pytest.mark.process
 def test_a_plain_trainer_trains_and_saves(trained: dict[str, Any], tiny_encoder: Path) -> None:
     history = trained["trainer"].state.log_history
     assert [entry["loss"] > 0 for entry in history if "loss" in entry] == [True] * 3
@@ -39,7 +49,9 @@ def test_a_plain_trainer_trains_and_saves(trained: dict[str, Any], tiny_encoder:
     assert len([line for line in SNIPPETS[0].splitlines() if line.strip()]) <= 20
 
 
-def test_the_event_trainer(trained: dict[str, Any]) -> None:
+@pytest.mark.process
+def test_the_event_trainer(trained: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     exec(SNIPPETS[1].replace("max_steps=100", "max_steps=2, logging_steps=1"), trained)  # noqa: S102
     assert "contrastive_loss" in trained["trainer"].state.log_history[0]
     arguments = eventformers.EventTrainingArguments("my-model")
@@ -47,6 +59,7 @@ def test_the_event_trainer(trained: dict[str, Any]) -> None:
     assert TrainingArguments("my-model").remove_unused_columns is True
 
 
+@pytest.mark.process
 def test_the_callback_passes_the_epoch(trained: dict[str, Any]) -> None:
     collator, rows = trained["data"].collator, [trained["data"].train[place] for place in range(4)]
     state = trained["trainer"].state
