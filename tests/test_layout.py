@@ -104,13 +104,14 @@ def _imported(tree: ast.Module, strings: bool = True) -> Iterator[tuple[int, str
         tree: the parsed source.
         strings: whether names in texts count.
     """
+    nodes = list(ast.walk(tree))
     for_types = {
         id(inner)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if id(node) in for_types:
             continue
         if isinstance(node, ast.Import):

@@ -29,6 +29,7 @@ def test_the_sample_tables_are_what_extract_finds(tmp_path: Path) -> None:
         assert pq.read_table(tmp_path / "new" / name).equals(pq.read_table(EXTRACTED / name)), name
 
 
+@pytest.mark.process
 def test_the_demo_needs_no_parser_and_takes_the_tables_as_they_are(
     tmp_path: Path, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def test_faiss(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(set(bits)) == 2
 
 
+@pytest.mark.process
 def test_lancedb(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("lancedb")
     floats, bits = run_snippet(LANCEDB, files, monkeypatch)

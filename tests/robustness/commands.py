@@ -8,11 +8,13 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from io import StringIO
 from itertools import product
 from pathlib import Path
 from unittest import mock
 
+import typer
 from event_files import write_edges, write_events
 from tiny import save_tiny_encoder
 
@@ -170,7 +172,13 @@ def run_command(arguments: Arguments) -> None:
         # Under pytest they rest anyway.
         mock.patch.object(card, "run_snippet", lambda snippet, *_: snippet),
     ):
-        app(arguments, prog_name="eventformers", standalone_mode=False)
+        _all_commands()(arguments, prog_name="eventformers", standalone_mode=False)
+
+
+@cache
+def _all_commands() -> Callable[..., object]:
+    """Build the parser of all commands once; `app` builds a new one at each call."""
+    return typer.main.get_command(app)
 
 
 @contextmanager
