@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ from eventformers.trainers.codes import Codes, codes_of, padded, text_column
 from eventformers.trainers.method import MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.tokenising import tokenise
+
+logger = logging.getLogger(__name__)
 
 _COUNTS = ("read", "skipped")
 """Counts of a build report that are summed over graphs."""
@@ -255,6 +258,14 @@ def _prepare(
         for number, graph in enumerate(graphs)
         if config.frequency_correction is True or graph in (config.frequency_correction or ())
     ]
+    named = config.frequency_correction if isinstance(config.frequency_correction, list) else []
+    if absent := [graph for graph in named if graph not in graphs]:
+        logger.warning(
+            "frequency_correction names %s, but the training data are of %s; it corrects only graphs that "
+            "config lists",
+            ", ".join(absent),
+            ", ".join(graphs),
+        )
     collator = MicoCollator(
         tokenizer=tokenizer,
         alternatives=rows.alternatives if validation is None else validation.alternatives,

@@ -91,6 +91,17 @@ class TestMicoTraining(MethodTrainingCase):
         assert all(np.isfinite(losses).ravel())
         assert losses[0][0] != losses[1][0]
 
+    def test_correction_of_an_absent_graph(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        others = ("self_negatives=false", "pre_batch_negatives=0", "max_steps=1")
+        self.run(tiny_encoder, raw, tmp_path / "present", (*others, "frequency_correction=[conceptnet]"))
+        assert "frequency_correction" not in caplog.text
+        self.run(
+            tiny_encoder, raw, tmp_path / "absent", (*others, "frequency_correction=[conceptnet, atomic]")
+        )
+        assert "names atomic, but the training data are of conceptnet; it corrects only" in caplog.text
+
     def test_two_graphs_in_one_run(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
         """Rows of both train, the run is scored on both, and its record sums them up."""
         folder = tmp_path / "raw"
