@@ -5,8 +5,13 @@ from __future__ import annotations
 import contextlib
 import csv
 import gzip
+import itertools
 import json
+import weakref
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.encode import EventEncoder, encode, load_encoder
 from eventformers.inference.encoding import event_files
-from eventformers.inference.encoding.event_files import embed_file, read_event_rows
+from eventformers.inference.encoding.event_files import EventRow, embed_file, read_event_rows
 
 EVENTS = [
     {"id": "a", "subject": "police", "predicate": "arrested", "object": "man"},
@@ -88,6 +93,40 @@ def test_embed_file_writes_vectors_in_order(
     np.testing.assert_allclose(np.array(table["embedding"].to_pylist()), expected, atol=1e-6)
     assert table.schema.metadata[b"model_revision"].decode() == encoder.revision
     assert [path.name for path in target.parent.iterdir()] == ["vectors.parquet"]
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_memory_holds_only_blocks_of_the_file(
+    tmp_path: Path, encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch, precision: str
+) -> None:
+    monkeypatch.setattr(event_files, "BLOCK_ROWS", 1)
+    texts = [f"police arrested man {number * number % 150}" for number in range(200)]
+    (tmp_path / "events.txt").write_text("\n".join(texts))
+
+    class Text(str):
+        """A text with weak references."""
+
+    numbers, most = itertools.count(), 0
+    held: weakref.WeakValueDictionary[int, Text] = weakref.WeakValueDictionary()
+
+    def spied(*arguments: Any) -> Iterator[EventRow]:
+        nonlocal most
+        for row in read_event_rows(*arguments):
+            held[next(numbers)] = text = Text(row.text)
+            most = max(most, len(held))
+            yield replace(row, text=text)
+
+    monkeypatch.setattr(event_files, "read_event_rows", spied)
+    target = tmp_path / "vectors.parquet"
+    report = embed_file(encoder, tmp_path / "events.txt", target, precision=precision)
+    assert report.distinct == len(set(texts)) > 40
+    # Two blocks of eight rows, and the rows on their way.
+    assert most < 20
+    table = pq.read_table(target)
+    assert table["text"].to_pylist() == texts
+    found = np.array(table["embedding"].to_pylist(), dtype=np.float32)
+    expected = encode(encoder, texts, precision=precision)
+    np.testing.assert_allclose(found, expected, atol=1e-6 if precision == "float32" else 1)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,12 @@ import json
 import tempfile
 import time
 from array import array
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
@@ -23,6 +26,7 @@ from eventformers.datasets_scripts.malformed import SkippedRows, takes_malformed
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.files import output_file, replaced_file
 from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.encoding.device_processes import opened_encoder
 from eventformers.inference.encoding.event_reader import ROLES, file_values, read_item
 from eventformers.inference.encoding.onnx_runtime import load_onnx_encoder
@@ -37,7 +41,7 @@ from eventformers.inference.encoding.precision import (
 from eventformers.locks import one_writer
 
 BLOCK_ROWS = 8_192
-"""Number of rows written at a time; it bounds the memory for vectors."""
+"""Number of rows written at a time; eight times as many are read and encoded together."""
 
 
 @dataclass(frozen=True)
@@ -129,8 +133,9 @@ def embed_file(
 ) -> EmbedReport:
     """Encode the events of a file into a Parquet file with the columns `id`, `text` and `embedding`.
 
-    The input is read twice: the first pass reports bad rows before any encoding, the second writes. Each
-    distinct text of the file is encoded once. A temporary file on disk holds the vectors.
+    The input is read twice: the first pass reports bad rows before any encoding, the second encodes and
+    writes block by block. Each distinct text of the file is encoded once. Memory holds a number for each row,
+    a temporary file on disk the vectors.
 
     Args:
         model: folder or Hub id of a model of this suite or of any plain encoder, None for the packaged
@@ -185,37 +190,41 @@ def embed_file(
         skipped = SkippedRows()
         rows = read_event_rows(source, encoder.event_order, skipped)
         state = _state(source)
-        inputs = encoder.inputs(prompt_name)
-        index: dict[Hashable, int] = {}
-        items: list[str | Event] = []
-        positions = array("q")
-        for number, row in enumerate(rows):
-            # A model that reads no roles encodes only the text, which takes less memory.
-            item = row.item if encoder.reads_chains else row.text
-            position = index.setdefault(inputs.key(item, number), len(index))
-            positions.append(position)
-            if position == len(items):
-                items.append(item)
-        if not positions:
+        # A model that reads no roles encodes only the text.
+        item_of = attrgetter("item" if encoder.reads_chains else "text")
+        key = encoder.inputs(prompt_name).key
+        positions, distinct = _numbered(hash(key(item_of(row), number)) for number, row in enumerate(rows))
+        if not distinct:
             raise DataFormatError(source, None, "malformed rows alone", "at least one event")
         skipped.warn()
+        truncated = 0
+
+        def encode(new: Sequence[EventRow]) -> Vectors:
+            nonlocal truncated
+            encoded = encoder.encode(
+                [item_of(row) for row in new],
+                batch_size=batch_size,
+                normalize=normalize,
+                show_progress=show_progress,
+                prompt_name=prompt_name,
+            )
+            truncated += encoder.truncated
+            return encoded
+
         started = time.perf_counter()
         try:
             with replaced_file(target) as temporary, tempfile.TemporaryFile(dir=temporary.parent) as store:
-                truncated = _encode_to(
-                    store,
-                    encoder,
-                    items,
-                    batch_size=batch_size,
-                    normalize=normalize,
-                    show_progress=show_progress,
-                    prompt_name=prompt_name,
-                )
-                del index, items
-                vectors = np.memmap(store, dtype=np.float32, mode="r").reshape(-1, encoder.dimension)
-                if divides and known is None:
-                    known = ranges_of(vectors)
+                store.truncate(4 * distinct * encoder.dimension)
+                vectors = np.memmap(store, np.float32, "r", shape=(distinct, encoder.dimension))
+                # The memory map moves to the end of the file.
+                store.seek(0)
                 rows = read_event_rows(source, encoder.event_order, skipped.uncounted())
+                rows = _encoded_rows(rows, positions, encode, store)
+                if divides and known is None:
+                    # The ranges are those of all vectors, so a third pass writes.
+                    deque(rows, maxlen=0)
+                    known = ranges_of(vectors)
+                    rows = read_event_rows(source, encoder.event_order, skipped.uncounted())
                 _write_parquet(temporary, rows, positions, vectors, encoder, precision, known)
                 if _state(source) != state:
                     raise EventformersError(f"{source} changed while it was encoded; nothing was written")
@@ -224,7 +233,7 @@ def embed_file(
         return EmbedReport(
             output=target,
             rows=len(positions),
-            distinct=len(vectors),
+            distinct=distinct,
             truncated=truncated,
             dimension=encoder.dimension,
             seconds=time.perf_counter() - started,
@@ -256,38 +265,50 @@ def _onnx_encoder(
     return load_onnx_encoder(model, pooling=pooling, event_order=event_order, truncate_dim=truncate_dim)
 
 
-def _encode_to(
+def _numbered(hashes: Iterator[int]) -> tuple[Positions, int]:
+    """Number distinct hashes in the order of their first occurrence; return the number of each row, and how
+    many are distinct."""
+    # A key would take 0.3 kB. Two of 10 million keys share a hash of 64 bits with a probability of 3 in a
+    # million.
+    _, first, inverse = np.unique(array("q", hashes), return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse], len(first)
+
+
+def _encoded_rows(
+    rows: Iterator[EventRow],
+    positions: Positions,
+    encode: Callable[[Sequence[EventRow]], Vectors],
     store: BinaryIO,
-    encoder: EventEncoder,
-    items: Sequence[str | Event],
-    *,
-    batch_size: int | Literal["auto"],
-    normalize: bool,
-    show_progress: bool,
-    prompt_name: str | None,
-) -> int:
-    """Append the vectors of texts and events to a file, block by block; return the number truncated."""
-    truncated = 0
-    block = 8 * BLOCK_ROWS
-    for start in range(0, len(items), block):
-        vectors = encoder.encode(
-            items[start : start + block],
-            batch_size=batch_size,
-            normalize=normalize,
-            show_progress=show_progress,
-            prompt_name=prompt_name,
-        )
-        truncated += encoder.truncated
-        # With a writable memory map, a full disk would kill the process instead of raising an error.
-        store.write(vectors.tobytes())
-    store.flush()
-    return truncated
+) -> Iterator[EventRow]:
+    """Yield rows block by block, each block after the vectors of its new texts were appended to a file.
+
+    Args:
+        rows: the rows.
+        positions: the number of each row's text, `(rows,)`, in the order of first occurrence.
+        encode: encodes rows with distinct texts.
+        store: the file of vectors, by number.
+    """
+    encoded, size = 0, 8 * BLOCK_ROWS
+    for start in range(0, len(positions), size):
+        chosen = positions[start : start + size]
+        block = list(islice(rows, len(chosen)))
+        new: list[EventRow] = []
+        # Not strict: a file that becomes shorter is reported after all passes.
+        for row, position in zip(block, chosen.tolist(), strict=False):
+            if position == encoded + len(new):
+                new.append(row)
+        if new:
+            # With a writable memory map, a full disk would kill the process instead of raising an error.
+            store.write(encode(new).tobytes())
+            store.flush()
+            encoded += len(new)
+        yield from block
 
 
 def _write_parquet(
     path: Path,
     rows: Iterator[EventRow],
-    positions: Sequence[int],
+    positions: Positions,
     vectors: np.ndarray,
     encoder: EventEncoder,
     precision: str,
@@ -308,7 +329,7 @@ def _write_parquet(
     )
     with pq.ParquetWriter(path, schema) as writer:
         for start in range(0, len(positions), BLOCK_ROWS):
-            chosen = np.asarray(positions[start : start + BLOCK_ROWS])
+            chosen = positions[start : start + BLOCK_ROWS]
             block = [row for _, row in zip(chosen, rows, strict=False)]
             values = pa.array(quantized(vectors[chosen[: len(block)]], precision, ranges).ravel())
             writer.write_table(
