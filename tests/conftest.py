@@ -10,8 +10,10 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -131,6 +133,21 @@ def _short_sleep_after_streams() -> None:
     """After each stream, datasets sleeps for 5 seconds, so that Arrow's threads end before the process."""
     if (config := sys.modules.get("datasets.config")) is not None:
         config.SLEEP_TIME_ON_THREADS_SHUTDOWN = 0.1
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _layers_without_values_draw_none() -> Iterator[None]:
+    """`from_pretrained` builds models on the meta device, where drawing weights does nothing, slowly."""
+    nn = sys.modules.get("torch.nn")
+    with ExitStack() as patches:
+        for kind in () if nn is None else (nn.Embedding, nn.Linear):
+
+            def reset(layer: Any, draw: Callable[[Any], None] = kind.reset_parameters) -> None:
+                if not layer.weight.is_meta:
+                    draw(layer)
+
+            patches.enter_context(mock.patch.object(kind, "reset_parameters", reset))
+        yield
 
 
 @pytest.fixture(autouse=True)
