@@ -13,6 +13,7 @@ from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate, score
 from eventformers.evaluation.results import load_results
+from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import get_task, names_of_kind
 from eventformers.evaluation.tasks.chains import Chains, ChainSettings
 from eventformers.inference.encode import load_encoder
@@ -20,10 +21,10 @@ from eventformers.inference.encode import load_encoder
 CHAIN_TASKS = names_of_kind(Chains)
 
 
-@pytest.fixture
-def trained_folder(tmp_path, tiny_encoder):
+@pytest.fixture(scope="module")
+def trained_folder(tmp_path_factory, tiny_encoder):
     """A model whose weights are no longer those of its start encoder."""
-    folder = tmp_path / "trained"
+    folder = tmp_path_factory.mktemp("runs") / "trained"
     model = SwccModel.from_encoder(tiny_encoder, pooling="cls")
     for parameter in model.parameters():
         parameter.data.mul_(1.5)
@@ -33,11 +34,18 @@ def trained_folder(tmp_path, tiny_encoder):
     return folder
 
 
+@pytest.fixture(scope="module")
+def memory():
+    return Session()
+
+
 @pytest.mark.filterwarnings("ignore:.*were truncated")
 @pytest.mark.parametrize("name", CHAIN_TASKS)
-def test_a_trained_model_stands_beside_its_untrained_encoder(name, trained_folder, tiny_encoder, tmp_path):
-    result = evaluate(trained_folder, name, output=tmp_path / "out")
-    untrained = evaluate(tiny_encoder, name, settings={"pooling": "cls"})
+def test_a_trained_model_stands_beside_its_untrained_encoder(
+    name, trained_folder, tiny_encoder, tmp_path, memory
+):
+    result = evaluate(trained_folder, name, output=tmp_path / "out", session=memory)
+    untrained = evaluate(tiny_encoder, name, settings={"pooling": "cls"}, session=memory)
     assert result.baseline.scores == untrained.scores
     assert result.settings["aggregation"] == result.baseline.settings["aggregation"] == "mean"
     assert len(result.predictions) == result.dataset.rows

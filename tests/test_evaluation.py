@@ -18,6 +18,7 @@ from eventformers.evaluation import data as evaluation_data
 from eventformers.evaluation import evaluate, score
 from eventformers.evaluation.data import tasks_of_data
 from eventformers.evaluation.results import UNDEFINED, load_results, read_result
+from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import TASKS
 from eventformers.evaluation.tasks.graph import GraphSettings
 from eventformers.inference.commonsense.neighbour_votes import VoteSettings
@@ -52,9 +53,14 @@ def trained_folder(tmp_path, tiny_encoder):
     return folder
 
 
+@pytest.fixture(scope="module")
+def memory():
+    return Session()
+
+
 @pytest.mark.parametrize("task", TASKS)
-def test_every_task_scores_a_plain_encoder_on_the_samples(task, tiny_encoder):
-    result = evaluate(tiny_encoder, task)
+def test_every_task_scores_a_plain_encoder_on_the_samples(task, tiny_encoder, memory):
+    result = evaluate(tiny_encoder, task, session=memory)
     assert result.dataset.origin == "samples"
     # A record for each cluster of mentions, for each child of an event, or else for each row.
     records = result.details.get("clusters", result.details.get("children", result.dataset.rows))

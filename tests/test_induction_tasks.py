@@ -106,18 +106,23 @@ def test_ways_to_cluster_have_places_of_their_own(run_folders, tmp_path):
 
 
 def test_an_ensemble_is_the_mean_of_its_runs(run_folders):
-    runs = list(map(str, run_folders))
-    result = evaluate(runs[0], "type_induction", settings={"clustered_by": runs}, baseline=False)
+    runs, session = list(map(str, run_folders)), Session()
+    result = evaluate(
+        runs[0], "type_induction", settings={"clustered_by": runs}, baseline=False, session=session
+    )
     assert [run["model"] for run in result.settings["clustered_by"]] == ["run-0", "run-1"]
     assert result.variant.startswith("ensemble-2-")
-    single = evaluate(runs[0], "type_induction", baseline=False)
-    alone = evaluate(runs[0], "type_induction", settings={"clustered_by": runs[:1]}, baseline=False)
+    single = evaluate(runs[0], "type_induction", baseline=False, session=session)
+    alone = evaluate(
+        runs[0], "type_induction", settings={"clustered_by": runs[:1]}, baseline=False, session=session
+    )
     assert alone.scores == single.scores != result.scores
     naming = evaluate(
         runs[0],
         "type_naming",
         settings=InductionSettings(clusters="predicted", clustered_by=tuple(runs)),
         baseline=False,
+        session=session,
     )
     assert naming.details["purity"] == pytest.approx(result.scores["purity"])
     with pytest.raises(EventformersError, match="does not contain the scored model run-0"):
