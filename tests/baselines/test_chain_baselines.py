@@ -20,7 +20,7 @@ from eventformers.baselines.event_network_training import NetworkSettings
 from eventformers.baselines.word_vectors import WordVectorSettings
 from eventformers.datasets_scripts.building import build_dataset
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.evaluation.results import read_result
+from eventformers.evaluation.results import TaskResult, read_result
 from eventformers.evaluation.significance import compare_results
 
 
@@ -61,18 +61,24 @@ def quick(name: str) -> BaselineSettings:
     return settings
 
 
+@pytest.fixture(scope="module")
+def chances(built: Path) -> dict[str, TaskResult]:
+    return {task: get_baseline("random")(task, built) for task in ("mcnc", "mcns_v", "multistep_sky")}
+
+
 @pytest.mark.parametrize("name", CHAIN_BASELINES)
-def test_a_baseline_gives_results_like_a_model(name: str, built: Path, tmp_path: Path) -> None:
+def test_a_baseline_gives_results_like_a_model(
+    name: str, built: Path, chances: dict[str, TaskResult], tmp_path: Path
+) -> None:
     if CHAIN_BASELINES[name].needs_gensim and importlib.util.find_spec("gensim") is None:
         pytest.skip("gensim is not installed: it is the extra `baselines`")
     trained = train_chain_baseline(name, built, settings=quick(name), seed=3)
-    for task in ("mcnc", "mcns_v", "multistep_sky"):
+    for task, chance in chances.items():
         result = get_baseline(name)(task, built, trained=trained, output=tmp_path)
         assert len(result.predictions) == result.dataset.rows > 0
         assert result.main_value == result.scores["accuracy"]
         assert result.settings["training_chains"] == len(trained.chains.events)
         assert result.seed == 3
-        chance = get_baseline("random")(task, built)
         assert chance.main_value == pytest.approx(20)
         compared = compare_results(result, chance, num_resamples=20)
         assert compared.difference == pytest.approx(float(result.main_value or 0) - 20)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -263,6 +265,12 @@ def test_every_pipeline_is_registered() -> None:
     assert tasks <= set(PIPELINE_REGISTRY.get_supported_tasks())
 
 
+@pytest.fixture(scope="module")
+def loaded(folders: dict[str, Path]) -> Callable[[str, str], Any]:
+    """A function from a task and a method to their pipeline, which is loaded once."""
+    return cache(lambda task, method: pipeline(task, model=str(folders[method])))
+
+
 @pytest.mark.parametrize(
     ("task", "method", "given", "settings", "told"),
     [
@@ -306,10 +314,15 @@ def test_every_pipeline_is_registered() -> None:
     ],
 )  # fmt: skip
 def test_bad_input(
-    folders: dict[str, Path], task: str, method: str, given: Any, settings: dict[str, Any], told: str
+    loaded: Callable[[str, str], Any],
+    task: str,
+    method: str,
+    given: Any,
+    settings: dict[str, Any],
+    told: str,
 ) -> None:
     with pytest.raises(ValueError, match=told):
-        pipeline(task, model=str(folders[method]))(given, **settings)
+        loaded(task, method)(given, **settings)
 
 
 @pytest.mark.parametrize("task", ["event-grounding", "event-type-induction"])
