@@ -179,6 +179,20 @@ def test_a_second_call_fills_only_what_is_missing(call, trained, tmp_path):
     assert _states(third)["without MLM"].startswith("trained")
 
 
+def test_a_row_of_several_runs_shows_their_mean(call, trained, tmp_path):
+    single = call()
+    trained.clear()
+    table = call(runs=3)
+    assert [run.seed for run in trained] == [8, 9] * 6
+    assert table.rows[0][-1].startswith("2 trained")
+    assert [row[:-1] for row in table.rows] == [row[:-1] for row in single.rows]
+    content = json.loads(table.path.with_suffix(".json").read_text(encoding="utf-8"))
+    assert (content["runs"], content["rows"][0]["seeds"]) == (3, [7, 8, 9])
+    assert set(content["spread"]["SWCC"]) == set(SIMILARITY_TASKS)
+    assert "## Spread over 3 runs" in table.path.read_text(encoding="utf-8")
+    assert {one["other"] for one in content["comparisons"]["pairs"]} == {row[0] for row in table.rows[1:-1]}
+
+
 def test_tables_share_the_rows_that_are_equal(call, trained):
     call("table1", recipe="paper", settings=["min_event_frequency=1", "min_pair_frequency=1"])
     trained.clear()

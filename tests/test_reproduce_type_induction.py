@@ -17,12 +17,13 @@ from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
 from eventformers.methods import load_method
 from eventformers.reproduction import runs as reproduced_runs
-from eventformers.reproduction.findings import clusters_by_purity
+from eventformers.reproduction.findings import clusters_by_purity, spread_of_runs
 from eventformers.reproduction.kinds import ReadingRow
-from eventformers.reproduction.layout import PaperRow
+from eventformers.reproduction.layout import Column, PaperRow
 from eventformers.reproduction.papers import get_table, paper_tables
 from eventformers.reproduction.planner import reproduce_table
-from eventformers.reproduction.rows import ReproducedRow, mean_result
+from eventformers.reproduction.rows import ReproducedRow, ScoredSplit
+from eventformers.reproduction.scores import scores_of
 from eventformers.trainers.run import resolve_recipe
 
 TABLES = paper_tables()["type-induction"]
@@ -131,20 +132,23 @@ def test_the_recipe_goes_by_the_data(call, trained, tmp_path):
     assert {run.recipe for run in trained} == {"minilm-geneva"}
 
 
-def test_a_number_of_runs_is_for_tables_of_means(tmp_path, tiny_encoder):
-    with pytest.raises(EventformersError, match="runs is 2 for swcc table2; accepted"):
-        reproduce_table("swcc", "table2", tmp_path, encoder=str(tiny_encoder), runs=2)
-    with pytest.raises(EventformersError, match="runs is 0"):
+def test_a_table_has_at_least_one_run(tmp_path, tiny_encoder):
+    with pytest.raises(EventformersError, match="runs is 0 for type-induction table1; accepted: 1 or more"):
         reproduce_table("type-induction", "table1", tmp_path, encoder=str(tiny_encoder), runs=0)
 
 
 def test_means_and_spreads_over_runs(tiny_encoder):
     result = evaluate(str(tiny_encoder), "type_induction")
-    other = {name: value + 2 for name, value in result.scores.items()}
-    mean = mean_result([result, replace(result, scores=other)])
-    assert mean.main_value == pytest.approx(result.main_value + 1)
-    assert mean.details["spread"]["ari"] == pytest.approx(2**0.5)
-    assert mean_result([result]).details["spread"]["ari"] is None
+    other = replace(result, scores={name: value + 2 for name, value in result.scores.items()})
+    split = ScoredSplit("type_induction", "test", "f", True)
+    column = Column("type_induction", "ARI", "ari")
+    row = ReproducedRow(PaperRow("x", "X", ()), {column: (split,)})
+    row.results_of_runs = [{split: result}, {split: other}]
+    assert scores_of(row) == {column: pytest.approx(result.scores["ari"] + 1)}
+    call = SimpleNamespace(table=SimpleNamespace(columns=[column]), seed=1, runs=2)
+    assert spread_of_runs(call, [row]).content == {"X": {column.key: pytest.approx(2**0.5)}}
+    row.results_of_runs.pop()
+    assert spread_of_runs(call, [row]) is None
 
 
 def test_clusters_are_listed_by_their_purity():
@@ -154,7 +158,7 @@ def test_clusters_are_listed_by_their_purity():
     ]
     row = ReproducedRow(PaperRow("x", "X", ()), {})
     assert clusters_by_purity(row) is None
-    row.results = {None: SimpleNamespace(predictions=predictions)}
+    row.results_of_runs = [{None: SimpleNamespace(predictions=predictions)}]
     found = clusters_by_purity(row)
     assert [[one["event_type"] for one in clusters] for clusters in found.content.values()] == [
         ["a"],

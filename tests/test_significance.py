@@ -12,6 +12,7 @@ from scipy.stats import norm, spearmanr
 from eventformers.baselines import get_baseline
 from eventformers.cli import main
 from eventformers.errors import EventformersError
+from eventformers.evaluation import significance
 from eventformers.evaluation.results import DatasetRecord, TaskResult
 from eventformers.evaluation.significance import (
     compare_results,
@@ -154,6 +155,30 @@ def test_correlations_are_compared_by_pair_and_by_cluster() -> None:
         *copies, num_resamples=300, clusters=np.repeat(np.arange(60), 10).tolist()
     )
     assert (clustered.low, clustered.high) == pytest.approx((compared.low, compared.high))
+
+
+def test_resampled_correlations_are_those_of_the_drawn_pairs() -> None:
+    generator = np.random.default_rng(2)
+    # Rounded, so that there are ties.
+    columns = np.round(generator.normal(size=(12, 3)), 0)
+    drawn = np.concatenate([generator.integers(0, 12, size=(20, 12)), np.zeros((1, 12), dtype=np.int64)])
+    expected = [
+        spearmanr(pairs[:, 0], pairs[:, 2]).statistic - spearmanr(pairs[:, 1], pairs[:, 2]).statistic
+        for pairs in columns[drawn[:-1]]
+    ]
+    found = significance._correlation_gains(columns, significance._counts(drawn, 12), 1)
+    # The last resample is one pair, which has no order.
+    assert found == pytest.approx([*expected, 0.0])
+
+
+def test_the_correlation_of_several_runs_is_their_mean() -> None:
+    generator = np.random.default_rng(1)
+    ratings = generator.normal(size=60)
+    near, far = (ratings + scale * generator.normal(size=(2, 60)) for scale in (0.5, 3))
+    compared = paired_correlations(near, far, ratings, num_resamples=300)
+    means = [np.mean([spearmanr(run, ratings).statistic for run in runs]) for runs in (near, far)]
+    assert compared.difference == pytest.approx(means[0] - means[1])
+    assert 0 < compared.low < compared.difference < compared.high
 
 
 def test_graded_results_are_compared_by_their_correlation() -> None:

@@ -288,7 +288,7 @@ def load_results(directory: str | Path) -> list[TaskResult]:
     Raises:
         EventformersError: a file is not a result, or results of one task were measured on different rows.
     """
-    results = [read_result(path) for path in sorted((Path(directory) / "results").rglob("*.json"))]
+    results = [read_result(path) for path in sorted((Path(directory) / "results").glob("*/*/*.json"))]
     require_same_data(results)
     return results
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import bootstrap, rankdata
+from scipy.stats import bootstrap
 
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError, shown
@@ -119,12 +119,13 @@ def paired_correlations(
 ) -> PairedComparison:
     """Compare the Spearman correlations of two models with the same ratings by resampling pairs.
 
-    A constant column has no order; its correlation counts as 0.
+    A constant column has no order; its correlation counts as 0. Over several runs of a model, its correlation
+    is the mean of theirs.
 
     Args:
-        predictions_a: predicted similarity of each pair by the first model, `(pairs,)`.
+        predictions_a: predicted similarity of each pair by the first model, `(pairs,)` or `(runs, pairs)`.
         predictions_b: the same by the second model, in the same order.
-        references: rating of each pair.
+        references: rating of each pair, `(pairs,)`.
         num_resamples: number of resamples, drawn with replacement.
         seed: seed of the resamples.
         clusters: a group for each pair; whole groups are resampled. None resamples single pairs.
@@ -134,35 +135,37 @@ def paired_correlations(
             than one resample, or the numbers of clusters and pairs differ.
     """
     given = [np.asarray(values, dtype=np.float64) for values in (predictions_a, predictions_b, references)]
-    if len({values.shape for values in given}) > 1 or given[0].ndim != 1 or given[0].size < 2:
+    first, second, ratings = (np.atleast_2d(values) for values in given)
+    if given[2].ndim != 1 or ratings.size < 2 or {*first.shape[1:], *second.shape[1:]} != {ratings.size}:
         raise EventformersError(
             f"found numbers of shapes {', '.join(str(values.shape) for values in given)}; accepted: one for "
             "each pair from both models and the ratings, at least two pairs"
         )
-    columns = np.stack(given, axis=1)
+    columns = np.concatenate([first, second, ratings]).T
     if not np.isfinite(columns).all():
         raise EventformersError("found similarities or ratings that are not finite; accepted: finite numbers")
     _check_resamples(num_resamples)
     member = _cluster_numbers(range(len(columns)) if clusters is None else clusters, len(columns))
-    groups = [np.flatnonzero(member == number) for number in range(member.max() + 1)]
+    groups = int(member.max()) + 1
 
-    def gain(chosen: NDArray[np.int64]) -> float:
-        return _correlation_gain(columns[np.concatenate([groups[number] for number in chosen])])
+    def gains(drawn: NDArray[np.int64], axis: int = -1) -> NDArray[np.float64]:
+        return _correlation_gains(columns, _counts(drawn, groups)[:, member], len(first))
 
-    numbers = np.arange(len(groups))
-    difference = gain(numbers)
-    if len(groups) == 1:
+    numbers = np.arange(groups)
+    difference = float(gains(numbers[None])[0])
+    if groups == 1:
         resampled = np.full(num_resamples, difference)
     else:
         resampled = bootstrap(
             (numbers,),
-            gain,
-            vectorized=False,
+            gains,
+            vectorized=True,
             n_resamples=num_resamples,
+            batch=max(1, _BLOCK_NUMBERS // columns.size),
             method="percentile",
             rng=np.random.default_rng(seed),
         ).bootstrap_distribution
-    return _comparison(difference, resampled, len(columns), len(groups), "spearman")
+    return _comparison(difference, resampled, len(columns), groups, "spearman")
 
 
 def compare_results(
@@ -196,7 +199,7 @@ def compare_results(
             f"({result_b.dataset.split}); accepted: two on the same task and split"
         )
     require_same_data([result_a, result_b])
-    first, second = _graded(result_a), _graded(result_b)
+    first, second = graded_pairs(result_a), graded_pairs(result_b)
     if first is not None and second is not None:
         (predicted_a, references), (predicted_b, _) = first, second
         return paired_correlations(
@@ -307,14 +310,50 @@ def _comparison(
     )
 
 
-def _correlation_gain(columns: NDArray[np.float64]) -> float:
-    """Compute how much better the first column correlates with the third than the second does."""
+def _counts(drawn: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
+    """Count how often each resample, `(resamples, draws)`, has each group; returns `(resamples, groups)`."""
+    first = groups * np.arange(len(drawn))[:, None]
+    return np.bincount((first + drawn).ravel(), minlength=len(drawn) * groups).reshape(-1, groups)
+
+
+def _correlation_gains(
+    columns: NDArray[np.float64], counts: NDArray[np.int64], runs: int
+) -> NDArray[np.float64]:
+    """Compute how much better the first `runs` columns correlate with the last one than the others do.
+
+    Args:
+        columns: similarities and ratings, `(pairs, columns)`.
+        counts: how often each resample has each pair, `(resamples, pairs)`.
+        runs: number of columns of the first model.
+
+    Returns:
+        `(resamples,)`.
+    """
+    ranks = np.stack([_ranks(values, counts) for values in columns.T])
+    total = counts.sum(axis=1, keepdims=True)
+    centred = ranks - (counts * ranks).sum(axis=-1, keepdims=True) / total
+    variances = (counts * centred**2).sum(axis=-1)
     with np.errstate(invalid="ignore"):
-        correlations = np.nan_to_num(np.corrcoef(rankdata(columns, axis=0), rowvar=False))
-    return float(correlations[0, 2] - correlations[1, 2])
+        correlations = np.nan_to_num(
+            (counts * centred[:-1] * centred[-1]).sum(axis=-1) / np.sqrt(variances[:-1] * variances[-1])
+        )
+    gains: NDArray[np.float64] = correlations[:runs].mean(axis=0) - correlations[runs:].mean(axis=0)
+    return gains
 
 
-def _graded(result: TaskResult) -> tuple[list[float], list[float]] | None:
+def _ranks(values: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Compute the rank of each value in every resample; equal values have their mean rank.
+
+    The values are sorted once, since a resample only repeats them: its ranks follow from the counts.
+    """
+    _, position, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    by_value = counts[:, np.argsort(position, kind="stable")]
+    of_distinct = np.add.reduceat(by_value, sizes.cumsum() - sizes, axis=1)
+    ranks = of_distinct.cumsum(axis=1) - (of_distinct - 1) / 2
+    return ranks[:, position]
+
+
+def graded_pairs(result: TaskResult) -> tuple[list[float], list[float]] | None:
     """Read similarities and ratings; None if the predictions are of another kind."""
     read = [(row.get("prediction"), row.get("reference")) for row in result.predictions]
     numbers = [(one, other) for one, other in read if isinstance(one, float) and isinstance(other, float)]
@@ -365,6 +404,18 @@ def answers_of(result: TaskResult) -> list[list[float]]:
             )
         answers.append([float(one) for one in values if isinstance(one, (bool, int, float))])
     return answers
+
+
+def mean_answers(of_runs: Sequence[Answers]) -> Answers:
+    """Average the answers of several runs to the same rows.
+
+    Raises:
+        ValueError: the runs have different numbers of rows or decisions.
+    """
+    return [
+        [sum(decisions) / len(decisions) for decisions in zip(*answers, strict=True)]
+        for answers in zip(*of_runs, strict=True)
+    ]
 
 
 def _spread(answers: Answers, lengths: Sequence[int]) -> list[float]:

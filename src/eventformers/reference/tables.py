@@ -23,6 +23,7 @@ from eventformers.models.configuration_base import EventConfig
 from eventformers.reference.benchmark_record import recorded_tables
 from eventformers.reference.loads import published
 from eventformers.reference.snippets import lora_snippet
+from eventformers.reproduction.claims import claims_sections
 from eventformers.reproduction.papers import paper_tables
 from eventformers.trainers.recipes import list_recipes, load_recipe
 
@@ -84,11 +85,13 @@ def table(name: str, results_folder: Path) -> str:
         return settings_page()
     if name == "gpu":
         return recorded_tables(results_folder / "benchmarks" / "gpu.json")
+    if name == "claims":
+        return claims_sections(results_folder / "results" / "reproductions")
     if kind in TABLES and not of:
         return TABLES[kind]()
     if kind in TABLES_OF and of:
         return TABLES_OF[kind](of)
-    single = ("results", "task sections", "all settings", "gpu", *TABLES)
+    single = ("results", "task sections", "all settings", "claims", "gpu", *TABLES)
     known = [*single, *(f"{one} NAME" for one in ("results", *TABLES_OF))]
     raise UnknownNameError("generated table", name, known)
 

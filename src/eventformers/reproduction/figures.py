@@ -19,7 +19,7 @@ from eventformers.reproduction.findings import Finding
 from eventformers.reproduction.kinds import TrainedRow
 from eventformers.reproduction.layout import Drawing
 from eventformers.reproduction.rows import ReproducedRow, Reproduction
-from eventformers.reproduction.table import shown_scores
+from eventformers.reproduction.scores import scores_of
 
 
 def _hops_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Path) -> Finding | None:
@@ -29,12 +29,9 @@ def _hops_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Pat
         layers = row.paper.context_layers if isinstance(row.paper, TrainedRow) else 0
         # The rest of the label names the hops.
         model = row.paper.label.partition(",")[0]
-        for column, splits in row.columns.items():
-            for wanted in splits:
-                value = row.results[wanted].scores.get(column.score) if wanted in row.results else None
-                if isinstance(value, (int, float)):
-                    by_hops = scores.setdefault(column.title, {}).setdefault(model, {})
-                    by_hops[layers] = float(value)
+        for column, value in scores_of(row).items():
+            if value is not None:
+                scores.setdefault(column.title, {}).setdefault(model, {})[layers] = value
     if not scores:
         return None
     _write(draw_hops(scores), picture)
@@ -79,14 +76,10 @@ def _recall_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: P
     curves = {}
     for row in rows:
         found: dict[str, dict[int, float]] = {"recall": {}, "atomic": {}}
-        for column, splits in row.columns.items():
+        for column, value in scores_of(row).items():
             kind, _, depth = column.score.partition("_at_")
-            for wanted in splits:
-                value = None
-                if wanted in row.results:
-                    value = shown_scores(row, column, row.results[wanted]).get(column.score)
-                if isinstance(value, (int, float)) and depth.isdecimal():
-                    found[kind][int(depth)] = float(value)
+            if value is not None and depth.isdecimal():
+                found[kind][int(depth)] = value
         if any(found.values()):
             # The rest of the label names the task, which the title names as well.
             name = row.paper.label.partition(",")[0]

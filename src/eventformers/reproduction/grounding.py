@@ -28,7 +28,6 @@ from eventformers.reproduction.rows import (
     Run,
     ScoredSplit,
     identity_digest,
-    mean_result,
     other_evaluation,
     splits_of,
     task_under,
@@ -119,9 +118,11 @@ class GroundingRow(PaperRow):
             models.append((folder, reranker))
         row.folder = models[0][0]
         with Session(call.session) as session:
-            for wanted in row.splits:
-                results = [self._result(call, wanted, *model, session) for model in models]
-                row.results[wanted] = mean_result(results) if len(results) > 1 else results[0]
+            for model in models:
+                results: dict[ScoredSplit, TaskResult] = {}
+                row.results_of_runs.append(results)
+                for wanted in row.splits:
+                    results[wanted] = self._result(call, wanted, *model, session)
 
     def _result(
         self,

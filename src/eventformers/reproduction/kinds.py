@@ -28,7 +28,6 @@ from eventformers.reproduction.rows import (
     Run,
     ScoredSplit,
     identity_digest,
-    mean_result,
     other_evaluation,
     read_record,
     splits_of,
@@ -59,7 +58,11 @@ class TrainedRow(PaperRow):
     def plan(self, call: Reproduction, row: ReproducedRow) -> None:
         """See `PaperRow`."""
         row.columns = call.columns
-        run = plan_run(call, self.slug, call.seed, self.overrides, variant=self.variant, method=self.method)
+        row.runs = tuple(
+            plan_run(call, self.slug, seed, self.overrides, variant=self.variant, method=self.method)
+            for seed in range(call.seed, call.seed + call.runs)
+        )
+        run, *others = row.runs
         tasks = {column.task for column in row.columns}
         # A method that does not choose tasks by recipe can be scored on every task of the table.
         if run.method.training.choose_tasks is not None:
@@ -67,30 +70,36 @@ class TrainedRow(PaperRow):
         if self.rerank:
             tasks = {name for name in tasks if "rerank" in TASKS[name].kind.uses}
         row.splits = splits_of(row.columns, tasks)
-        row.runs = (run,)
-        row.digest = run.digest
+        row.digest = identity_digest({"runs": [one.digest for one in row.runs]}) if others else run.digest
 
     def fill(self, call: Reproduction, row: ReproducedRow) -> None:
         """See `PaperRow`."""
-        (run,) = row.runs
-        row.folder = run_folder(call, run)
-        train_run(call, run, row.tasks)
-        revision = read_record(row.folder / RUN_RECORD)["revision"]
+        row.folder = run_folder(call, row.runs[0])
+        for run in row.runs:
+            self._fill_run(call, row, run)
+
+    def _fill_run(self, call: Reproduction, row: ReproducedRow, run: Run) -> None:
+        folder = train_run(call, run, row.tasks)
+        revision = read_record(folder / RUN_RECORD)["revision"]
+        results: dict[ScoredSplit, TaskResult] = {}
+        row.results_of_runs.append(results)
         with Session(call.session) as session:
             for wanted in row.splits:
                 settings = self._settings(call, wanted)
                 named = "" if wanted.is_usual else wanted.split
                 kind = with_settings(TASKS[wanted.task], settings).kind
                 variant = "-".join(filter(None, (named, kind.settings.name)))
-                row.results[wanted] = call.result(
+                results[wanted] = call.result(
                     wanted,
-                    (row.folder, other_evaluation(row.folder, wanted)),
-                    partial(evaluate, str(row.folder), settings=settings, session=session),
+                    (folder, other_evaluation(folder, wanted)),
+                    partial(evaluate, str(folder), settings=settings, session=session),
                     partial(_is_by, revision=revision, variant=variant),
                 )
 
     def state(self, trained: Sequence[str], measured: int, seconds: float) -> str:
         """See `PaperRow`; the scores are part of the training."""
+        if len(trained) > 1:
+            return f"{len(trained)} trained, {seconds:.0f} s"
         return trained[0] if trained else "cached, scored again" if measured else "cached"
 
     def _settings(self, call: Reproduction, wanted: ScoredSplit) -> dict[str, object]:
@@ -108,6 +117,7 @@ class TrainedRow(PaperRow):
             "overrides": self.overrides,
             "rerank": self.rerank,
             "context_layers": self.context_layers,
+            "seeds": [run.seed for run in row.runs],
         }
 
 
@@ -134,11 +144,13 @@ class BaselineRow(PaperRow):
     def fill(self, call: Reproduction, row: ReproducedRow) -> None:
         """See `PaperRow`."""
         row.folder = call.row_folder(row)
+        results: dict[ScoredSplit, TaskResult] = {}
+        row.results_of_runs.append(results)
         with Session(call.session) as session:
             prepared = cache(partial(self._prepared, call, session))
             for wanted in row.splits:
                 places = (other_evaluation(row.folder, wanted),)
-                row.results[wanted] = call.result(
+                results[wanted] = call.result(
                     wanted, places, lambda task, **arguments: prepared()(task, **arguments)
                 )
 
@@ -236,20 +248,19 @@ class ReadingRow(PaperRow):
         clustered_by = tuple(folders[run] for run in row.helpers)
         settings = replace(self._reading(call), clustered_by=clustered_by)
         models = [folders[run] for run in row.runs] or [resolve_encoder(call.encoder)]
-        for wanted in row.splits:
-            place = other_evaluation(row.folder, wanted)
-            results = []
-            for number, model in enumerate(models, start=1):
-                result = call.result(
+        for number, model in enumerate(models, start=1):
+            results: dict[ScoredSplit, TaskResult] = {}
+            row.results_of_runs.append(results)
+            for wanted in row.splits:
+                place = other_evaluation(row.folder, wanted)
+                results[wanted] = call.result(
                     wanted,
                     (place / f"run-{number}" if self.averaged else place,),
                     # The table has separate rows for the untrained encoder.
                     partial(evaluate, model, baseline=False, settings=settings, session=call.session),
                 )
-                # The rows share vectors; the models of many runs would fill the memory.
-                call.session.release_models()
-                results.append(result)
-            row.results[wanted] = mean_result(results) if self.averaged else results[0]
+            # The rows share vectors; the models of many runs would fill the memory.
+            call.session.release_models()
 
     def record(self, row: ReproducedRow) -> Mapping[str, object]:
         """See `PaperRow`."""

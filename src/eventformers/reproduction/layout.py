@@ -110,9 +110,9 @@ class PaperTable:
         method: the `model_type` that the rows train.
         columns: its columns of scores.
         rows: its rows, in the paper's order.
-        reference: the label of the row to compare the others with, question by question; empty for none.
+        compared: pairs of labels: the first row is compared with the second one in every column.
         figure: the figure to draw of the scores; None for no figure.
-        runs: number of runs of an averaged row or an ensemble; None for a table without such rows.
+        runs: number of runs of each trained row, averaged row or ensemble, with consecutive seeds.
         recipes: the default recipes by the config of mentions in the training data, `samples` for the bundled
             ones; empty takes the recipe of the paper.
         lists_clusters: list the clusters of the last row by purity.
@@ -122,9 +122,9 @@ class PaperTable:
     method: str
     columns: tuple[Column, ...]
     rows: tuple[PaperRow, ...]
-    reference: str = ""
+    compared: tuple[tuple[str, str], ...] = ()
     figure: Drawing | None = None
-    runs: int | None = None
+    runs: int = 1
     recipes: Mapping[str, str] = field(default_factory=dict)
     lists_clusters: bool = False
 
@@ -137,3 +137,8 @@ def main_score(task: str) -> Column:
 def published_row(label: str, *scores: float | None) -> PaperRow:
     """Make a row of published scores for a system that is not run."""
     return PaperRow("", label, scores)
+
+
+def with_each_other(label: str, rows: Sequence[PaperRow]) -> tuple[tuple[str, str], ...]:
+    """Pair the row of a label with each other row that is run, for `PaperTable.compared`."""
+    return tuple((label, row.label) for row in rows if row.slug and row.label != label)

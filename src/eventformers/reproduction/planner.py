@@ -15,13 +15,9 @@ from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation.session import Session
 from eventformers.locks import one_writer
 from eventformers.methods import Method, load_method
+from eventformers.reproduction.comparisons import compare_rows
 from eventformers.reproduction.figures import FIGURES
-from eventformers.reproduction.findings import (
-    Finding,
-    clusters_by_purity,
-    compare_rows,
-    spread_of_runs,
-)
+from eventformers.reproduction.findings import Finding, clusters_by_purity, spread_of_runs
 from eventformers.reproduction.layout import PaperTable
 from eventformers.reproduction.papers import get_table
 from eventformers.reproduction.rows import MEASURED, ReproducedRow, Reproduction, read_record
@@ -71,8 +67,8 @@ def reproduce_table(
         settings: overrides of the recipe, `key=value`; the settings of a row take precedence.
         seed: seed of every row. None uses the one of the table's last run with this recipe, else the
             recipe's, else a random one; the table records it.
-        runs: number of runs, with consecutive seeds, for a row of means or an ensemble; None uses the
-            table's.
+        runs: number of runs of each row, with consecutive seeds, whose mean it shows; an ensemble combines
+            them. None uses the table's.
         device: `cpu` or `cuda`; None uses an accelerator if there is one.
         dtype: `bfloat16` or `float16` for mixed precision; None for float32.
         session: holds data that this table shares with other work; None shares nothing.
@@ -84,16 +80,13 @@ def reproduce_table(
 
     Raises:
         UnknownNameError: the paper, the table, the recipe or a setting is unknown.
-        EventformersError: the encoder or the data cannot be read, every row failed, or `runs` is below 1 or
-            given for a table without such rows.
+        EventformersError: the encoder or the data cannot be read, every row failed, or `runs` is below 1.
     """
     wanted = get_table(paper, table)
     method = load_method(wanted.method)
     recipe = recipe or _usual_recipe(wanted, method, data)
-    if runs is not None and (runs < 1 or wanted.runs is None):
-        raise EventformersError(
-            f"runs is {runs} for {paper} {table}; accepted: 1 or more, for a table of means over runs"
-        )
+    if runs is not None and runs < 1:
+        raise EventformersError(f"runs is {runs} for {paper} {table}; accepted: 1 or more")
     folder = Path(output) / paper
     path = folder / f"{table}.md"
     with one_writer(path), Session(session) as own:
@@ -110,7 +103,7 @@ def reproduce_table(
             evaluation_data=None if evaluation_data is None else str(evaluation_data),
             device=device,
             dtype=dtype,
-            runs=runs or wanted.runs or 1,
+            runs=runs or wanted.runs,
             session=own,
         )
         rows = _plan(call)
@@ -150,7 +143,7 @@ def reproduce_table(
 def _findings(call: Reproduction, rows: Sequence[ReproducedRow], path: Path) -> list[Finding]:
     """Collect the findings of a filled table; write a picture beside it."""
     found = []
-    if call.table.reference:
+    if call.table.compared:
         found.append(compare_rows(call, rows))
     found.append(spread_of_runs(call, rows))
     if call.table.lists_clusters:

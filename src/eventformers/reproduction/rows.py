@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation.data import load_task_data
 from eventformers.evaluation.results import TaskResult, read_result
@@ -117,7 +115,7 @@ class ReproducedRow:
         digest: digest of what decides its outcome; empty for a row that is not run.
         state: what was done for it.
         folder: its model's folder, once known.
-        results: its results.
+        results_of_runs: the results of each of its runs.
     """
 
     paper: PaperRow
@@ -128,7 +126,12 @@ class ReproducedRow:
     digest: str = ""
     state: str = "published"
     folder: Path | None = None
-    results: dict[ScoredSplit, TaskResult] = field(default_factory=dict)
+    results_of_runs: list[dict[ScoredSplit, TaskResult]] = field(default_factory=list)
+
+    @property
+    def results(self) -> dict[ScoredSplit, TaskResult]:
+        """The results of its first run; they say on which rows all runs were scored."""
+        return self.results_of_runs[0] if self.results_of_runs else {}
 
     @property
     def tasks(self) -> list[str]:
@@ -285,47 +288,6 @@ def task_under(name: str, settings: TaskSettings | None) -> Task:
 def other_evaluation(folder: Path, wanted: ScoredSplit) -> Path:
     """Return the folder for results on other rows than those of the training run."""
     return folder / "evaluations" / wanted.fingerprint[:12]
-
-
-def mean_result(results: Sequence[TaskResult]) -> TaskResult:
-    """Average the scores of several runs, in a copy of the first result.
-
-    The details hold the number of runs under `runs`, and the standard deviation of each score under `spread`
-    and `spread_of_parts`.
-
-    Args:
-        results: at least one, all on the same rows.
-    """
-    first = results[0]
-    scores, spread = _means([result.scores for result in results])
-    parts = {name: _means([result.parts[name] for result in results]) for name in first.parts}
-    spreads: dict[str, JsonValue] = {
-        "runs": len(results),
-        "spread": spread,
-        "spread_of_parts": {name: of_part for name, (_, of_part) in parts.items()},
-    }
-    main = scores[first.main_score]
-    return replace(
-        first,
-        scores=scores,
-        main_value=float(main) if isinstance(main, (int, float)) else None,
-        parts={name: means for name, (means, _) in parts.items()},
-        details={**first.details, **spreads},
-    )
-
-
-def _means(
-    of_runs: Sequence[Mapping[str, JsonValue]],
-) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
-    """Compute mean and standard deviation of each score; None if a run lacks the score."""
-    means: dict[str, JsonValue] = {}
-    spreads: dict[str, JsonValue] = {}
-    for name in of_runs[0]:
-        values = [value for scores in of_runs if isinstance(value := scores.get(name), (int, float))]
-        whole = len(values) == len(of_runs)
-        means[name] = float(np.mean(values)) if whole else None
-        spreads[name] = float(np.std(values, ddof=1)) if whole and len(values) > 1 else None
-    return means, spreads
 
 
 def _readable_results(folder: Path) -> list[TaskResult]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,6 @@ from pathlib import Path
 from eventformers.errors import EventformersError
 from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.tasks import TASKS
-from eventformers.evaluation.tasks.protocols import JsonValue
 from eventformers.files import write_text
 from eventformers.loading.encoders import PACKAGED_ENCODER
 from eventformers.model_cards.markdown import cell, code
@@ -22,7 +21,8 @@ from eventformers.model_cards.scores import score_text
 from eventformers.provenance import git_commit, library_versions
 from eventformers.reproduction.findings import Finding
 from eventformers.reproduction.layout import UNTRAINED, Column
-from eventformers.reproduction.rows import Columns, ReproducedRow, Reproduction, ScoredSplit
+from eventformers.reproduction.rows import ReproducedRow, Reproduction, ScoredSplit
+from eventformers.reproduction.scores import Scores, mean_scores, scores_of
 
 TABLE_FORMAT = 1
 """The version of the JSON format."""
@@ -47,15 +47,6 @@ class ReproducedTable:
     header: list[str]
     rows: list[list[str]]
     path: Path
-
-
-def shown_scores(row: ReproducedRow, column: Column, result: TaskResult) -> Mapping[str, JsonValue]:
-    """Return the scores that a column of a row chooses from: the result's, or those of a part of it."""
-    part = ", ".join(filter(None, (column.part, row.paper.part)))
-    if not part:
-        return {**result.details, **result.scores}
-    rows = sum(one.get("language") == row.paper.part for one in result.predictions)
-    return {"mentions": rows, **result.parts[part]} if part in result.parts else {}
 
 
 def failed_state(failure: Exception) -> str:
@@ -98,16 +89,13 @@ def write_table(
     return finished
 
 
-Scores = Mapping[Column, float | None]
-
-
 def _cells(
     call: Reproduction, row: ReproducedRow, twin: ReproducedRow | None, others: Collection[Column]
 ) -> list[str]:
     state = row.state if twin is None else f"the run of {twin.paper.label}"
     pairs = zip(call.table.columns, row.paper.published, strict=True)
     published = [None if column in others else score for column, score in pairs]
-    return _line(row.paper.label, _scores(row), published, state)
+    return _line(row.paper.label, scores_of(row), published, state)
 
 
 def _on_other_rows(call: Reproduction, rows: Sequence[ReproducedRow]) -> list[Column]:
@@ -141,31 +129,6 @@ def _line(label: str, scores: Scores, published: Sequence[float | None], state: 
     return [*line, state]
 
 
-def _scores(row: ReproducedRow) -> Scores:
-    """Compute the score of each column of a row; see `_mean_scores`."""
-    return _mean_scores(row.columns, row.results, lambda column, result: shown_scores(row, column, result))
-
-
-def _mean_scores(
-    columns: Columns,
-    results: Mapping[ScoredSplit, TaskResult],
-    scores_of: Callable[[Column, TaskResult], Mapping[str, JsonValue]],
-) -> Scores:
-    """Compute the score of each column, over several splits the mean by rows; None if a result is missing."""
-    scores: dict[Column, float | None] = {}
-    for column, splits in columns.items():
-        found = [results[wanted] for wanted in splits if wanted in results]
-        values = [scores_of(column, result).get(column.score) for result in found]
-        known = [float(value) for value in values if isinstance(value, (int, float))]
-        counts = [result.dataset.rows for result in found]
-        scores[column] = (
-            sum(value * count for value, count in zip(known, counts, strict=True)) / sum(counts)
-            if known and len(known) == len(splits)
-            else None
-        )
-    return scores
-
-
 def _twin(rows: Sequence[ReproducedRow], row: ReproducedRow) -> ReproducedRow | None:
     """Find an earlier row with the same run; the recipe may have disabled what this row removes."""
     same = next((other for other in rows if other.digest == row.digest), row)
@@ -180,7 +143,7 @@ def _untrained(rows: Sequence[ReproducedRow]) -> Scores:
         for wanted, result in row.results.items()
         if result.baseline is not None and not row.paper.record(row)["rerank"]
     }
-    return _mean_scores(
+    return mean_scores(
         next((row for row in rows if row.splits), rows[0]).columns,
         results,
         lambda column, result: result.baseline.scores if result.baseline else {},
@@ -250,6 +213,7 @@ def _json(
         "recipe": Path(call.recipe).name,
         "settings": list(call.settings),
         "seed": call.seed,
+        "runs": call.runs,
         "encoder": _encoder_name(call.encoder),
         "data": _place_name(call.data),
         "evaluation_data": _place_name(call.evaluation_data),
@@ -277,7 +241,7 @@ def _row_json(call: Reproduction, row: ReproducedRow) -> dict[str, object]:
         "state": row.state,
         **row.paper.record(row),
         "folder": None if row.folder is None else row.folder.name,
-        "scores": _by_key(_scores(row)),
+        "scores": _by_key(scores_of(row)),
         "paper": _by_key(dict(zip(call.table.columns, paper.published, strict=True))),
     }
 

@@ -108,13 +108,18 @@ def _baselines(
 def _table(
     title: str, columns: tuple[Column, ...], *rows: GroundingRow, figure: Drawing | None = None
 ) -> PaperTable:
+    """Make a table that compares each system with the system Baseline on its task, where it has one."""
+    labels = [row.label for row in rows]
+    pairs = (
+        (row.label, f"{_SYSTEMS['baseline'].label}, {row.grounding.task}") for row in rows if not row.baseline
+    )
     return PaperTable(
         f"Hierarchical event grounding (Ou et al., 2023), {title}",
         "event_grounding",
         columns,
         rows,
-        figure=figure,
-        runs=1,
+        tuple((label, other) for label, other in pairs if other in labels and other != label),
+        figure,
         recipes=_RECIPES,
     )
 

@@ -14,6 +14,7 @@ from eventformers.reproduction.layout import (
     PaperTable,
     main_score,
     published_row,
+    with_each_other,
 )
 
 SIMILARITY_TASKS = ("hard_similarity", "hard_similarity_extended", "transitive_similarity")
@@ -90,10 +91,11 @@ def _table(
     title: str,
     columns: tuple[Column, ...],
     *rows: PaperRow,
-    reference: str = "",
     figure: Drawing | None = None,
 ) -> PaperTable:
-    return PaperTable(f"MulCL (Zheng et al., 2022), {title}", "heterevent", columns, rows, reference, figure)
+    """Make a table that compares the paper's best model with each other row, unless it is a figure."""
+    compared = () if figure else with_each_other(_MULCL, rows)
+    return PaperTable(f"MulCL (Zheng et al., 2022), {title}", "heterevent", columns, rows, compared, figure)
 
 
 def _scores(published: Mapping[str, Scores], label: str, columns: tuple[Column, ...]) -> Scores:
@@ -212,7 +214,6 @@ MULCL_TABLES: dict[str, PaperTable] = {
         _zero_shot(_TABLE_1),
         *_cited(_PUBLISHED_INFERENCE, _TABLE_1),
         *_models(_PUBLISHED_INFERENCE, _TABLE_1),
-        reference=_HETEREVENT,
     ),
     "table2": _table(
         "Table 2: similarity",

@@ -49,14 +49,19 @@ def _ensemble(slug: str, label: str, published: Scores, reading: InductionSettin
 
 
 def _table(
-    title: str, columns: tuple[Column, ...], *rows: PaperRow, runs: int = RUNS, lists_clusters: bool = False
+    title: str,
+    columns: tuple[Column, ...],
+    *rows: PaperRow,
+    compared: tuple[tuple[str, str], ...] = (),
+    lists_clusters: bool = False,
 ) -> PaperTable:
     return PaperTable(
         f"Event type induction (Edwards and Ji, 2023), {title}",
         "event_type_induction",
         columns,
         rows,
-        runs=runs,
+        compared,
+        runs=RUNS,
         recipes=RECIPES,
         lists_clusters=lists_clusters,
     )
@@ -85,6 +90,10 @@ def _labels_columns(task: str, other: str) -> tuple[Column, ...]:
 _PREDICTED = InductionSettings(clusters="predicted")
 _FIFTY = InductionSettings(clusters="predicted", num_clusters=50)
 _TRUE = InductionSettings(clusters="true")
+
+
+_TRAINED_OR_NOT = tuple((f"{prefix}FT-23", f"{prefix}Default-23") for prefix in ("", "E-", "Perfect-"))
+"""The comparisons of Tables 3 and 4."""
 
 
 def _labels_rows(weight: str, published: dict[str, Scores]) -> list[ReadingRow]:
@@ -170,6 +179,17 @@ TYPE_INDUCTION_TABLES: dict[str, PaperTable] = {
             (None,) * len(_INDUCTION),
             InductionSettings(manifold=True, trigger_input="span"),
         ),
+        compared=(
+            ("SBERT+Agglo", "One cluster"),
+            ("SBERT+Manifold+Agglo", "SBERT+Agglo"),
+            ("Manifold+Agglo", "Cosine+Agglo"),
+            ("FT-SBERT+Manifold", "SBERT+Manifold+Agglo"),
+            ("FT-SBERT+Manifold", "Manifold+Agglo"),
+            *(
+                (f"E-{label}", label)
+                for label in ("DotProduct+Agglo", "Manifold+Agglo", "FT-SBERT+Manifold", "Cosine+Affinity")
+            ),
+        ),
     ),
     "table2": _table(
         "Table 2: clusters by purity",
@@ -197,6 +217,7 @@ TYPE_INDUCTION_TABLES: dict[str, PaperTable] = {
                 "Perfect-FT-23": (2.83, 73.9, 82.6, 91.3, 91.3, 95.7, 80.0, 100.0, 100.0),
             },
         ),
+        compared=_TRAINED_OR_NOT,
     ),
     "table4": _table(
         "Table 4: frames of clusters",
@@ -212,6 +233,7 @@ TYPE_INDUCTION_TABLES: dict[str, PaperTable] = {
                 "Perfect-FT-23": (42.7, 47.8, 56.5, 60.9, 69.6, 69.6, 53.9, 100.0, 100.0),
             },
         ),
+        compared=_TRAINED_OR_NOT,
     ),
 }
 """The tables by name. Scores are percentages, except numbers of clusters and mean ranks. Rows of a single run

@@ -1,0 +1,93 @@
+"""The claims of papers beside our margins: which differences between rows of a table hold here.
+
+A claim is a published difference between two rows in one column.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from eventformers.errors import DataFormatError
+from eventformers.model_cards.markdown import cell, code
+from eventformers.model_cards.markdown import table as markdown_table
+from eventformers.reproduction.comparisons import RowComparison, difference_text, signed
+
+VERDICTS = ("holds", "does not", "cannot tell")
+"""The verdicts on a claim; see `verdict`."""
+
+
+def verdict(one: RowComparison) -> str:
+    """Decide whether the sign of a published difference holds.
+
+    Returns:
+        `holds` if the whole interval and the difference of every run are on the paper's side of 0, `does not`
+        if they are on the other side, else `cannot tell`.
+    """
+    if one.published is None or one.low is None or one.high is None:
+        return "cannot tell"
+    ours = (one.low, one.high, *one.of_runs)
+    if min(ours) > 0 or max(ours) < 0:
+        return "holds" if (ours[0] > 0) == (one.published > 0) else "does not"
+    return "cannot tell"
+
+
+def claims_sections(folder: Path) -> str:
+    """Write the claims of all reproduced tables: a summary, and a section for each table.
+
+    Args:
+        folder: JSON files of `reproduce`, each named `PAPER-TABLE.json`.
+
+    Raises:
+        DataFormatError: a file is not the JSON of a table with comparisons.
+    """
+    sections, counts = [], []
+    for path in sorted(folder.glob("*.json")):
+        content = _read(path)
+        claims = [_claim(one) for one in content["comparisons"]["pairs"] if one["published"]]
+        found = Counter(map(verdict, claims))
+        counts.append([cell(content["title"]), *(str(found[name]) for name in VERDICTS)])
+        sections.append(_section(path.stem, content, claims))
+    return "\n\n".join([markdown_table(["table", *VERDICTS], counts), *sections])
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataFormatError(path, None, str(error), "the JSON of `eventformers reproduce`") from error
+    if not isinstance(content, dict) or "pairs" not in content.get("comparisons", {}):
+        accepted = "the JSON of `eventformers reproduce`, of a table that compares rows"
+        raise DataFormatError(path, None, "no comparisons", accepted)
+    return content
+
+
+def _claim(record: dict[str, Any]) -> RowComparison:
+    """Read a comparison, turned so that the paper's difference is positive."""
+    one = RowComparison(**{**record, "of_runs": tuple(record["of_runs"])})
+    return one if record["published"] > 0 else one.turned()
+
+
+def _section(name: str, content: Mapping[str, Any], claims: Sequence[RowComparison]) -> str:
+    paper, _, table = name.rpartition("-")
+    settings = "".join(f" --set {setting}" for setting in content["settings"])
+    command = (
+        f"eventformers reproduce {paper} {table} --recipe {content['recipe']} --seed {content['seed']}"
+        f" --runs {content['runs']}{settings}"
+    )
+    lines = [
+        [
+            f"{cell(one.row)} > {cell(one.other)}",
+            cell(one.title),
+            signed(cast(float, one.published), one.score),
+            difference_text(one),
+            f"{one.questions:,} questions" if one.questions else f"{len(one.of_runs)} runs",
+            verdict(one),
+        ]
+        for one in claims
+    ]
+    header = ["claim", "score", "paper", "ours (95 % interval)", "interval over", "verdict"]
+    return "\n\n".join([f"## {cell(content['title'])}", f"{code(command)}", markdown_table(header, lines)])

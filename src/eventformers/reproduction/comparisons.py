@@ -1,0 +1,243 @@
+"""Comparisons of two rows of a table: how far one is ahead of the other, with a confidence interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+from scipy.stats import ttest_1samp
+
+from eventformers.errors import EventformersError
+from eventformers.evaluation.data import load_data
+from eventformers.evaluation.significance import (
+    CONFIDENCE,
+    Answers,
+    PairedComparison,
+    answers_of,
+    compare_answers,
+    graded_pairs,
+    mean_answers,
+    paired_correlations,
+)
+from eventformers.evaluation.tasks import TASKS
+from eventformers.model_cards.markdown import cell
+from eventformers.model_cards.markdown import table as markdown_table
+from eventformers.model_cards.scores import score_text
+from eventformers.reproduction.findings import Finding
+from eventformers.reproduction.layout import Column
+from eventformers.reproduction.rows import ReproducedRow, Reproduction
+from eventformers.reproduction.scores import run_values, scores_of_runs
+
+_ROUNDING = 1e-6
+"""The largest difference between a score and the mean of its decisions, in percentage points."""
+
+
+@dataclass(frozen=True)
+class RowComparison:
+    """A comparison of two rows in a column.
+
+    Attributes:
+        row: label of the row.
+        other: label of the other row.
+        column: key of the column.
+        title: title of the column.
+        score: the column's score.
+        published: the paper's difference; None if it lacks one of the scores.
+        difference: the mean score of the row's runs minus that of the other's.
+        of_runs: the difference of each pair of runs with equal seeds; of the means if their numbers differ.
+        low: lower end of the confidence interval: by the paired bootstrap over questions, or
+            by Student's t over runs; None for a single run of a score that is no mean over questions.
+        high: its upper end.
+        questions: number of questions; 0 for an interval over runs.
+    """
+
+    row: str
+    other: str
+    column: str
+    title: str
+    score: str
+    published: float | None
+    difference: float
+    of_runs: tuple[float, ...]
+    low: float | None
+    high: float | None
+    questions: int
+
+    def turned(self) -> RowComparison:
+        """Exchange the two rows."""
+        return replace(
+            self,
+            row=self.other,
+            other=self.row,
+            published=None if self.published is None else -self.published,
+            difference=-self.difference,
+            of_runs=tuple(-value for value in self.of_runs),
+            low=None if self.high is None else -self.high,
+            high=None if self.low is None else -self.low,
+        )
+
+
+def compare_rows(call: Reproduction, rows: Sequence[ReproducedRow]) -> Finding | None:
+    """Compare the pairs of rows that a table names, in every column that both have.
+
+    A score that is a mean over questions, or a rank correlation over pairs, is compared by the paired
+    bootstrap, over whole documents if the data names them. Any other score is compared over runs.
+
+    Args:
+        call: what the rows share.
+        rows: the rows, with their results.
+
+    Returns:
+        The comparisons; None if no pair has results.
+
+    Raises:
+        EventformersError: the data cannot be loaded.
+    """
+    by_label = {row.paper.label: row for row in rows}
+    compared = [
+        found
+        for label, other in call.table.compared
+        for column in call.table.columns
+        if (found := _compare(call, by_label[label], by_label[other], column)) is not None
+    ]
+    if not compared:
+        return None
+    return Finding("comparisons", _section(compared), {"pairs": [asdict(one) for one in compared]})
+
+
+def _compare(
+    call: Reproduction, row: ReproducedRow, other: ReproducedRow, column: Column
+) -> RowComparison | None:
+    values, others = (run_values(scores_of_runs(one), column) for one in (row, other))
+    if not values or not others:
+        return None
+    difference = float(np.mean(values) - np.mean(others))
+    of_runs = [difference]
+    if len(values) == len(others):
+        of_runs = [one - two for one, two in zip(values, others, strict=True)]
+    by_question = _by_question(call, row, other, column)
+    low, high = _interval_of_runs(of_runs) if by_question is None else (by_question.low, by_question.high)
+    position = call.table.columns.index(column)
+    paper, others_paper = row.paper.published[position], other.paper.published[position]
+    return RowComparison(
+        row=row.paper.label,
+        other=other.paper.label,
+        column=column.key,
+        title=column.title,
+        score=column.score,
+        published=None if paper is None or others_paper is None else paper - others_paper,
+        difference=difference,
+        of_runs=tuple(of_runs),
+        low=low,
+        high=high,
+        questions=0 if by_question is None else by_question.questions,
+    )
+
+
+def _by_question(
+    call: Reproduction, row: ReproducedRow, other: ReproducedRow, column: Column
+) -> PairedComparison | None:
+    """Compare by the paired bootstrap; None if the score is no mean over questions and no correlation."""
+    if column.part or row.paper.part or column.score != TASKS[column.task].main_score:
+        return None
+    similarities, other_similarities = _similarities(row, column), _similarities(other, column)
+    if similarities is not None and other_similarities is not None:
+        return paired_correlations(
+            similarities.of_runs,
+            other_similarities.of_runs,
+            similarities.references,
+            clusters=_documents(call, column, row),
+        )
+    answers, other_answers = _answers(row, column), _answers(other, column)
+    if answers is None or other_answers is None:
+        return None
+    return compare_answers(answers, other_answers, clusters=_documents(call, column, row))
+
+
+@dataclass(frozen=True)
+class _Similarities:
+    """The similarities of pairs by each run of a row, `(runs, pairs)`, and the pairs' ratings."""
+
+    of_runs: list[list[float]]
+    references: list[float]
+
+
+def _similarities(row: ReproducedRow, column: Column) -> _Similarities | None:
+    """Read the graded pairs of a column; None if it has other predictions or several splits."""
+    first, *others = row.columns[column]
+    graded = [graded_pairs(results[first]) for results in row.results_of_runs]
+    known = [pairs for pairs in graded if pairs is not None]
+    if others or len(known) < len(graded):
+        return None
+    return _Similarities([predictions for predictions, _ in known], known[0][1])
+
+
+def _answers(row: ReproducedRow, column: Column) -> Answers | None:
+    """Average the answers of a row's runs to all questions of a column; None if they are not its score."""
+    of_runs = []
+    values = run_values(scores_of_runs(row), column)
+    for results, value in zip(row.results_of_runs, values, strict=True):
+        try:
+            answers = [answer for wanted in row.columns[column] for answer in answers_of(results[wanted])]
+        except EventformersError:
+            return None
+        decisions = [decision for answer in answers for decision in answer]
+        if not math.isclose(100 * float(np.mean(decisions)), value, abs_tol=_ROUNDING):
+            return None
+        of_runs.append(answers)
+    return mean_answers(of_runs)
+
+
+def _documents(call: Reproduction, column: Column, row: ReproducedRow) -> list[str] | None:
+    """Read the document of each question of a column; None if the data names no documents."""
+    documents: list[str] = []
+    for wanted in row.columns[column]:
+        rows = load_data(TASKS[wanted.task], call.evaluation_data, wanted.split, call.session.data).rows
+        if "document_id" not in rows.column_names:
+            return None
+        documents += rows["document_id"]
+    return documents
+
+
+def _interval_of_runs(of_runs: Sequence[float]) -> tuple[float | None, float | None]:
+    """Compute Student's interval of the mean difference; None for a single one."""
+    if len(of_runs) < 2:
+        return None, None
+    if len(set(of_runs)) == 1:
+        return of_runs[0], of_runs[0]
+    interval = ttest_1samp(of_runs, 0).confidence_interval(CONFIDENCE)
+    return float(interval.low), float(interval.high)
+
+
+def _section(compared: Sequence[RowComparison]) -> str:
+    titles = list(dict.fromkeys(one.title for one in compared))
+    pairs: dict[tuple[str, str], dict[str, str]] = {}
+    for one in compared:
+        pairs.setdefault((one.row, one.other), {})[one.title] = difference_text(one)
+    lines = [
+        [cell(row), cell(other), *(texts.get(title, "–") for title in titles)]
+        for (row, other), texts in pairs.items()
+    ]
+    note = (
+        f"How far the model is ahead of the other, with the {CONFIDENCE:.0%} interval: by the paired "
+        "bootstrap over questions, of whole documents where the questions name theirs; by Student's t over "
+        "runs where a score is no mean over questions."
+    )
+    header = ["model", "other", *map(cell, titles)]
+    return "\n\n".join(["## Comparisons", note, markdown_table(header, lines)])
+
+
+def difference_text(one: RowComparison) -> str:
+    """Write a difference and its interval, as `+1.2 (-0.3 to +2.7)`."""
+    difference = signed(one.difference, one.score)
+    if one.low is None or one.high is None:
+        return difference
+    return f"{difference} ({signed(one.low, one.score)} to {signed(one.high, one.score)})"
+
+
+def signed(value: float, score: str) -> str:
+    """Write a difference of scores with its sign."""
+    text = score_text(abs(value), score)
+    return f"{'-' if value < 0 else '+'}{text}"

@@ -1,0 +1,151 @@
+"""Comparisons of a table's rows, and the page of claims that is made of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from leaderboard_inputs import make_result
+from scipy.stats import ttest_rel
+
+from eventformers.errors import DataFormatError
+from eventformers.evaluation.results import TaskResult
+from eventformers.reproduction import comparisons
+from eventformers.reproduction.claims import claims_sections, verdict
+from eventformers.reproduction.comparisons import RowComparison, compare_rows
+from eventformers.reproduction.layout import Column, PaperRow, PaperTable, with_each_other
+from eventformers.reproduction.papers import paper_tables
+from eventformers.reproduction.rows import ReproducedRow, ScoredSplit
+
+DEV, TEST = (ScoredSplit("copa", split, "f", False) for split in ("validation", "test"))
+COLUMN = Column("copa", "COPA", "accuracy", ("validation", "test"))
+PART = Column("copa", "COPA, short", "accuracy", part="short")
+
+
+def _result(correct: str) -> TaskResult:
+    """Make a result with one character for each question, `1` for a right answer."""
+    result = make_result("copa")
+    return replace(
+        result,
+        scores={"accuracy": 100 * correct.count("1") / len(correct)},
+        dataset=replace(result.dataset, rows=len(correct)),
+        predictions=[{"correct": character == "1"} for character in correct],
+        parts={"short": {"accuracy": 100.0 * int(correct[0])}},
+    )
+
+
+def _row(label: str, published: float, *of_runs: tuple[str, str]) -> ReproducedRow:
+    """Make a row with the answers of its runs on two splits."""
+    row = ReproducedRow(PaperRow(label, label, (published, None)), {COLUMN: (DEV, TEST), PART: (DEV,)})
+    row.results_of_runs = [{DEV: _result(dev), TEST: _result(test)} for dev, test in of_runs]
+    return row
+
+
+def _compared(monkeypatch: pytest.MonkeyPatch, *rows: ReproducedRow) -> list[Mapping[str, object]]:
+    rows_of_data = SimpleNamespace(rows=SimpleNamespace(column_names=[]))
+    monkeypatch.setattr(comparisons, "load_data", lambda *arguments: rows_of_data)
+    papers = [row.paper for row in rows]
+    table = PaperTable("T", "mico", (COLUMN, PART), (), with_each_other(papers[0].label, papers))
+    call = SimpleNamespace(table=table, evaluation_data=None, session=SimpleNamespace(data=None))
+    found = compare_rows(call, rows)
+    return [] if found is None else found.content["pairs"]
+
+
+def test_the_mean_of_runs_is_compared_over_the_questions_of_all_splits(monkeypatch):
+    best = _row("best", 70.0, ("1111", "110"), ("1111", "100"))
+    other = _row("other", 65.0, ("0011", "100"), ("0001", "100"))
+    whole, part = _compared(monkeypatch, best, other)
+    assert (whole["row"], whole["other"], whole["published"]) == ("best", "other", 5.0)
+    assert whole["difference"] == pytest.approx(100 * (6 + 5 - 3 - 2) / 14)
+    assert whole["of_runs"] == pytest.approx((300 / 7, 300 / 7))
+    assert whole["questions"] == 7
+    assert 0 < whole["low"] < whole["difference"] < whole["high"]
+    # The score of a part is no mean over all questions.
+    assert (part["questions"], part["of_runs"], part["published"]) == (0, (100.0, 100.0), None)
+
+
+def test_a_score_that_is_no_mean_over_questions_is_compared_over_runs(monkeypatch):
+    column = COLUMN
+    best, other = (_row(label, 1.0, *[("11", "11")] * 3) for label in ("best", "other"))
+    values = {"best": (90.0, 80.0, 70.0), "other": (60.0, 62.0, 58.0)}
+    for row in (best, other):
+        for results, value in zip(row.results_of_runs, values[row.paper.label], strict=True):
+            for split in results:
+                results[split] = replace(results[split], scores={"accuracy": value})
+    whole = next(one for one in _compared(monkeypatch, best, other) if one["column"] == column.key)
+    expected = ttest_rel(values["best"], values["other"]).confidence_interval(0.95)
+    assert (whole["low"], whole["high"]) == pytest.approx((expected.low, expected.high))
+    assert whole["questions"] == 0
+
+
+def test_a_single_run_of_such_a_score_has_no_interval(monkeypatch):
+    _, part = _compared(monkeypatch, _row("best", 70.0, ("1", "1")), _row("other", 65.0, ("0", "1")))
+    assert (part["difference"], part["low"], part["high"]) == (100.0, None, None)
+
+
+def test_rows_without_results_are_not_compared(monkeypatch):
+    assert _compared(monkeypatch, _row("best", 70.0, ("1", "1")), _row("other", 65.0)) == []
+
+
+COMPARED = RowComparison("A", "B", "copa", "COPA", "accuracy", 2.0, 3.0, (4.0, 2.0), 1.0, 5.0, 500)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "holds"),
+        ({"published": -2.0}, "does not"),
+        ({"low": -0.1}, "cannot tell"),
+        ({"of_runs": (7.0, -1.0)}, "cannot tell"),
+        ({"low": None, "high": None}, "cannot tell"),
+        ({"published": None}, "cannot tell"),
+        ({"difference": -3.0, "of_runs": (-4.0, -2.0), "low": -5.0, "high": -1.0}, "does not"),
+    ],
+)
+def test_a_claim_holds_if_interval_and_runs_are_on_its_side_of_zero(changes, expected):
+    compared = replace(COMPARED, **changes)
+    assert verdict(compared) == expected
+    assert verdict(compared.turned()) == expected
+
+
+def _write(path: Path, *pairs: RowComparison) -> None:
+    content = {
+        "title": "SWCC, Table 2",
+        "recipe": "minilm",
+        "settings": ["max_steps=60"],
+        "seed": 1,
+        "runs": 2,
+        "comparisons": {"pairs": [asdict(one) for one in pairs]},
+    }
+    path.write_text(json.dumps(content))
+
+
+def test_the_page_lists_each_published_difference_once(tmp_path):
+    unpublished, equal = replace(COMPARED, published=None), replace(COMPARED, published=0.0)
+    behind = replace(COMPARED, row="C", published=-1.5, questions=0)
+    _write(tmp_path / "swcc-table2.json", COMPARED, unpublished, equal, behind)
+    page = claims_sections(tmp_path)
+    assert "| SWCC, Table 2 | 1 | 1 | 0 |" in page
+    assert "`eventformers reproduce swcc table2 --recipe minilm --seed 1 --runs 2 --set max_steps=60`" in page
+    assert "| A > B | COPA | +2.0 | +3.0 (+1.0 to +5.0) | 500 questions | holds |" in page
+    assert "| B > C | COPA | +1.5 | -3.0 (-5.0 to -1.0) | 2 runs | does not |" in page
+    assert page.count(" > ") == 2
+
+
+def test_a_file_without_comparisons_is_named(tmp_path):
+    (tmp_path / "swcc-table2.json").write_text("{}")
+    with pytest.raises(DataFormatError, match="no comparisons"):
+        claims_sections(tmp_path)
+
+
+def test_tables_compare_rows_that_they_have():
+    for tables in paper_tables().values():
+        for table in tables.values():
+            run = {row.label for row in table.rows if row.slug}
+            assert {label for pair in table.compared for label in pair} <= run
+            assert all(one != other for one, other in table.compared)
+            assert len(set(table.compared)) == len(table.compared)
