@@ -99,6 +99,7 @@ def compare_rows(call: Reproduction, rows: Sequence[ReproducedRow]) -> Finding |
     compared = [
         found
         for label, other in call.table.compared
+        if label in by_label and other in by_label
         for column in call.table.columns
         if (found := _compare(call, by_label[label], by_label[other], column)) is not None
     ]
