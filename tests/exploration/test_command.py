@@ -31,9 +31,12 @@ def explore(
     monkeypatch.chdir(tmp_path)
 
     def run(*options: str, texts: str = "texts", pipeline: str | None = str(tiny_parser)) -> Outcome:
-        models = ["--events", str(tiny_encoder), "--device", "cpu"]
-        named = [] if pipeline is None else ["--pipeline", pipeline]
-        return run_command_line(["explore", texts, "-o", "out", *models, *named, *options])
+        given = ["--events", str(tiny_encoder), "--device", "cpu"]
+        if pipeline is not None:
+            given += ["--pipeline", pipeline]
+        if pipeline == str(tiny_parser):  # What an English pipeline finds, the packaged encoder groups.
+            given += ["--types", str(tiny_encoder)]
+        return run_command_line(["explore", texts, "-o", "out", *given, *options])
 
     return run
 
