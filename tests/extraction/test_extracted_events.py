@@ -41,8 +41,8 @@ def explored(
 ) -> Path:
     output = tmp_path_factory.mktemp("explored") / "tables"
     # No command reads the map, for which UMAP compiles for ten seconds.
-    options = {"pipeline": tiny_parser, "events": tiny_encoder, "device": "cpu", "skip": ["map"]}
-    return eventformers.explore(texts, output, **options).folder
+    models = {"pipeline": tiny_parser, "events": tiny_encoder, "types": tiny_encoder}
+    return eventformers.explore(texts, output, **models, device="cpu", skip=["map"]).folder
 
 
 @pytest.fixture(scope="module")
