@@ -31,7 +31,7 @@ class ChainEncoder(nn.Module):
     def __init__(self, event_dim: int, chain_dim: int, skip: bool = False):
         super().__init__()
         self.event_dim = event_dim
-        self.state_weight = nn.Parameter(torch.empty(())) if skip else None
+        self.state_weight = nn.Parameter(torch.empty(1)) if skip else None
         self.gru = nn.GRU(event_dim, chain_dim // 2, batch_first=True, bidirectional=True)
         self.chain_token = nn.Parameter(torch.empty(event_dim))
 

@@ -102,14 +102,14 @@ class ScoreCalibration(nn.Module):
     def __init__(self, scale: float, learns_scale: bool, bias: float | None):
         super().__init__()
         self.scale, self.start_bias = scale, bias
-        self.log_scale = nn.Parameter(torch.empty(())) if learns_scale else None
-        self.bias = None if bias is None else nn.Parameter(torch.empty(()))
+        self.log_scale = nn.Parameter(torch.empty(1)) if learns_scale else None
+        self.bias = None if bias is None else nn.Parameter(torch.empty(1))
 
     def forward(self) -> dict[str, torch.Tensor | float]:
         """The `scale` and the `bias`, each a number or a scalar tensor."""
         return {
-            "scale": self.scale if self.log_scale is None else self.log_scale.exp(),
-            "bias": 0.0 if self.bias is None else self.bias,
+            "scale": self.scale if self.log_scale is None else self.log_scale.exp().squeeze(),
+            "bias": 0.0 if self.bias is None else self.bias.squeeze(),
         }
 
 

@@ -66,11 +66,11 @@ class LogitScale(nn.Module):
     def __init__(self, temperature: float):
         super().__init__()
         self.start = -math.log(temperature)
-        self.logarithm = nn.Parameter(torch.tensor(self.start))
+        self.logarithm = nn.Parameter(torch.tensor([self.start]))
 
     def forward(self) -> torch.Tensor:
         """The temperature, a scalar."""
-        return (-self.logarithm).exp()
+        return (-self.logarithm).exp().squeeze()
 
 
 class EarlierAlternatives(nn.Module):

@@ -40,8 +40,8 @@ class NonlinearMap(nn.Module):
             WideStartLinear(dimension, dimension),
         )
         self.starts = None if skip_start is None else (skip_start, map_start)
-        self.skip_weight = None if skip_start is None else nn.Parameter(torch.empty(()))
-        self.map_weight = None if skip_start is None else nn.Parameter(torch.empty(()))
+        self.skip_weight = None if skip_start is None else nn.Parameter(torch.empty(1))
+        self.map_weight = None if skip_start is None else nn.Parameter(torch.empty(1))
 
     def forward(self, vectors: torch.Tensor) -> torch.Tensor:
         """Map vectors, `(B, d)` to `(B, d)`."""
@@ -91,11 +91,11 @@ class ScoreBias(nn.Module):
     def __init__(self, start: float):
         super().__init__()
         self.start = start
-        self.value = nn.Parameter(torch.empty(()))
+        self.value = nn.Parameter(torch.empty(1))
 
     def forward(self) -> torch.Tensor:
         """The number, a scalar."""
-        return self.value
+        return self.value.squeeze()
 
 
 class FirstScores(WideStartLinear):

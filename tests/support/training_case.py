@@ -81,7 +81,7 @@ class MethodTrainingCase:
     splits_by_row: ClassVar[bool] = True
     """Whether each input of the head has the batch's rows, so that each process can take its own."""
     checks_sharded: ClassVar[bool] = False
-    """Whether two processes also compute loss and gradient with FSDP2; one method is enough for the suite."""
+    """Whether two processes also compute loss and gradient with FSDP2."""
     without_dropout: ClassVar[tuple[str, ...]] = ()
     """Settings that turn off dropout outside the encoder."""
 

@@ -38,6 +38,7 @@ stages:
 class TestEventGroundingTraining(MethodTrainingCase):
     method = "event_grounding"
     recipe = str(Path(__file__).with_name("quick_event_grounding.yaml"))
+    checks_sharded = True
     loss_terms = ("linking_loss", "hierarchy_loss")
     head_fields = {  # noqa: RUF012
         "pooling": "mean",

@@ -73,6 +73,7 @@ def write_mentions(folder: Path, labels: dict[str, str] | None = None) -> None:
 class TestEventTypeInductionTraining(MethodTrainingCase):
     method = "event_type_induction"
     recipe = str(Path(__file__).with_name("quick_event_type_induction.yaml"))
+    checks_sharded = True
     loss_terms = ("pair_loss", "type_name_loss", "frame_loss", "trigger_loss")
     head_fields = {  # noqa: RUF012
         "pooling": "mean",

@@ -27,6 +27,7 @@ TAILS = ("city", "fire", "market price", "court of the city", "patient", "grandm
 class TestMicoTraining(MethodTrainingCase):
     method = "mico"
     recipe = str(Path(__file__).with_name("quick_mico.yaml"))
+    checks_sharded = True
     loss_terms = ("contrastive_loss",)
     head_fields = {  # noqa: RUF012
         "pooling": "mean",
