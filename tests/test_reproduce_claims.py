@@ -87,6 +87,13 @@ def test_a_single_run_of_such_a_score_has_no_interval(monkeypatch):
     assert (part["difference"], part["low"], part["high"]) == (100.0, None, None)
 
 
+def test_a_single_run_is_paired_with_each_run_of_the_other_row(monkeypatch):
+    untrained = _row("untrained", 60.0, ("0", "1"))
+    _, part = _compared(monkeypatch, _row("best", 70.0, ("1", "1"), ("0", "1")), untrained)
+    assert (part["difference"], part["of_runs"]) == (50.0, (100.0, 0.0))
+    assert part["low"] < 50 < part["high"]
+
+
 def test_rows_without_results_are_not_compared(monkeypatch):
     assert _compared(monkeypatch, _row("best", 70.0, ("1", "1")), _row("other", 65.0)) == []
 

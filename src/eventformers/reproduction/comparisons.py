@@ -46,9 +46,10 @@ class RowComparison:
         score: the column's score.
         published: the paper's difference; None if it lacks one of the scores.
         difference: the mean score of the row's runs minus that of the other's.
-        of_runs: the difference of each pair of runs with equal seeds; of the means if their numbers differ.
-        low: lower end of the confidence interval: by the paired bootstrap over questions, or
-            by Student's t over runs; None for a single run of a score that is no mean over questions.
+        of_runs: the difference of each pair of runs with equal seeds; a single run, such as an untrained
+            encoder or an ensemble, is paired with each run of the other row.
+        low: lower end of the confidence interval: by the paired bootstrap over questions, or by Student's t
+            over runs; None for a single run of a score that is no mean over questions.
         high: its upper end.
         questions: number of questions; 0 for an interval over runs.
     """
@@ -114,10 +115,8 @@ def _compare(
     values, others = (run_values(scores_of_runs(one), column) for one in (row, other))
     if not values or not others:
         return None
-    difference = float(np.mean(values) - np.mean(others))
-    of_runs = [difference]
-    if len(values) == len(others):
-        of_runs = [one - two for one, two in zip(values, others, strict=True)]
+    # Rows have one run or as many as the table.
+    of_runs = np.subtract(values, others).tolist()
     by_question = _by_question(call, row, other, column)
     low, high = _interval_of_runs(of_runs) if by_question is None else (by_question.low, by_question.high)
     position = call.table.columns.index(column)
@@ -129,7 +128,7 @@ def _compare(
         title=column.title,
         score=column.score,
         published=None if paper is None or others_paper is None else paper - others_paper,
-        difference=difference,
+        difference=float(np.mean(of_runs)),
         of_runs=tuple(of_runs),
         low=low,
         high=high,
