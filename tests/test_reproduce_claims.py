@@ -139,7 +139,7 @@ def test_the_page_lists_each_published_difference_once(tmp_path):
     assert "| SWCC, Table 2 | 1 | 1 | 0 |" in page
     assert "`eventformers reproduce swcc table2 --recipe minilm --seed 1 --runs 2 --set max_steps=60`" in page
     assert "| A > B | COPA | +2.0 | +3.0 (+1.0 to +5.0) | 500 questions | holds |" in page
-    assert "| B > C | COPA | +1.5 | -3.0 (-5.0 to -1.0) | 2 runs | does not |" in page
+    assert "| B > C | COPA | +1.5 | -3.0 (-5.0 to -1.0) | runs: 2 | does not |" in page
     assert page.count(" > ") == 2
 
 

@@ -84,7 +84,7 @@ def _section(name: str, content: Mapping[str, Any], claims: Sequence[RowComparis
             cell(one.title),
             signed(cast(float, one.published), one.score),
             difference_text(one),
-            f"{one.questions:,} questions" if one.questions else f"{len(one.of_runs)} runs",
+            f"{one.questions:,} questions" if one.questions else f"runs: {len(one.of_runs)}",
             verdict(one),
         ]
         for one in claims
