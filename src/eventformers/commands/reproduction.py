@@ -38,7 +38,8 @@ def reproduce(
     settings: Settings = None,
     seed: Seed = None,
     runs: Annotated[
-        int | None, typer.Option(help="Number of runs of a mean or an ensemble. Default: the paper's.")
+        int | None,
+        typer.Option(help="Number of runs of each row, with consecutive seeds. Default: the table's."),
     ] = None,
     device: Device = None,
     dtype: Dtype = None,
