@@ -68,6 +68,14 @@ def test_the_mean_of_runs_is_compared_over_the_questions_of_all_splits(monkeypat
     assert (part["questions"], part["of_runs"], part["published"]) == (0, (100.0, 100.0), None)
 
 
+def test_a_column_that_describes_rows_is_not_compared(monkeypatch):
+    row = _row("best", 70.0, ("11", "1"))
+    call = SimpleNamespace(
+        table=PaperTable("T", "mico", (replace(COLUMN, compared=False),), (row.paper,), (("best", "best"),))
+    )
+    assert compare_rows(call, [row]) is None
+
+
 def test_a_score_that_is_no_mean_over_questions_is_compared_over_runs(monkeypatch):
     column = COLUMN
     best, other = (_row(label, 1.0, *[("11", "11")] * 3) for label in ("best", "other"))

@@ -81,7 +81,7 @@ class RowComparison:
 
 
 def compare_rows(call: Reproduction, rows: Sequence[ReproducedRow]) -> Finding | None:
-    """Compare the pairs of rows that a table names, in every column that both have.
+    """Compare the pairs of rows that a table names, in every compared column that both have.
 
     A score that is a mean over questions, or a rank correlation over pairs, is compared by the paired
     bootstrap, over whole documents if the data names them. Any other score is compared over runs.
@@ -102,7 +102,7 @@ def compare_rows(call: Reproduction, rows: Sequence[ReproducedRow]) -> Finding |
         for label, other in call.table.compared
         if label in by_label and other in by_label
         for column in call.table.columns
-        if (found := _compare(call, by_label[label], by_label[other], column)) is not None
+        if column.compared and (found := _compare(call, by_label[label], by_label[other], column)) is not None
     ]
     if not compared:
         return None

@@ -25,6 +25,7 @@ class Column:
         score: the key of the metric's scores, or of a result's details.
         splits: the splits to score together, as far as the data has them; empty takes the data's usual split.
         part: the part of a result that holds the score, such as `top_min`; empty for all rows.
+        compared: compare rows in this column; False for one that describes them, as a number of clusters.
     """
 
     task: str
@@ -32,6 +33,7 @@ class Column:
     score: str
     splits: tuple[str, ...] = ()
     part: str = ""
+    compared: bool = True
 
     @property
     def key(self) -> str:
@@ -110,7 +112,7 @@ class PaperTable:
         method: the `model_type` that the rows train.
         columns: its columns of scores.
         rows: its rows, in the paper's order.
-        compared: pairs of labels: the first row is compared with the second one in every column.
+        compared: pairs of labels: the first row is compared with the second one in each compared column.
         figure: the figure to draw of the scores; None for no figure.
         runs: number of runs of each trained row, averaged row or ensemble, with consecutive seeds.
         recipes: the default recipes by the config of mentions in the training data, `samples` for the bundled
