@@ -68,12 +68,18 @@ def test_the_mean_of_runs_is_compared_over_the_questions_of_all_splits(monkeypat
     assert (part["questions"], part["of_runs"], part["published"]) == (0, (100.0, 100.0), None)
 
 
-def test_a_column_that_describes_rows_is_not_compared(monkeypatch):
+def test_a_column_that_describes_rows_is_not_compared():
     row = _row("best", 70.0, ("11", "1"))
     call = SimpleNamespace(
         table=PaperTable("T", "mico", (replace(COLUMN, compared=False),), (row.paper,), (("best", "best"),))
     )
     assert compare_rows(call, [row]) is None
+    columns = [
+        column for tables in paper_tables().values() for table in tables.values() for column in table.columns
+    ]
+    counts = [column.compared for column in columns if column.score == "num_clusters"]
+    assert counts
+    assert not any(counts)
 
 
 def test_a_score_that_is_no_mean_over_questions_is_compared_over_runs(monkeypatch):
