@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from bm25s import BM25
 
 from eventformers.errors import EventformersError
+from eventformers.inference.search.bm25s_library import import_bm25s
 from eventformers.inference.search.candidate_index import Candidates, PooledIndex
 from eventformers.inference.search.exact import Found
 from eventformers.strict import StrictSettings, setting, strict_settings
@@ -96,7 +96,7 @@ class _WordPool:
 
     def __init__(self, texts: list[str], settings: Bm25Settings) -> None:
         corpus = [words(text) for text in texts]
-        self._index = BM25(k1=settings.saturation, b=settings.length_share, method="lucene")
+        self._index = import_bm25s().BM25(k1=settings.saturation, b=settings.length_share, method="lucene")
         self._has_words = any(corpus)
         if self._has_words:
             self._index.index(corpus, show_progress=False)

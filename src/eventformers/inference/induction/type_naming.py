@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import re
+
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from bm25s.stopwords import STOPWORDS_EN_PLUS
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import rel_entr
 
 from eventformers.errors import EventformersError
 from eventformers.inference.encoding.unit_vectors import rounded_cosines, unit_vectors
 from eventformers.inference.induction.mention_distances import Labels, Matrix
+from eventformers.inference.search.bm25s_library import import_bm25s
 
 FEWEST_MENTIONS = 3
 """Minimum number of mentions of a cluster that is not weak."""
@@ -27,7 +29,6 @@ Counts = ArrayLike
 
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _PART = re.compile(r"[^\W_]+")
-_STOP_WORDS = frozenset(part for word in STOPWORDS_EN_PLUS for part in _PART.findall(word))
 
 
 class ScoredLabel(NamedTuple):
@@ -230,7 +231,13 @@ def words_of(text: str) -> list[str]:
 
 def has_only_stop_words(text: str) -> bool:
     """True if a text has no word but English stop words, such as "was" or "it"."""
-    return all(word in _STOP_WORDS for word in _PART.findall(text.lower()))
+    return _stop_words().issuperset(_PART.findall(text.lower()))
+
+
+@functools.cache
+def _stop_words() -> frozenset[str]:
+    listed = import_bm25s("stopwords").STOPWORDS_EN_PLUS
+    return frozenset(part for word in listed for part in _PART.findall(word))
 
 
 def weaknesses(triggers: Sequence[str], document_ids: Sequence[str], labels: Labels) -> list[str]:
