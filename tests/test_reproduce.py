@@ -302,6 +302,23 @@ def test_a_drawn_seed_outlives_a_kill(call, monkeypatch, tmp_path, trained):
     assert trained == []
 
 
+def test_an_interrupted_table_compares_what_it_has(call, monkeypatch, tmp_path):
+    works = reproduced_runs.train
+
+    def interrupted(method: str, output: Path, **arguments: object) -> object:
+        if output.name.startswith("no-mlm"):
+            raise KeyboardInterrupt
+        return works(method, output, **arguments)
+
+    monkeypatch.setattr(reproduced_runs, "train", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        call("table2")
+    pairs = json.loads((tmp_path / "out/swcc/table2.json").read_text())["comparisons"]["pairs"]
+    compared = {one["other"] for one in pairs}
+    assert compared
+    assert "without MLM" not in compared
+
+
 def test_other_evaluation_data_score_again_without_training(
     call, trained, evaluation_data, tiny_encoder, monkeypatch
 ):

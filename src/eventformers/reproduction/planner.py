@@ -51,8 +51,9 @@ def reproduce_table(
     Each row is a training run or a measured baseline, in its own folder under `output/<paper>/`. The folder's
     name ends with a digest of what decides the row's outcome: settings, encoder, data, seed, precision. A
     finished row is read from its results, whichever table it was run for. A killed row continues from its
-    last checkpoint. A failed row says so in the table and leaves the other rows unaffected. If only the
-    evaluation data is new, the model is scored again without training.
+    last checkpoint. A failed row says so in the table and leaves the other rows unaffected. An interrupted
+    table compares the rows that are finished. If only the evaluation data is new, the model is scored again
+    without training.
 
     Args:
         paper: a key of `paper_tables()`.
@@ -124,6 +125,11 @@ def reproduce_table(
                     trained = [one for one in call.done if one != MEASURED]
                     measured = len(call.done) - len(trained)
                     row.state = row.paper.state(trained, measured, time.monotonic() - started)
+            except KeyboardInterrupt:
+                finished_rows = [one for one in rows if one is not row]
+                if call.table.compared and (comparisons := compare_rows(call, finished_rows)):
+                    write_table(call, rows, path, [comparisons])
+                raise
             except Exception as failure:
                 error = failure
                 row.state = failed_state(failure)
