@@ -1,6 +1,6 @@
-"""MICO's losses: the contrast of a premise with its alternatives, and how far vectors moved.
+"""MICO's loss: the contrast of a premise with its alternatives.
 
-Pure functions of tensors, like all losses; `losses.py` lists them all.
+A pure function of tensors, like all losses; `losses.py` lists them all.
 """
 
 import torch
@@ -75,17 +75,3 @@ def multi_alternative_contrast(
     if shared_negatives is not None:
         logits.append(without(cosine(premise, shared_negatives) / temperature, shared_negatives_mask))
     return -functional.log_softmax(torch.cat(logits, dim=1), dim=1)[:, 0].mean()
-
-
-@in_full_precision
-def vector_change(vectors: torch.Tensor, initial: torch.Tensor) -> torch.Tensor:
-    """Mean of 1 minus the cosine of each vector with its initial one, from 0 to 2; beyond the paper.
-
-    Args:
-        vectors: `(B, d)`.
-        initial: the vectors of the same texts before training, `(B, d)`.
-
-    Returns:
-        A scalar.
-    """
-    return (1 - functional.cosine_similarity(vectors, initial, dim=-1)).mean()

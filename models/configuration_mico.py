@@ -32,10 +32,6 @@ class MicoConfig(EventConfig):
             logit (Bengio and Senécal, 2008). Rows are drawn in proportion to that frequency; with the
             correction the vectors do not encode how common an alternative is. A list of graphs, such as
             `[conceptnet]`, corrects only their alternatives. Beyond the paper.
-        statement_weight: weight of a term that keeps the vectors of statements, a premise followed by its
-            alternative, near those of the encoder before training; 0 leaves it out. Training reads premises
-            and alternatives only by themselves and changes what the encoder knows of whole sentences. Beyond
-            the paper.
         feature_dropout: dropout of the vectors in training; the released code uses 0.05 for RoBERTa-large.
         relation_templates: premises of relations of the training graph that `relation_words` lacks or words
             otherwise, by relation and direction, as in the file of the data setting `templates`, from which
@@ -68,7 +64,6 @@ class MicoConfig(EventConfig):
     self_negatives: bool = False
     pre_batch_negatives: int = 0
     frequency_correction: bool | list[str] = False
-    statement_weight: float | int = 0.0
     feature_dropout: float | int = 0.0
     relation_templates: dict[str, dict[str, str]] | None = None
 
@@ -109,17 +104,6 @@ class MicoConfig(EventConfig):
             raise ValueError(
                 "frequency_correction=true corrects the alternatives of a batch alone; accepted: with "
                 "self_negatives=false and pre_batch_negatives=0"
-            )
-
-    def validate_statements(self):
-        """Reject a negative weight.
-
-        Raises:
-            ValueError: `statement_weight` is below 0, infinite or NaN.
-        """
-        if not 0 <= self.statement_weight < float("inf"):
-            raise ValueError(
-                f"statement_weight is {self.statement_weight}; accepted: a finite number of at least 0"
             )
 
     def validate_dropout(self):

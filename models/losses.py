@@ -15,7 +15,7 @@ from .chain_losses import (
     normal_corrupted_contrast,
     word_prediction,
 )
-from .commonsense_losses import multi_alternative_contrast, vector_change
+from .commonsense_losses import multi_alternative_contrast
 from .event_losses import (
     cluster_prediction,
     info_nce,
@@ -66,7 +66,6 @@ __all__ = [
     "shared_word_contrast",
     "sinkhorn",
     "type_alignment",
-    "vector_change",
     "weakly_supervised_contrastive",
     "word_prediction",
 ]

@@ -11,7 +11,7 @@ from transformers import initialization as init
 from transformers.utils import ModelOutput
 
 from .choice_rows import split_rows
-from .commonsense_losses import multi_alternative_contrast, vector_change
+from .commonsense_losses import multi_alternative_contrast
 from .configuration_mico import MicoConfig
 from .distributed import gather_rows
 from .modeling_base import EventEncoderModel, EventPreTrainedModel
@@ -34,15 +34,13 @@ class MicoForPreTrainingOutput(ModelOutput):
     """Output of MICO's training head.
 
     Args:
-        loss: the weighted sum of the terms, a scalar; None without alternatives.
-        contrastive_loss: the contrastive loss (Eq. 6).
-        statement_loss: how far the vectors of statements moved; None if its weight is 0.
+        loss: the contrastive loss, a scalar; None without alternatives.
+        contrastive_loss: the same, under the name of its term (Eq. 6).
         embeddings: vectors of the premises, not normalised, `(batch, projection_dim)`.
     """
 
     loss: torch.FloatTensor | None = None
     contrastive_loss: torch.FloatTensor | None = None
-    statement_loss: torch.FloatTensor | None = None
     embeddings: torch.FloatTensor | None = None
 
 
@@ -146,17 +144,14 @@ class MicoForPreTraining(MicoPreTrainedModel):
         alternative_attention_mask: torch.Tensor | None = None,
         entity_input_ids: torch.Tensor | None = None,
         entity_attention_mask: torch.Tensor | None = None,
-        statement_input_ids: torch.Tensor | None = None,
-        statement_attention_mask: torch.Tensor | None = None,
     ) -> dict[str, torch.Tensor]:
-        """Encode premises, alternatives and, as the configuration asks, entities and statements; equal texts
-        once.
+        """Encode premises, alternatives and, if they serve as negatives, entities; equal texts once.
 
         The inputs are those of `forward`; masks are required.
 
         Returns:
-            Vectors by view: `premise` `(B, d)`, `alternatives` `(B, k, d)`, with `self_negatives` `entity`
-            `(B, d)`, and with a `statement_weight` `statement` `(B, d)`.
+            Vectors by view: `premise` `(B, d)`, `alternatives` `(B, k, d)` and, with `self_negatives`,
+            `entity` `(B, d)`.
 
         Raises:
             ValueError: a view that the configuration needs is missing.
@@ -167,8 +162,6 @@ class MicoForPreTraining(MicoPreTrainedModel):
         }
         if self.config.self_negatives:
             groups["entity"] = (entity_input_ids, entity_attention_mask)
-        if self.config.statement_weight:
-            groups["statement"] = (statement_input_ids, statement_attention_mask)
         missing = [name for name, (ids, mask) in groups.items() if ids is None or mask is None]
         if missing:
             raise ValueError(f"MICO needs the views {', '.join(groups)}; missing: {', '.join(missing)}")
@@ -189,9 +182,8 @@ class MicoForPreTraining(MicoPreTrainedModel):
         positive_index: torch.Tensor | None = None,
         log_frequency: torch.Tensor | None = None,
         graph: torch.Tensor | None = None,
-        statement_vectors: torch.Tensor | None = None,
     ) -> MicoForPreTrainingOutput:
-        """Compute the losses on the vectors of all processes.
+        """Compute the contrast on the vectors of all processes.
 
         The other inputs are those of `forward`.
 
@@ -199,7 +191,7 @@ class MicoForPreTraining(MicoPreTrainedModel):
             views: output of `encode_views`.
 
         Returns:
-            The losses; `embeddings` holds the premises of this process.
+            The loss; `embeddings` holds the premises of this process.
 
         Raises:
             ValueError: ids that the configuration needs are missing.
@@ -216,8 +208,6 @@ class MicoForPreTraining(MicoPreTrainedModel):
             needed["positive_index"] = positive_index
         if config.frequency_correction:
             needed["log_frequency"] = log_frequency
-        if config.statement_weight:
-            needed["statement_vectors"] = statement_vectors
         if missing := [name for name, value in needed.items() if value is None]:
             raise ValueError(f"MICO needs {', '.join(needed)}; missing: {', '.join(missing)}")
         if graph is not None:
@@ -233,7 +223,7 @@ class MicoForPreTraining(MicoPreTrainedModel):
         if graph is not None:
             is_other = (gathered["graph"].unsqueeze(1) != gathered["graph"]).unsqueeze(-1)
             left_out = is_other if left_out is None else left_out | is_other
-        contrast = multi_alternative_contrast(
+        loss = multi_alternative_contrast(
             gathered["premise"],
             gathered["alternatives"],
             temperature,
@@ -248,13 +238,7 @@ class MicoForPreTraining(MicoPreTrainedModel):
             self.earlier_alternatives.remember(
                 gathered["alternatives"][:, 0], gathered["alternative_ids"][:, 0]
             )
-        output = MicoForPreTrainingOutput(
-            loss=contrast, contrastive_loss=contrast, embeddings=views["premise"]
-        )
-        if config.statement_weight:
-            change = vector_change(gathered["statement"], gathered["statement_vectors"])
-            output.loss, output.statement_loss = contrast + config.statement_weight * change, change
-        return output
+        return MicoForPreTrainingOutput(loss=loss, contrastive_loss=loss, embeddings=views["premise"])
 
     def _further_negatives(self, gathered: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         negatives = {}
@@ -286,9 +270,6 @@ class MicoForPreTraining(MicoPreTrainedModel):
         positive_index: torch.Tensor | None = None,
         log_frequency: torch.Tensor | None = None,
         graph: torch.Tensor | None = None,
-        statement_input_ids: torch.Tensor | None = None,
-        statement_attention_mask: torch.Tensor | None = None,
-        statement_vectors: torch.Tensor | None = None,
         token_type_ids: torch.Tensor | None = None,
         return_dict: bool | None = None,
         **kwargs,
@@ -311,10 +292,6 @@ class MicoForPreTraining(MicoPreTrainedModel):
                 `frequency_correction`.
             graph: number of the graph of each row, `(B,)`; alternatives of rows of another graph are no
                 negatives. None for a single graph.
-            statement_input_ids: a statement for each row, a premise followed by an alternative, `(B, L''')`,
-                for `statement_weight`.
-            statement_attention_mask: `(B, L''')`.
-            statement_vectors: the vectors of the statements before training, `(B, d)`.
             token_type_ids: not used by the training views: a text is one segment.
             return_dict: False gives a tuple.
             **kwargs: passed to the encoder if only vectors are computed.
@@ -338,8 +315,6 @@ class MicoForPreTraining(MicoPreTrainedModel):
                 alternative_attention_mask=alternative_attention_mask,
                 entity_input_ids=entity_input_ids,
                 entity_attention_mask=entity_attention_mask,
-                statement_input_ids=statement_input_ids,
-                statement_attention_mask=statement_attention_mask,
             )
             result = self.losses_from_views(
                 views,
@@ -349,7 +324,6 @@ class MicoForPreTraining(MicoPreTrainedModel):
                 positive_index,
                 log_frequency,
                 graph,
-                statement_vectors,
             )
         return result.to_tuple() if return_dict is False else result
 

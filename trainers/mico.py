@@ -26,14 +26,12 @@ from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.datasets_scripts.relation_templates import GRAPHS, own_templates
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.models.configuration_mico import MicoConfig
-from eventformers.models.event_tokens import longest_input
 from eventformers.models.modeling_mico import MicoForPreTraining
 from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import Count, Number, TextLength
 from eventformers.trainers.codes import Codes, codes_of, padded, text_column
 from eventformers.trainers.method import MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.statements import MOST_STATEMENTS, Statements, encode_statements
 from eventformers.trainers.tokenising import tokenise
 
 logger = logging.getLogger(__name__)
@@ -105,21 +103,6 @@ class PremiseRows(TorchDataset):
             counts[graph] = np.bincount(self.alternative_ids[self.graphs == graph], minlength=size)
         return np.log(counts.clip(min=1)).astype(np.float32)
 
-    def statements(self, most: int, seed: int) -> list[str]:
-        """Draw rows, each as one text: its premise followed by its alternative.
-
-        Args:
-            most: maximum number of rows.
-            seed: seed of the draw.
-        """
-        size = len(self.premise_ids)
-        drawn = np.sort(np.random.default_rng(seed).permutation(size)[:most])
-        premises = self.premises.take(pa.array(self.premise_ids[drawn])).to_pylist()
-        alternatives = self.alternatives.take(pa.array(self.alternative_ids[drawn])).to_pylist()
-        return [
-            f"{premise} {alternative}" for premise, alternative in zip(premises, alternatives, strict=True)
-        ]
-
     def __len__(self) -> int:
         return len(self.premise_ids) // 2 if self.by_triple else len(self.premise_ids)
 
@@ -166,7 +149,6 @@ class MicoCollator:
         log_frequencies: log frequency of each alternative in the training rows of each graph, by graph and
             id, to add to the views; None leaves it out.
         graphs: add the number of each row's graph.
-        statements: add a statement for each row, drawn uniformly; None adds none.
         prompts: text before each text by its kind; see `EventConfig`.
         epoch: the current epoch.
         truncated: number of texts truncated so far.
@@ -183,7 +165,6 @@ class MicoCollator:
     entities: bool = False
     log_frequencies: npt.NDArray[np.float32] | None = None
     graphs: bool = False
-    statements: Statements | None = None
     prompts: Mapping[str, str] | None = None
     epoch: int = 0
     truncated: int = field(default=0, init=False)
@@ -221,8 +202,6 @@ class MicoCollator:
             batch["entity_input_ids"] = entities["input_ids"]
             batch["entity_attention_mask"] = entities["attention_mask"]
             batch["entity_ids"] = torch.from_numpy(entity_ids)
-        if self.statements is not None:
-            batch |= self._statements(self.statements, generators)
         return batch
 
     def _draw(self, row: Mapping[str, Any], count: int, generator: np.random.Generator) -> list[int]:
@@ -234,20 +213,6 @@ class MicoCollator:
         """Return each row's known alternatives, sorted and padded with a number above all ids, `(B, M)`."""
         known = [row["known_alternative_ids"] for row in rows]
         return padded(known, self.most_known, fill=len(self.alternatives))
-
-    def _statements(
-        self, statements: Statements, generators: Sequence[np.random.Generator]
-    ) -> dict[str, torch.Tensor]:
-        drawn = [int(generator.integers(len(statements.texts))) for generator in generators]
-        texts = [statements.texts[place] for place in drawn]
-        prompt = prompt_of(self.prompts, "event")
-        encoded, cut = tokenise(self.tokenizer, texts, statements.max_length, prompt)
-        self.truncated += cut
-        return {
-            "statement_input_ids": encoded["input_ids"],
-            "statement_attention_mask": encoded["attention_mask"],
-            "statement_vectors": statements.vectors[drawn],
-        }
 
     def _encode_alternatives(self, ids: Codes) -> BatchEncoding:
         return self.encode(self.alternatives.take(pa.array(ids)).to_pylist(), "document")
@@ -314,11 +279,6 @@ def _prepare(
         prompts=config.prompts,
         **views,
     )
-    if config.statement_weight:
-        # A premise and an alternative, each of at most this many tokens.
-        longest = min(2 * collator.max_seq_length, longest_input(tokenizer, config.encoder_config))
-        texts = rows.statements(MOST_STATEMENTS, seed)
-        collator.statements = encode_statements(texts, head.mico, tokenizer, longest)
     report = joint_report([built_report(data, name, builder=builder, **settings) for name in names])
     # Both directions of a triple, or a premise and its entity, already give each row a negative.
     least_rows = 1 if by_triple or config.self_negatives else 2

@@ -20,7 +20,6 @@ from slow_losses import (
     slow_prototype_entropy,
     slow_shared_word_contrast,
     slow_sinkhorn,
-    slow_vector_change,
     slow_weakly_supervised_contrastive,
 )
 
@@ -118,9 +117,6 @@ CASES = {
             "similarities": _random(BATCH, NEGATIVES, seed=6),
         },
         {},
-    ),
-    "vector_change": LossCase(
-        "vector_change", slow_vector_change, {"vectors": _ANCHOR, "initial": _OTHER}, {}
     ),
     "margin_contrast": LossCase(
         "margin_contrast",
@@ -370,15 +366,6 @@ def test_predicate_similarity_is_free_of_scale() -> None:
     for slope, expected in ((0.3, 0.0), (-5.0, 2.0), (0.0, 1.0)):
         value = losses.predicate_similarity(anchor, variants, 0.4 + slope * angles.cos()).item()
         assert value == pytest.approx(expected, abs=1e-6)
-
-
-def test_vector_change_of_known_angles() -> None:
-    """Vectors that turned by 0, 60 and 180 degrees."""
-    vectors = torch.tensor([[3.0, 0.0], [1.0, 3**0.5], [-2.0, 0.0]], dtype=torch.float64)
-    initial = torch.tensor([[1.0, 0.0]], dtype=torch.float64).expand(3, 2)
-    for row, expected in enumerate((0.0, 0.5, 2.0)):
-        assert losses.vector_change(vectors[row : row + 1], initial[:1]).item() == pytest.approx(expected)
-    assert losses.vector_change(vectors, initial).item() == pytest.approx(2.5 / 3)
 
 
 def test_margin_is_zero_from_the_margin_on() -> None:

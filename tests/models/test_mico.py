@@ -22,7 +22,7 @@ from eventformers.models.modeling_mico import (
     _is_known,
 )
 
-CONTRAST, STATEMENT = "contrastive_loss", "statement_loss"
+CONTRAST = "contrastive_loss"
 QUEUE = 8
 """More than the rows of a batch, so that one batch does not fill it."""
 
@@ -42,10 +42,9 @@ class TestMico(MethodCase):
                 "mask_known_positives": True,
                 "self_negatives": True,
                 "pre_batch_negatives": QUEUE,
-                "statement_weight": 0.7,
                 "feature_dropout": 0.05,
             },
-            (CONTRAST, STATEMENT),
+            (CONTRAST,),
         ),
         "paper": Variant({}, (CONTRAST,)),
         "random_positive": Variant({"positive": "random"}, (CONTRAST,)),
@@ -56,7 +55,6 @@ class TestMico(MethodCase):
         "frequency_correction": Variant(
             {"frequency_correction": True, "mask_known_positives": True}, (CONTRAST,)
         ),
-        "statements": Variant({"statement_weight": 2.0}, (CONTRAST, STATEMENT)),
         "learned_temperature": Variant({"learnable_temperature": True, "additive_margin": 0.02}, (CONTRAST,)),
     }
     required_inputs = {  # noqa: RUF012
@@ -67,9 +65,6 @@ class TestMico(MethodCase):
         "entity_input_ids": "entity",
         "entity_attention_mask": "entity",
         "entity_ids": "entity_ids",
-        "statement_input_ids": "statement",
-        "statement_attention_mask": "statement",
-        "statement_vectors": "statement_vectors",
     }
     invalid_fields = (
         ("pooling", "max"),
@@ -87,20 +82,16 @@ class TestMico(MethodCase):
         ("mask_known_positives", 1),
         ("pre_batch_negatives", -1),
         ("pre_batch_negatives", 2.5),
-        ("statement_weight", -0.1),
-        ("statement_weight", float("nan")),
-        ("statement_weight", float("inf")),
         ("feature_dropout", -0.1),
         ("feature_dropout", 1),
         ("feature_dropout", float("nan")),
     )
 
     def head_inputs(self, model: PreTrainedModel) -> dict[str, torch.Tensor]:
-        config = model.config
-        return mico_inputs(60 if config.encoder_config.vocab_size < 100 else 100, config.projection_dim)
+        return mico_inputs(60 if model.config.encoder_config.vocab_size < 100 else 100)
 
     def loss_weights(self, config: Any) -> dict[str, float]:
-        return {CONTRAST: 1.0, **({STATEMENT: config.statement_weight} if config.statement_weight else {})}
+        return {CONTRAST: 1.0}
 
     def test_defaults_are_the_papers(self) -> None:
         config = MicoConfig()
@@ -108,7 +99,7 @@ class TestMico(MethodCase):
         assert (config.positive, config.own_alternatives) == ("hard", "excluded")
         assert (config.learnable_temperature, config.additive_margin) == (False, 0.0)
         assert (config.mask_known_positives, config.self_negatives) == (False, False)
-        assert (config.pre_batch_negatives, config.feature_dropout, config.statement_weight) == (0, 0.0, 0.0)
+        assert (config.pre_batch_negatives, config.feature_dropout) == (0, 0.0)
         assert config.frequency_correction is False
 
     def test_frequencies_reach_the_loss(self, tiny_encoder_without_dropout: Path) -> None:
@@ -179,7 +170,6 @@ class TestMico(MethodCase):
             "known": {"mask_known_positives": True},
             "self": {"self_negatives": True},
             "self and known": {"self_negatives": True, "mask_known_positives": True},
-            "statements": {"statement_weight": 0.5},
             "pooling": {"pooling": "cls"},
         }.items():
             head = _head(tiny_encoder, **{**base, **fields}).eval()
@@ -264,9 +254,7 @@ def _loss_by_separate_passes(head: MicoForPreTraining, inputs: dict[str, torch.T
     ids = inputs["alternative_ids"].tolist()
     earlier = head.earlier_alternatives.ids.tolist()
     full = [place for place, text in enumerate(earlier) if text != NO_ALTERNATIVE]
-    statement = encode(inputs["statement_input_ids"], inputs["statement_attention_mask"])
-    change = losses.vector_change(statement, inputs["statement_vectors"])
-    return head.config.statement_weight * change + losses.multi_alternative_contrast(
+    return losses.multi_alternative_contrast(
         premise,
         alternatives,
         (-head.logit_scale.logarithm).exp(),

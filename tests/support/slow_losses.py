@@ -73,11 +73,6 @@ def slow_predicate_similarity(anchor: Matrix, variants: list[Matrix], similariti
     return 1 - statistics.correlation(cosines, [value for row in similarities for value in row])
 
 
-def slow_vector_change(vectors: Matrix, initial: Matrix) -> float:
-    """One minus the mean cosine of each vector with its initial one."""
-    return 1 - statistics.fmean(map(_cosine, vectors, initial))
-
-
 def slow_margin_contrast(anchor: Matrix, positive: Matrix, negative: Matrix, margin: float) -> float:
     """Margin loss on cosines."""
     total = 0.0

@@ -13,9 +13,7 @@ import torch
 from datasets import Dataset, concatenate_datasets
 from transformers import AutoTokenizer
 
-from eventformers.models.modeling_mico import MicoModel
 from eventformers.trainers.mico import MicoCollator, PremiseRows
-from eventformers.trainers.statements import encode_statements
 
 TRIPLES = (
     ("man", "city"),
@@ -305,45 +303,3 @@ def test_frequencies_of_each_graph(train: PremiseRows, tiny_encoder: Path) -> No
     assert torch.equal(batch["log_frequency"], expected)
     assert batch["log_frequency"][graphs != 1].any()
     assert not batch["log_frequency"][graphs == 1].any()
-
-
-# Statements
-
-
-def test_statements_are_premises_with_their_alternatives(train: PremiseRows) -> None:
-    pairs = _pairs(TRIPLES)
-    whole = [f"{pair['premise']} {pair['alternative']}" for pair in pairs]
-    assert sorted(train.statements(100, 0)) == sorted(whole)
-    drawn = train.statements(4, 0)
-    assert len(drawn) == 4
-    assert set(drawn) <= set(whole)
-    assert drawn != train.statements(4, 1)
-
-
-def test_a_statement_has_the_vector_of_its_text(
-    train: PremiseRows, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Vectors are those of the model in evaluation, whatever the batch; a second call reads them."""
-    model = MicoModel.from_encoder(str(tiny_encoder), pooling="mean").train()
-    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path)
-    statements = encode_statements(train.statements(100, 0), model, tokenizer, 32)
-    assert model.training
-    model.eval()
-    for text, vector in zip(statements.texts, statements.vectors, strict=True):
-        torch.testing.assert_close(model(**_plain(tokenizer(text))).embeddings[0], vector)
-    monkeypatch.setattr(MicoModel, "forward", None)
-    again = encode_statements(train.statements(100, 0), model, tokenizer, 32)
-    assert torch.equal(again.vectors, statements.vectors)
-
-    collator = _collator(train, tiny_encoder, statements=statements)
-    batch = collator([train[0], train[5]])
-    texts = tokenizer.batch_decode(batch["statement_input_ids"], skip_special_tokens=True)
-    places = [list(statements.texts).index(text) for text in texts]
-    assert torch.equal(batch["statement_vectors"], statements.vectors[places])
-    # Draws of a row do not depend on the batch.
-    assert torch.equal(collator([train[5]])["statement_vectors"][0], batch["statement_vectors"][1])
-
-
-def _plain(encoded: Any) -> dict[str, torch.Tensor]:
-    return {name: torch.tensor([encoded[name]]) for name in ("input_ids", "attention_mask")}
