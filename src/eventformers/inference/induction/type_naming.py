@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
