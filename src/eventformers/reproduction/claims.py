@@ -60,7 +60,7 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise DataFormatError(path, None, str(error), "the JSON of `eventformers reproduce`") from error
     if not isinstance(content, dict) or "pairs" not in content.get("comparisons", {}):
-        accepted = "the JSON of `eventformers reproduce`, of a finished table that compares rows"
+        accepted = "the JSON of `eventformers reproduce`, of a table that compares finished rows"
         raise DataFormatError(path, None, "no comparisons", accepted)
     return content
 
