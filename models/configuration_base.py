@@ -1,7 +1,9 @@
 """The base configuration of all event encoders."""
 
 import math
-from typing import ClassVar, Literal, cast
+from collections.abc import Callable
+from dataclasses import field, fields
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
@@ -28,6 +30,29 @@ class ModelPipelines(dict):
 
     def __contains__(self, task):
         return not __name__.startswith("eventformers.") and super().__contains__(task)
+
+
+class Limit(NamedTuple):
+    """The accepted values of a numeric field.
+
+    Args:
+        accepted: description of the values, for the error message.
+        accepts: returns True for an accepted value.
+    """
+
+    accepted: str
+    accepts: Callable[[float], bool]
+
+
+POSITIVE = Limit("a number above 0", lambda value: value > 0)
+NOT_NEGATIVE = Limit("a number of at least 0", lambda value: value >= 0)
+FRACTION = Limit("a number from 0 to below 1", lambda value: 0 <= value < 1)
+COUNT = Limit("an integer of at least 1", lambda value: value >= 1)
+
+
+def limited(default: float, limit: Limit) -> Any:
+    """A numeric field of a configuration whose values `EventConfig.validate_numbers` checks."""
+    return field(default=default, metadata={"limit": limit})
 
 
 Pooling = Literal["cls", "mean", "lasttoken"]
@@ -144,14 +169,18 @@ class EventConfig(PreTrainedConfig):
             )
 
     def validate_numbers(self):
-        """Reject NaN and infinity in any field.
+        """Reject NaN and infinity in any field, and numbers beyond the limit of their field.
 
         Raises:
-            ValueError: a field is NaN or infinite.
+            ValueError: a field is NaN or infinite, or beyond its limit.
         """
         for name, value in vars(self).items():
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"{name} is {value}; accepted: a finite number")
+        for entry in fields(self):
+            limit, value = entry.metadata.get("limit"), getattr(self, entry.name)
+            if limit is not None and not limit.accepts(value):
+                raise ValueError(f"{entry.name} is {value}; accepted: {limit.accepted}")
 
     def validate_projection_dim(self):
         """Reject a projection size below 1.

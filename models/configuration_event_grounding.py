@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_base import EVENT_EMBEDDING, EventConfig, Pooling
+from .configuration_base import EVENT_EMBEDDING, FRACTION, POSITIVE, EventConfig, Limit, Pooling, limited
 
 EVENT_GROUNDING = {
     "event-grounding": {
@@ -43,8 +43,13 @@ class GroundingConfig(EventConfig):
 
     pooling: Pooling = "cls"
     positive_weight: float | int | Literal["balanced"] = 1.0
-    mention_tokens: int = 128
-    event_tokens: int = 128
+    # Between the special tokens there is room for a word.
+    mention_tokens: int = limited(
+        128, Limit("an integer of at least 5, with the special tokens", lambda value: value >= 5)
+    )
+    event_tokens: int = limited(
+        128, Limit("an integer of at least 4, with the special tokens", lambda value: value >= 4)
+    )
     read_heading: bool = True
     linking_objective: Literal["binary", "softmax"] = "binary"
     null_threshold: float | int | None = None
@@ -72,19 +77,6 @@ class GroundingConfig(EventConfig):
             raise ValueError(
                 f"positive_weight is {self.positive_weight}; accepted: a number above 0, or 'balanced'"
             )
-
-    def validate_tokens(self):
-        """Reject lengths that leave no room for a word between the special tokens.
-
-        Raises:
-            ValueError: `mention_tokens` or `event_tokens` is too small.
-        """
-        for name, smallest in (("mention_tokens", 5), ("event_tokens", 4)):
-            value = getattr(self, name)
-            if value < smallest:
-                raise ValueError(
-                    f"{name} is {value}; accepted: an integer of at least {smallest}, with the special tokens"
-                )
 
 
 @strict
@@ -119,11 +111,11 @@ class EventGroundingConfig(GroundingConfig):
 
     share_towers: bool = False
     stage: Literal["linking", "hierarchy", "joint"] = "linking"
-    linking_weight: float | int = 1.0
-    hierarchy_weight: float | int = 0.01
+    linking_weight: float | int = limited(1.0, POSITIVE)
+    hierarchy_weight: float | int = limited(0.01, POSITIVE)
     full_complex: bool = False
     normalise: bool = False
-    score_scale: float | int = 1.0
+    score_scale: float | int = limited(1.0, POSITIVE)
     learnable_score_scale: bool = False
     score_bias: float | int | None = None
 
@@ -133,17 +125,6 @@ class EventGroundingConfig(GroundingConfig):
         if self.stage != "joint":
             return {f"{self.stage}_loss": 1.0}
         return {"linking_loss": self.linking_weight, "hierarchy_loss": self.hierarchy_weight}
-
-    def validate_weights(self):
-        """Reject weights that are not positive.
-
-        Raises:
-            ValueError: a weight is 0 or below.
-        """
-        for name in ("linking_weight", "hierarchy_weight", "score_scale"):
-            value = getattr(self, name)
-            if not value > 0:
-                raise ValueError(f"{name} is {value}; accepted: a number above 0")
 
     def validate_score_bias(self):
         """Reject a `score_bias` that the linking loss does not use.
@@ -182,7 +163,7 @@ class EventGroundingCrossConfig(GroundingConfig):
     pipelines: ClassVar[dict[str, dict]] = EVENT_GROUNDING
 
     head_hidden_layer: bool = True
-    head_dropout: float | int = 0.1
+    head_dropout: float | int = limited(0.1, FRACTION)
 
     def __post_init__(self, **kwargs):
         # One logit for each pair; without it every configuration has two labels.
@@ -211,15 +192,6 @@ class EventGroundingCrossConfig(GroundingConfig):
             raise ValueError(
                 f"null_threshold is {self.null_threshold}; accepted: a probability between 0 and 1, or None"
             )
-
-    def validate_head_dropout(self):
-        """Reject a dropout outside [0, 1).
-
-        Raises:
-            ValueError: it is below 0, or 1 or above.
-        """
-        if not 0 <= self.head_dropout < 1:
-            raise ValueError(f"head_dropout is {self.head_dropout}; accepted: a number from 0 to below 1")
 
 
 EventGroundingConfig.register_for_auto_class()

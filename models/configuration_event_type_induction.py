@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_base import EventConfig
+from .configuration_base import COUNT, FRACTION, NOT_NEGATIVE, POSITIVE, EventConfig, limited
 
 
 @strict
@@ -67,25 +67,25 @@ class EventTypeInductionConfig(EventConfig):
     }
     processor: ClassVar[str] = "processing_event_type_induction.EventTypeInductionProcessor"
 
-    margin: float | int = 0.5
-    map_dropout: float | int = 0.1
+    margin: float | int = limited(0.5, FRACTION)
+    map_dropout: float | int = limited(0.1, FRACTION)
     unseen_diagonal: bool = True
     pair_mean: Literal["all", "kept"] = "all"
     trigger_input: Literal["none", "marked", "span", "marked_span", "found"] = "none"
     found_exponent: float | int | None = None
     pooled_layer: int = -1
     finder_layers: list[int] | None = None
-    finder_size: int = 128
-    finder_dropout: float | int = 0.3
-    trigger_weight: float | int = 1.0
+    finder_size: int = limited(128, COUNT)
+    finder_dropout: float | int = limited(0.3, FRACTION)
+    trigger_weight: float | int = limited(1.0, NOT_NEGATIVE)
     freeze_encoder: bool = False
     trained_types: list[str] | None = None
     map_skip: bool = False
-    score_scale: float | int = 10.0
-    map_weight: float | int = 0.1
+    score_scale: float | int = limited(10.0, POSITIVE)
+    map_weight: float | int = limited(0.1, POSITIVE)
     score_bias: float | int | None = None
-    type_name_weight: float | int = 0.0
-    frame_weight: float | int = 0.0
+    type_name_weight: float | int = limited(0.0, NOT_NEGATIVE)
+    frame_weight: float | int = limited(0.0, NOT_NEGATIVE)
     auxiliary_hidden_layer: bool = True
 
     def __post_init__(self, **kwargs):
@@ -113,46 +113,11 @@ class EventTypeInductionConfig(EventConfig):
         """Indexes of the hidden states to read: the pooled one, then those of the trigger finder."""
         return [self.pooled_layer, *((self.finder_layers or []) if self.finds_trigger else [])]
 
-    def validate_margin(self):
-        """Reject a margin or a dropout outside [0, 1).
-
-        Raises:
-            ValueError: it is below 0, or 1 or above.
-        """
-        for name in ("margin", "map_dropout", "finder_dropout"):
-            value = getattr(self, name)
-            if not 0 <= value < 1:
-                raise ValueError(f"{name} is {value}; accepted: a number from 0 to below 1")
-
-    def validate_starts(self):
-        """Reject an initial factor that is not positive.
-
-        Raises:
-            ValueError: `score_scale` or `map_weight` is 0 or below.
-        """
-        for name in ("score_scale", "map_weight"):
-            value = getattr(self, name)
-            if not value > 0:
-                raise ValueError(f"{name} is {value}; accepted: a number above 0")
-
-    def validate_weights(self):
-        """Reject negative loss weights.
-
-        Raises:
-            ValueError: a weight is below 0.
-        """
-        for name in ("type_name_weight", "frame_weight", "trigger_weight"):
-            value = getattr(self, name)
-            # Written so that NaN is rejected, too.
-            if not value >= 0:
-                raise ValueError(f"{name} is {value}; accepted: a number of at least 0")
-
     def validate_layers(self):
-        """Reject hidden states that the encoder does not have, and a hidden layer of size 0.
+        """Reject hidden states that the encoder does not have.
 
         Raises:
-            ValueError: an index is not one of `hidden_states`, the trigger finder has no layer, or
-                `finder_size` is below 1.
+            ValueError: an index is not one of `hidden_states`, or the trigger finder has no layer.
         """
         depth = getattr(self.encoder_config, "num_hidden_layers", None)
         chosen = {"pooled_layer": [self.pooled_layer], "finder_layers": self.finder_layers or []}
@@ -163,8 +128,6 @@ class EventTypeInductionConfig(EventConfig):
                     f"{name} is {getattr(self, name)}; accepted: hidden states of this encoder, from 0, "
                     f"before its layers, to {depth}, or counted from the end, where -1 is the last"
                 )
-        if self.finder_size < 1:
-            raise ValueError(f"finder_size is {self.finder_size}; accepted: an integer of at least 1")
 
     def validate_trigger_input(self):
         """Reject `cls` pooling for a model that pools over trigger tokens.

@@ -1,11 +1,19 @@
 """Configuration of HeterEvent and MulCL (Zheng et al., 2020 and 2022)."""
 
-from itertools import chain
 from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_base import EVENT_EMBEDDING, NEXT_EVENT, EventConfig
+from .configuration_base import (
+    COUNT,
+    EVENT_EMBEDDING,
+    FRACTION,
+    NEXT_EVENT,
+    NOT_NEGATIVE,
+    POSITIVE,
+    EventConfig,
+    limited,
+)
 
 
 @strict
@@ -74,33 +82,33 @@ class HeterEventConfig(EventConfig):
     pipelines: ClassVar[dict[str, dict]] = {**NEXT_EVENT, **EVENT_EMBEDDING}
     processor: ClassVar[str] = "processing_heterevent.HeterEventProcessor"
 
-    event_dim: int = 128
+    event_dim: int = limited(128, COUNT)
     chain_dim: int = 256
     composition: Literal["tensor", "low_rank"] = "tensor"
-    composition_rank: int = 10
+    composition_rank: int = limited(10, COUNT)
     event_skip: bool = False
-    state_weight: float | int = 0.1
+    state_weight: float | int = limited(0.1, NOT_NEGATIVE)
     gate_bias: float | int | None = None
-    event_dropout: float | int = 0.1
-    num_graph_layers: int = 3
+    event_dropout: float | int = limited(0.1, FRACTION)
+    num_graph_layers: int = limited(3, COUNT)
     share_layers: bool = False
     value_projection: bool = False
     edge_type_bias: bool = False
     readout: Literal["mean", "sum"] = "mean"
     stage: Literal["sequence", "graph", "supervised"] = "sequence"
-    contrast_temperature: float | int = 0.1
-    order_weight: float | int = 0.4
-    replacement_weight: float | int = 0.4
-    composition_weight: float | int = 0.2
+    contrast_temperature: float | int = limited(0.1, POSITIVE)
+    order_weight: float | int = limited(0.4, NOT_NEGATIVE)
+    replacement_weight: float | int = limited(0.4, NOT_NEGATIVE)
+    composition_weight: float | int = limited(0.2, NOT_NEGATIVE)
     composition_anchor: Literal["chain", "rest"] = "chain"
-    normal_corrupted_weight: float | int = 0.7
-    corrupted_corrupted_weight: float | int = 0.3
-    edge_drop: float | int = 0.2
-    feature_mask: float | int = 0.2
+    normal_corrupted_weight: float | int = limited(0.7, NOT_NEGATIVE)
+    corrupted_corrupted_weight: float | int = limited(0.3, NOT_NEGATIVE)
+    edge_drop: float | int = limited(0.2, FRACTION)
+    feature_mask: float | int = limited(0.2, FRACTION)
     literal_ratio: bool = False
     training_level: Literal["words", "events", "words_and_events"] = "words_and_events"
-    word_weight: float | int = 1.0
-    event_weight: float | int = 1.0
+    word_weight: float | int = limited(1.0, NOT_NEGATIVE)
+    event_weight: float | int = limited(1.0, NOT_NEGATIVE)
     predict_from: Literal["mean", "neighbours"] = "mean"
     literal_first: bool = False
     freeze_encoder: bool = False
@@ -144,57 +152,20 @@ class HeterEventConfig(EventConfig):
                 "accepted: None; chain_dim is the size of the vectors"
             )
 
-    def validate_sizes(self):
-        """Reject sizes and counts below 1.
-
-        Raises:
-            ValueError: one is below 1.
-        """
-        for name in ("event_dim", "composition_rank", "num_graph_layers"):
-            value = getattr(self, name)
-            if value < 1:
-                raise ValueError(f"{name} is {value}; accepted: an integer of at least 1")
-
-    def validate_temperature(self):
-        """Reject a temperature that is not positive.
-
-        Raises:
-            ValueError: it is 0 or below.
-        """
-        if not self.contrast_temperature > 0:
-            raise ValueError(
-                f"contrast_temperature is {self.contrast_temperature}; accepted: a number above 0"
-            )
-
     def validate_weights(self):
-        """Reject negative weights, and a stage whose terms are all disabled.
+        """Reject a stage whose terms are all disabled.
 
         Raises:
-            ValueError: a weight is below 0, or all weights of the configured stage are 0.
+            ValueError: all weights of the configured stage are 0.
         """
         weights = {
             "sequence": ("order_weight", "replacement_weight", "composition_weight"),
             "graph": ("normal_corrupted_weight", "corrupted_corrupted_weight"),
             "supervised": ("word_weight", "event_weight"),
         }
-        for name in ("state_weight", *chain.from_iterable(weights.values())):
-            # Written so that NaN is rejected, too.
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; accepted: a number of at least 0")
         names = weights.get(self.stage, ())
         if names and not any(getattr(self, name) for name in names):
             raise ValueError(f"{', '.join(names)} are all 0; accepted: at least one above 0")
-
-    def validate_probabilities(self):
-        """Reject probabilities outside [0, 1).
-
-        Raises:
-            ValueError: one is below 0, or 1 or above.
-        """
-        for name in ("event_dropout", "edge_drop", "feature_mask"):
-            value = getattr(self, name)
-            if not 0 <= value < 1:
-                raise ValueError(f"{name} is {value}; accepted: a number from 0 to below 1")
 
 
 HeterEventConfig.register_for_auto_class()

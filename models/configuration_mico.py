@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_base import EventConfig, Pooling
+from .configuration_base import FRACTION, POSITIVE, EventConfig, Limit, Pooling, limited
 
 
 @strict
@@ -55,66 +55,30 @@ class MicoConfig(EventConfig):
     processor: ClassVar[str] = "processing_mico.MicoProcessor"
 
     pooling: Pooling = "cls"
-    contrastive_temperature: float | int = 0.07
+    contrastive_temperature: float | int = limited(0.07, POSITIVE)
     learnable_temperature: bool = False
-    additive_margin: float | int = 0.0
+    additive_margin: float | int = limited(
+        0.0, Limit("a number from 0 to below 2", lambda value: 0 <= value < 2)
+    )
     positive: Literal["hard", "random"] = "hard"
     own_alternatives: Literal["excluded", "zero_logit"] = "excluded"
     mask_known_positives: bool = False
     self_negatives: bool = False
-    pre_batch_negatives: int = 0
+    pre_batch_negatives: int = limited(0, Limit("an integer of at least 0", lambda value: value >= 0))
     frequency_correction: bool | list[str] = False
-    feature_dropout: float | int = 0.0
+    feature_dropout: float | int = limited(0.0, FRACTION)
     relation_templates: dict[str, dict[str, str]] | None = None
 
-    def validate_temperature(self):
-        """Reject a temperature that is not positive.
-
-        Raises:
-            ValueError: it is 0 or below.
-        """
-        if not self.contrastive_temperature > 0:
-            raise ValueError(
-                f"contrastive_temperature is {self.contrastive_temperature}; accepted: a number above 0"
-            )
-
-    def validate_margin(self):
-        """Reject a margin that a cosine cannot reach.
-
-        Raises:
-            ValueError: it is below 0, or 2 or above.
-        """
-        if not 0 <= self.additive_margin < 2:
-            raise ValueError(
-                f"additive_margin is {self.additive_margin}; accepted: a number from 0 to below 2"
-            )
-
     def validate_negatives(self):
-        """Reject a negative number of negatives, and negatives whose frequency cannot be corrected.
+        """Reject negatives whose frequency cannot be corrected.
 
         Raises:
-            ValueError: `pre_batch_negatives` is below 0, or `frequency_correction` is used with negatives
-                from outside the batch.
+            ValueError: `frequency_correction` is used with negatives from outside the batch.
         """
-        if self.pre_batch_negatives < 0:
-            raise ValueError(
-                f"pre_batch_negatives is {self.pre_batch_negatives}; accepted: an integer of at least 0"
-            )
         if self.frequency_correction and (self.self_negatives or self.pre_batch_negatives):
             raise ValueError(
                 "frequency_correction=true corrects the alternatives of a batch alone; accepted: with "
                 "self_negatives=false and pre_batch_negatives=0"
-            )
-
-    def validate_dropout(self):
-        """Reject a dropout outside [0, 1).
-
-        Raises:
-            ValueError: `feature_dropout` is below 0, or 1 or above.
-        """
-        if not 0 <= self.feature_dropout < 1:
-            raise ValueError(
-                f"feature_dropout is {self.feature_dropout}; accepted: a number from 0 to below 1"
             )
 
 

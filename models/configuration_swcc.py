@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_base import EventConfig, Pooling
+from .configuration_base import COUNT, NOT_NEGATIVE, POSITIVE, EventConfig, Pooling, limited
 
 
 @strict
@@ -50,67 +50,20 @@ class SwccConfig(EventConfig):
     contrastive_objective: Literal["weakly_supervised", "dropout_views", "info_nce", "margin"] = (
         "weakly_supervised"
     )
-    contrastive_temperature: float | int = 0.3
-    cluster_temperature: float | int = 0.3
-    margin: float | int = 0.5
-    num_prototypes: int = 10
-    sinkhorn_iterations: int = 3
-    sinkhorn_epsilon: float | int = 0.05
-    cluster_weight: float | int = 0.1
-    prototype_entropy_weight: float | int = 0.0
-    mlm_weight: float | int = 1.0
+    contrastive_temperature: float | int = limited(0.3, POSITIVE)
+    cluster_temperature: float | int = limited(0.3, POSITIVE)
+    margin: float | int = limited(0.5, NOT_NEGATIVE)
+    num_prototypes: int = limited(10, COUNT)
+    sinkhorn_iterations: int = limited(3, COUNT)
+    sinkhorn_epsilon: float | int = limited(0.05, POSITIVE)
+    cluster_weight: float | int = limited(0.1, NOT_NEGATIVE)
+    prototype_entropy_weight: float | int = limited(0.0, NOT_NEGATIVE)
+    mlm_weight: float | int = limited(1.0, NOT_NEGATIVE)
     frequency_normalization: Literal["min_max", "log_min_max", "constant"] = "min_max"
-    shared_word_weight: float | int = 0.0
-    shared_word_co_event_weight: float | int = 0.0
-    shared_word_temperature: float | int = 0.1
-    predicate_weight: float | int = 0.0
-
-    def validate_temperatures(self):
-        """Reject temperatures and regularisations that are not positive.
-
-        Raises:
-            ValueError: one of them is 0 or below.
-        """
-        for name in (
-            "contrastive_temperature",
-            "cluster_temperature",
-            "sinkhorn_epsilon",
-            "shared_word_temperature",
-        ):
-            value = getattr(self, name)
-            if not value > 0:
-                raise ValueError(f"{name} is {value}; accepted: a number above 0")
-
-    def validate_counts(self):
-        """Reject a model without prototypes or Sinkhorn iterations.
-
-        Raises:
-            ValueError: `num_prototypes` or `sinkhorn_iterations` is below 1.
-        """
-        for name in ("num_prototypes", "sinkhorn_iterations"):
-            value = getattr(self, name)
-            if value < 1:
-                raise ValueError(f"{name} is {value}; accepted: an integer of at least 1")
-
-    def validate_weights(self):
-        """Reject negative loss weights and a negative margin.
-
-        Raises:
-            ValueError: one is below 0.
-        """
-        for name in (
-            "margin",
-            "cluster_weight",
-            "prototype_entropy_weight",
-            "mlm_weight",
-            "shared_word_weight",
-            "shared_word_co_event_weight",
-            "predicate_weight",
-        ):
-            value = getattr(self, name)
-            # Written so that NaN is rejected, too.
-            if not value >= 0:
-                raise ValueError(f"{name} is {value}; accepted: a number of at least 0")
+    shared_word_weight: float | int = limited(0.0, NOT_NEGATIVE)
+    shared_word_co_event_weight: float | int = limited(0.0, NOT_NEGATIVE)
+    shared_word_temperature: float | int = limited(0.1, POSITIVE)
+    predicate_weight: float | int = limited(0.0, NOT_NEGATIVE)
 
 
 SwccConfig.register_for_auto_class()

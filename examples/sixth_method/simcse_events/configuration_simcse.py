@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 
-from eventformers.models.configuration_base import EventConfig
+from eventformers.models.configuration_base import POSITIVE, EventConfig, limited
 
 
 @strict
@@ -26,18 +26,7 @@ class SimCseConfig(EventConfig):
     }
 
     pooling: Literal["cls", "mean"] = "cls"
-    contrastive_temperature: float | int = 0.05
-
-    def validate_temperature(self):
-        """Refuse a temperature that is not positive.
-
-        Raises:
-            ValueError: it is 0 or below.
-        """
-        if not self.contrastive_temperature > 0:
-            raise ValueError(
-                f"contrastive_temperature is {self.contrastive_temperature}; accepted: a number above 0"
-            )
+    contrastive_temperature: float | int = limited(0.05, POSITIVE)
 
 
 SimCseConfig.register_for_auto_class()
