@@ -29,6 +29,7 @@ from .event_graph import (
 )
 from .heterevent_outputs import EventVectors
 from .similarities import masked_mean
+from .training_head import check_given
 
 STAGE_INPUTS: dict[str, dict[str, tuple[str, ...]]] = {
     "sequence": {
@@ -76,11 +77,9 @@ def needed_inputs(config, stage: str, given: dict[str, torch.Tensor | None]) -> 
     for field, inputs in STAGE_INPUTS[stage].items():
         if getattr(config, field):
             names.extend(name for name in inputs if name not in names)
-    if missing := [name for name in names if given[name] is None]:
-        raise ValueError(
-            f"the stage {stage!r} with these weights needs {', '.join(names)}; missing: {', '.join(missing)}"
-        )
-    return {name: given[name] for name in names}
+    needed = {name: given[name] for name in names}
+    check_given(f"the stage {stage!r} with these weights needs", needed)
+    return needed
 
 
 def sequence_terms(

@@ -340,19 +340,23 @@ class EventEncoderModel(EventTextEncoder):
         """Embed several batches of texts together, each distinct text once.
 
         Args:
-            groups: token ids and attention mask, each `(rows, length)`, of each group.
+            groups: token ids and attention mask, each `(..., length)`, of each group.
 
         Returns:
-            `(rows, projection_dim)` of each group, not normalised.
+            `(..., projection_dim)` of each group, not normalised.
         """
-        width = max(ids.shape[1] for ids, _ in groups)
+        width = max(ids.shape[-1] for ids, _ in groups)
         padding_id = self.config.encoder_config.pad_token_id or 0
-        masks = torch.cat([nn.functional.pad(mask, (0, width - mask.shape[1])) for _, mask in groups])
-        texts = torch.cat([nn.functional.pad(ids, (0, width - ids.shape[1])) for ids, _ in groups])
+        texts, masks = (
+            torch.cat([nn.functional.pad(part, (0, width - part.shape[-1])).flatten(0, -2) for part in parts])
+            for parts in zip(*groups, strict=True)
+        )
         texts = texts.masked_fill(masks == 0, padding_id)
         distinct, place = torch.stack([texts, masks]).unique(dim=1, return_inverse=True)
         [(hidden, mask)] = self.encode_together([(distinct[0], distinct[1])])
-        return list(self.pool(hidden, mask)[place].split([len(ids) for ids, _ in groups]))
+        shapes = [ids.shape[:-1] for ids, _ in groups]
+        vectors = self.pool(hidden, mask)[place].split([shape.numel() for shape in shapes])
+        return [rows.unflatten(0, shape) for rows, shape in zip(vectors, shapes, strict=True)]
 
     def forward(
         self,

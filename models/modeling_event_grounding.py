@@ -23,6 +23,7 @@ from .grounding_losses import (
 from .initialisation import start_wide
 from .modeling_base import EventEncoderModel, EventModelOutput, EventPreTrainedModel
 from .similarities import unit
+from .training_head import check_given, training_forward
 
 if TYPE_CHECKING:
     # Imported so that saving and loading include their code.
@@ -294,7 +295,16 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
     ) -> dict[str, torch.Tensor]:
         """Encode the texts of the configured stage, those of each tower together; equal texts once.
 
-        The inputs are those of `forward`; masks are required.
+        Args:
+            input_ids: the mentions, `(B, L)`; not used in the stage `hierarchy`.
+            attention_mask: `(B, L)`.
+            event_input_ids: the k events of each mention, `(B, k, L')`: a gold one, and others such as hard
+                negatives.
+            event_attention_mask: `(B, k, L')`.
+            parent_input_ids: the parents of h pairs of the hierarchy, `(B, h, L'')`.
+            parent_attention_mask: `(B, h, L'')`.
+            child_input_ids: their children, `(B, h, L''')`.
+            child_attention_mask: `(B, h, L''')`.
 
         Returns:
             Vectors by view: `mentions` `(B, d)`, `events` `(B, k, d)`, `parents` and `children` `(B, h, d)`,
@@ -309,27 +319,16 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
             "parents": (parent_input_ids, parent_attention_mask),
             "children": (child_input_ids, child_attention_mask),
         }
-        names = _STAGE_INPUTS[self.config.stage]
-        groups = {
-            name: (ids, mask)
-            for name, (ids, mask) in given.items()
-            if name in names and ids is not None and mask is not None
-        }
-        if missing := [name for name in names if name not in groups]:
-            raise ValueError(
-                f"event grounding in the stage {self.config.stage} needs the views {', '.join(names)}; "
-                f"missing: {', '.join(missing)}"
-            )
+        groups = {name: given[name] for name in _STAGE_INPUTS[self.config.stage]}
+        check_given(f"event grounding in the stage {self.config.stage} needs the views", groups)
         towers: dict[EventEncoderModel, list[str]] = {}
-        for name in names:
+        for name in groups:
             tower = self.event_grounding.tower("mention" if name == "mentions" else "event")
             towers.setdefault(tower, []).append(name)
-        views = {}
-        for tower, own in towers.items():
-            texts = [groups[name] for name in own]
-            vectors = tower.embed_distinct([(ids.flatten(0, -2), mask.flatten(0, -2)) for ids, mask in texts])
-            for name, (ids, _), rows in zip(own, texts, vectors, strict=True):
-                views[name] = rows.unflatten(0, ids.shape[:-1])
+        views: dict[str, torch.Tensor] = {}
+        for tower, names in towers.items():
+            vectors = tower.embed_distinct([groups[name] for name in names])
+            views.update(zip(names, vectors, strict=True))
         return views
 
     def losses_from_views(
@@ -342,10 +341,12 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
     ) -> EventGroundingForPreTrainingOutput:
         """Compute the losses of the configured stage on the vectors of all processes.
 
-        The other inputs are those of `forward`.
-
         Args:
             views: output of `encode_views`.
+            event_ids: id of each event, `(B, k)`, from 0; the same in every language.
+            gold_event_ids: ids of all gold events of each mention, `(B, G)`; padded with -1.
+            parent_ids: id of each parent, `(B, h)`, from 0.
+            known_parent_ids: ids of all parents of each child in the hierarchy, `(B, h, K)`; padded with -1.
 
         Returns:
             The losses; `embeddings` holds the mentions of this process.
@@ -359,11 +360,7 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
             ids |= {"event_ids": event_ids, "gold_event_ids": gold_event_ids}
         if "parents" in views:
             ids |= {"parent_ids": parent_ids, "known_parent_ids": known_parent_ids}
-        if missing := [name for name, value in ids.items() if value is None]:
-            raise ValueError(
-                f"event grounding in the stage {config.stage} needs {', '.join(ids)}; missing: "
-                f"{', '.join(missing)}"
-            )
+        check_given(f"event grounding in the stage {config.stage} needs", ids)
         gathered = {name: gather_rows(value) for name, value in {**views, **ids}.items()}
         terms = {}
         if "mentions" in views:
@@ -401,72 +398,9 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
             mentions, events, gold, config.positive_weight, normalise=config.normalise, **calibration
         )
 
-    def forward(
-        self,
-        input_ids: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        event_input_ids: torch.Tensor | None = None,
-        event_attention_mask: torch.Tensor | None = None,
-        event_ids: torch.Tensor | None = None,
-        gold_event_ids: torch.Tensor | None = None,
-        parent_input_ids: torch.Tensor | None = None,
-        parent_attention_mask: torch.Tensor | None = None,
-        child_input_ids: torch.Tensor | None = None,
-        child_attention_mask: torch.Tensor | None = None,
-        parent_ids: torch.Tensor | None = None,
-        known_parent_ids: torch.Tensor | None = None,
-        token_type_ids: torch.Tensor | None = None,
-        return_dict: bool | None = None,
-        **kwargs,
-    ) -> EventGroundingForPreTrainingOutput | tuple:
-        """Compute the losses of the configured stage, or only vectors if `input_ids` are given alone.
-
-        Args:
-            input_ids: the mentions, `(B, L)`; not used in the stage `hierarchy`.
-            attention_mask: `(B, L)`; None if nothing is padded.
-            event_input_ids: the k events of each mention, `(B, k, L')`: a gold one, and others such as hard
-                negatives.
-            event_attention_mask: `(B, k, L')`.
-            event_ids: id of each event, `(B, k)`, from 0; the same in every language.
-            gold_event_ids: ids of all gold events of each mention, `(B, G)`; padded with -1.
-            parent_input_ids: the parents of h pairs of the hierarchy, `(B, h, L'')`.
-            parent_attention_mask: `(B, h, L'')`.
-            child_input_ids: their children, `(B, h, L''')`.
-            child_attention_mask: `(B, h, L''')`.
-            parent_ids: id of each parent, `(B, h)`, from 0.
-            known_parent_ids: ids of all parents of each child in the hierarchy, `(B, h, K)`; padded with -1.
-            token_type_ids: not used by the training views: a text is one segment.
-            return_dict: False gives a tuple.
-            **kwargs: passed to `EventGroundingModel`, such as `side`, if only vectors are computed.
-
-        Returns:
-            `EventGroundingForPreTrainingOutput`.
-
-        Raises:
-            ValueError: some views or ids are given, but one that the configured stage needs is missing.
-        """
-        views = {
-            "event_input_ids": event_input_ids,
-            "event_attention_mask": event_attention_mask,
-            "parent_input_ids": parent_input_ids,
-            "parent_attention_mask": parent_attention_mask,
-            "child_input_ids": child_input_ids,
-            "child_attention_mask": child_attention_mask,
-        }
-        ids = {
-            "event_ids": event_ids,
-            "gold_event_ids": gold_event_ids,
-            "parent_ids": parent_ids,
-            "known_parent_ids": known_parent_ids,
-        }
-        if all(value is None for value in (*views.values(), *ids.values())):
-            output = self.event_grounding(input_ids, attention_mask, token_type_ids=token_type_ids, **kwargs)
-            result = EventGroundingForPreTrainingOutput(embeddings=output.embeddings)
-        else:
-            if attention_mask is None and input_ids is not None:
-                attention_mask = torch.ones_like(input_ids)
-            result = self.losses_from_views(self.encode_views(input_ids, attention_mask, **views), **ids)
-        return result.to_tuple() if return_dict is False else result
+    forward = training_forward(
+        EventGroundingModel, encode_views, losses_from_views, EventGroundingForPreTrainingOutput
+    )
 
 
 EventGroundingModel.register_for_auto_class("AutoModel")

@@ -142,8 +142,7 @@ class EventGroundingForSequenceClassification(EventGroundingCrossPreTrainedModel
             present = attention_mask.any(dim=-1)
             # Attention over padding only would give NaN.
             readable = attention_mask.masked_fill(~present.unsqueeze(-1), 1)
-            [vectors] = model.embed_distinct([(input_ids.flatten(0, 1), readable.flatten(0, 1))])
-            embeddings = vectors.unflatten(0, present.shape)
+            [embeddings] = model.embed_distinct([(input_ids, readable)])
             logits = self.prediction_head(embeddings).float().masked_fill(~present, float("-inf"))
         loss = None
         if labels is not None:

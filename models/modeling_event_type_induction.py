@@ -13,6 +13,7 @@ from .configuration_event_type_induction import EventTypeInductionConfig
 from .distributed import gather_rows
 from .modeling_base import EventEncoderModel, EventModelOutput, EventPreTrainedModel
 from .pooling import content_mask, content_mean_pool
+from .training_head import check_given, training_forward
 from .type_induction_layers import (
     NO_EVENT_START,
     AuxiliaryHead,
@@ -300,7 +301,16 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
     ) -> dict[str, torch.Tensor]:
         """Encode mentions and their augmented views in one encoder pass.
 
-        The inputs are those of `forward`; masks are required.
+        Args:
+            input_ids: the mentions, `(B, L)`.
+            attention_mask: `(B, L)`.
+            trigger_mask: True for a token of the trigger, `(B, L)`; used if `trigger_input` pools over the
+                trigger.
+            augmented_input_ids: the same mentions in other words, `(B, L')`.
+            augmented_attention_mask: `(B, L')`.
+            augmented_trigger_mask: `(B, L')`.
+            type_ids: id of each mention's type, `(B,)`; -1 for an unseen one. If triggers are found, each is
+                found by its own type.
 
         Returns:
             `embeddings`, `query`, `key`, `augmented_query` and `augmented_key`, each `(B, d)`; if triggers
@@ -309,12 +319,13 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
         Raises:
             ValueError: the augmented view is missing.
         """
-        if augmented_input_ids is None or augmented_attention_mask is None:
-            raise ValueError("event type induction needs the views mention, augmented; missing: augmented")
+        groups = {
+            "mention": (input_ids, attention_mask),
+            "augmented": (augmented_input_ids, augmented_attention_mask),
+        }
+        check_given("event type induction needs the views", groups)
         model = self.event_type_induction
-        (hidden, mask), (augmented_hidden, augmented_mask) = model.encode_together(
-            [(input_ids, attention_mask), (augmented_input_ids, augmented_attention_mask)]
-        )
+        (hidden, mask), (augmented_hidden, augmented_mask) = model.encode_together(list(groups.values()))
         pooled = model.pool_mentions(hidden, mask, trigger_mask, type_ids)
         augmented = model.pool_mentions(augmented_hidden, augmented_mask, augmented_trigger_mask, type_ids)
         views = {
@@ -339,10 +350,14 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
     ) -> EventTypeInductionForPreTrainingOutput:
         """Compute L_c and L_a on the vectors of all processes.
 
-        The other inputs are those of `forward`.
-
         Args:
             views: output of `encode_views`.
+            type_ids: id of each mention's type, `(B,)`; -1 for an unseen one.
+            type_name_vectors: vector of the name of each mention's type (`label_vectors`),
+                `(B, hidden_size)`; rows of unseen types are ignored.
+            frame_vectors: vector of the definition of its frame, `(B, hidden_size)`.
+            sentence_types: event types in each mention's sentence, `(B, types + 1)`, bool: the seen types,
+                then any other type; used if triggers are found.
 
         Returns:
             The losses; `embeddings` holds the mentions of this process.
@@ -364,11 +379,7 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
             **{f"{name}_vectors": vectors for name, (_, vectors) in auxiliary.items()},
             **({"sentence_types": sentence_types} if config.finds_trigger else {}),
         }
-        if missing := [name for name, value in needed.items() if value is None]:
-            raise ValueError(
-                f"event type induction with these loss weights needs {', '.join(needed)}; missing: "
-                f"{', '.join(missing)}"
-            )
+        check_given("event type induction with these loss weights needs", needed)
         gathered = {name: gather_rows(value) for name, value in {**views, **needed}.items()}
         type_ids = gathered["type_ids"]
         pair_loss = sum(
@@ -401,73 +412,9 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
             loss = loss + config.trigger_weight * terms["trigger_loss"]
         return EventTypeInductionForPreTrainingOutput(loss=loss, embeddings=views["embeddings"], **terms)
 
-    def forward(
-        self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        trigger_mask: torch.Tensor | None = None,
-        augmented_input_ids: torch.Tensor | None = None,
-        augmented_attention_mask: torch.Tensor | None = None,
-        augmented_trigger_mask: torch.Tensor | None = None,
-        type_ids: torch.Tensor | None = None,
-        type_name_vectors: torch.Tensor | None = None,
-        frame_vectors: torch.Tensor | None = None,
-        sentence_types: torch.Tensor | None = None,
-        token_type_ids: torch.Tensor | None = None,
-        return_dict: bool | None = None,
-        **kwargs,
-    ) -> EventTypeInductionForPreTrainingOutput | tuple:
-        """Compute the training loss, or only the vectors if neither augmented view nor types are given.
-
-        Args:
-            input_ids: the mentions, `(B, L)`.
-            attention_mask: `(B, L)`; None if nothing is padded.
-            trigger_mask: True for a token of the trigger, `(B, L)`; used if `trigger_input` pools over the
-                trigger.
-            augmented_input_ids: the same mentions in other words, `(B, L')`.
-            augmented_attention_mask: `(B, L')`.
-            augmented_trigger_mask: `(B, L')`.
-            type_ids: id of each mention's type, `(B,)`; -1 for an unseen one. If triggers are found, each is
-                found by its own type.
-            type_name_vectors: vector of the name of each mention's type (`label_vectors`),
-                `(B, hidden_size)`; rows of unseen types are ignored.
-            frame_vectors: vector of the definition of its frame, `(B, hidden_size)`.
-            sentence_types: event types in each mention's sentence, `(B, types + 1)`, bool: the seen types,
-                then any other type; used if triggers are found.
-            token_type_ids: not used by the training views: a mention is one segment.
-            return_dict: False gives a tuple.
-            **kwargs: passed to the encoder if only vectors are computed.
-
-        Returns:
-            `EventTypeInductionForPreTrainingOutput`.
-
-        Raises:
-            ValueError: the augmented view or types are given, but another input that the configured losses
-                need is missing.
-        """
-        if augmented_input_ids is None and type_ids is None:
-            output = self.event_type_induction(
-                input_ids,
-                attention_mask,
-                token_type_ids=token_type_ids,
-                trigger_mask=trigger_mask,
-                **kwargs,
-            )
-            result = EventTypeInductionForPreTrainingOutput(embeddings=output.embeddings)
-        else:
-            if attention_mask is None:
-                attention_mask = torch.ones_like(input_ids)
-            views = self.encode_views(
-                input_ids,
-                attention_mask,
-                trigger_mask,
-                augmented_input_ids,
-                augmented_attention_mask,
-                augmented_trigger_mask,
-                type_ids,
-            )
-            result = self.losses_from_views(views, type_ids, type_name_vectors, frame_vectors, sentence_types)
-        return result.to_tuple() if return_dict is False else result
+    forward = training_forward(
+        EventTypeInductionModel, encode_views, losses_from_views, EventTypeInductionForPreTrainingOutput
+    )
 
 
 EventTypeInductionModel.register_for_auto_class("AutoModel")

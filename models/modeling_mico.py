@@ -15,6 +15,7 @@ from .commonsense_losses import multi_alternative_contrast
 from .configuration_mico import MicoConfig
 from .distributed import gather_rows
 from .modeling_base import EventEncoderModel, EventPreTrainedModel
+from .training_head import check_given, training_forward
 
 if TYPE_CHECKING:
     # Imported so that saving and loading include their code.
@@ -147,7 +148,13 @@ class MicoForPreTraining(MicoPreTrainedModel):
     ) -> dict[str, torch.Tensor]:
         """Encode premises, alternatives and, if they serve as negatives, entities; equal texts once.
 
-        The inputs are those of `forward`; masks are required.
+        Args:
+            input_ids: the premises, `(B, L)`.
+            attention_mask: `(B, L)`.
+            alternative_input_ids: k alternatives of each premise, its own first, `(B, k, L')`.
+            alternative_attention_mask: `(B, k, L')`.
+            entity_input_ids: the entity of each premise, `(B, L'')`.
+            entity_attention_mask: `(B, L'')`.
 
         Returns:
             Vectors by view: `premise` `(B, d)`, `alternatives` `(B, k, d)` and, with `self_negatives`,
@@ -162,16 +169,9 @@ class MicoForPreTraining(MicoPreTrainedModel):
         }
         if self.config.self_negatives:
             groups["entity"] = (entity_input_ids, entity_attention_mask)
-        missing = [name for name, (ids, mask) in groups.items() if ids is None or mask is None]
-        if missing:
-            raise ValueError(f"MICO needs the views {', '.join(groups)}; missing: {', '.join(missing)}")
-        vectors = self.mico.embed_distinct(
-            [(ids.flatten(0, -2), mask.flatten(0, -2)) for ids, mask in groups.values()]
-        )
-        return {
-            name: self.feature_dropout(rows).unflatten(0, ids.shape[:-1])
-            for (name, (ids, _)), rows in zip(groups.items(), vectors, strict=True)
-        }
+        check_given("MICO needs the views", groups)
+        vectors = self.mico.embed_distinct(list(groups.values()))
+        return {name: self.feature_dropout(rows) for name, rows in zip(groups, vectors, strict=True)}
 
     def losses_from_views(
         self,
@@ -185,10 +185,17 @@ class MicoForPreTraining(MicoPreTrainedModel):
     ) -> MicoForPreTrainingOutput:
         """Compute the contrast on the vectors of all processes.
 
-        The other inputs are those of `forward`.
-
         Args:
             views: output of `encode_views`.
+            alternative_ids: id of the text of each alternative, `(B, k)`.
+            known_alternative_ids: ids of the alternatives of each premise in the training graph, `(B, M)`,
+                each row sorted and padded with a number above all ids.
+            entity_ids: id of the alternative that equals each entity, `(B,)`; -1 if there is none.
+            positive_index: index of the alternative that is the positive, `(B,)`, for `positive="random"`.
+            log_frequency: log of the frequency of each alternative in the training graph, `(B, k)`, for
+                `frequency_correction`.
+            graph: number of the graph of each row, `(B,)`; alternatives of rows of another graph are no
+                negatives. None for a single graph.
 
         Returns:
             The loss; `embeddings` holds the premises of this process.
@@ -208,8 +215,7 @@ class MicoForPreTraining(MicoPreTrainedModel):
             needed["positive_index"] = positive_index
         if config.frequency_correction:
             needed["log_frequency"] = log_frequency
-        if missing := [name for name, value in needed.items() if value is None]:
-            raise ValueError(f"MICO needs {', '.join(needed)}; missing: {', '.join(missing)}")
+        check_given("MICO needs", needed)
         if graph is not None:
             needed["graph"] = graph
         gathered = {name: gather_rows(value) for name, value in {**views, **needed}.items()}
@@ -256,76 +262,7 @@ class MicoForPreTraining(MicoPreTrainedModel):
             negatives["shared_negatives_mask"] = left_out
         return negatives
 
-    def forward(
-        self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        alternative_input_ids: torch.Tensor | None = None,
-        alternative_attention_mask: torch.Tensor | None = None,
-        alternative_ids: torch.Tensor | None = None,
-        known_alternative_ids: torch.Tensor | None = None,
-        entity_input_ids: torch.Tensor | None = None,
-        entity_attention_mask: torch.Tensor | None = None,
-        entity_ids: torch.Tensor | None = None,
-        positive_index: torch.Tensor | None = None,
-        log_frequency: torch.Tensor | None = None,
-        graph: torch.Tensor | None = None,
-        token_type_ids: torch.Tensor | None = None,
-        return_dict: bool | None = None,
-        **kwargs,
-    ) -> MicoForPreTrainingOutput | tuple:
-        """Compute the training loss, or only the vectors if only `input_ids` are given.
-
-        Args:
-            input_ids: the premises, `(B, L)`.
-            attention_mask: `(B, L)`; None if nothing is padded.
-            alternative_input_ids: k alternatives of each premise, its own first, `(B, k, L')`.
-            alternative_attention_mask: `(B, k, L')`.
-            alternative_ids: id of the text of each alternative, `(B, k)`.
-            known_alternative_ids: ids of the alternatives of each premise in the training graph, `(B, M)`,
-                each row sorted and padded with a number above all ids.
-            entity_input_ids: the entity of each premise, `(B, L'')`.
-            entity_attention_mask: `(B, L'')`.
-            entity_ids: id of the alternative that equals each entity, `(B,)`; -1 if there is none.
-            positive_index: index of the alternative that is the positive, `(B,)`, for `positive="random"`.
-            log_frequency: log of the frequency of each alternative in the training graph, `(B, k)`, for
-                `frequency_correction`.
-            graph: number of the graph of each row, `(B,)`; alternatives of rows of another graph are no
-                negatives. None for a single graph.
-            token_type_ids: not used by the training views: a text is one segment.
-            return_dict: False gives a tuple.
-            **kwargs: passed to the encoder if only vectors are computed.
-
-        Returns:
-            `MicoForPreTrainingOutput`.
-
-        Raises:
-            ValueError: some views are given, but one that the configuration needs is missing.
-        """
-        if alternative_input_ids is None and alternative_ids is None and entity_input_ids is None:
-            output = self.mico(input_ids, attention_mask, token_type_ids=token_type_ids, **kwargs)
-            result = MicoForPreTrainingOutput(embeddings=output.embeddings)
-        else:
-            if attention_mask is None:
-                attention_mask = torch.ones_like(input_ids)
-            views = self.encode_views(
-                input_ids,
-                attention_mask,
-                alternative_input_ids=alternative_input_ids,
-                alternative_attention_mask=alternative_attention_mask,
-                entity_input_ids=entity_input_ids,
-                entity_attention_mask=entity_attention_mask,
-            )
-            result = self.losses_from_views(
-                views,
-                alternative_ids,
-                known_alternative_ids,
-                entity_ids,
-                positive_index,
-                log_frequency,
-                graph,
-            )
-        return result.to_tuple() if return_dict is False else result
+    forward = training_forward(MicoModel, encode_views, losses_from_views, MicoForPreTrainingOutput)
 
 
 class MicoForMultipleChoice(MicoPreTrainedModel):
@@ -386,12 +323,9 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
         # Attention over padding only would give NaN.
         readable = alternative_attention_mask.masked_fill(absent.unsqueeze(-1), 1)
         premise, alternatives = self.mico.embed_distinct(
-            [
-                (input_ids, attention_mask),
-                (alternative_input_ids.flatten(0, 1), readable.flatten(0, 1)),
-            ]
+            [(input_ids, attention_mask), (alternative_input_ids, readable)]
         )
-        result = self._choose(premise, alternatives.unflatten(0, absent.shape), absent, labels)
+        result = self._choose(premise, alternatives, absent, labels)
         return result.to_tuple() if return_dict is False else result
 
     def _split_pairs(

@@ -20,6 +20,7 @@ from .event_losses import (
     weakly_supervised_contrastive,
 )
 from .modeling_base import EventEncoderModel, EventPreTrainedModel
+from .training_head import check_given, training_forward
 
 if TYPE_CHECKING:
     # Imported so that saving and loading include their code.
@@ -109,7 +110,19 @@ class SwccForPreTraining(SwccPreTrainedModel):
 
         The dropout views repeat the same rows: dropout draws another mask for each row.
 
-        The inputs are those of `forward`; masks are required.
+        Args:
+            input_ids: the anchors, `(B, L)`.
+            attention_mask: `(B, L)`.
+            co_event_input_ids: one event of the same document for each anchor, `(B, L')`.
+            co_event_attention_mask: `(B, L')`.
+            masked_input_ids: the anchors with one token masked, `(B, L)`.
+            masked_positions: position of that token, `(B,)`.
+            paraphrase_input_ids: an event of similar meaning for each anchor, without its words, `(B, L'')`.
+            paraphrase_attention_mask: `(B, L'')`.
+            negative_input_ids: N events for each anchor that share words with it, `(B, N, L'')`.
+            negative_attention_mask: `(B, N, L'')`.
+            variant_input_ids: each anchor with N other predicates, `(B, N, L'')`.
+            variant_attention_mask: `(B, N, L'')`.
 
         Returns:
             Vectors by view: `anchor`, `view_1`, `view_2`, `co_event` `(B, d)`, `masked_token`
@@ -134,14 +147,10 @@ class SwccForPreTraining(SwccPreTrainedModel):
             groups["negatives"] = (negative_input_ids, negative_attention_mask)
         if config.predicate_weight:
             groups["variants"] = (variant_input_ids, variant_attention_mask)
-        missing = [name for name, (ids, mask) in groups.items() if ids is None or mask is None]
-        if config.mlm_weight and masked_positions is None:
-            missing.append("masked_positions")
-        if missing:
-            raise ValueError(
-                f"the objective {objective!r} with these loss weights needs the views {', '.join(groups)}; "
-                f"missing: {', '.join(missing)}"
-            )
+        positions = {"masked_positions": masked_positions} if config.mlm_weight else {}
+        check_given(
+            f"the objective {objective!r} with these loss weights needs the views", {**groups, **positions}
+        )
         several = {"negatives", "variants"} & groups.keys()
         for name in several:
             ids, mask = groups[name]
@@ -168,10 +177,11 @@ class SwccForPreTraining(SwccPreTrainedModel):
     ) -> SwccForPreTrainingOutput:
         """Compute the losses of Eq. 9 on the vectors of all processes.
 
-        The other inputs are those of `forward`.
-
         Args:
             views: output of `encode_views`.
+            co_event_weight: normalised co-occurrence frequency of each co-event, `(B,)`.
+            masked_labels: id of the token that is masked, `(B,)`.
+            variant_similarities: similarity of each of the other predicates and the anchor's, `(B, N)`.
 
         Returns:
             The losses; `embeddings` holds the anchors of this process.
@@ -188,11 +198,7 @@ class SwccForPreTraining(SwccPreTrainedModel):
             needed["masked_labels"] = masked_labels
         if config.predicate_weight:
             needed["variant_similarities"] = variant_similarities
-        if missing := [name for name, value in needed.items() if value is None]:
-            raise ValueError(
-                f"the objective {config.contrastive_objective!r} with these loss weights needs "
-                f"{', '.join(needed)}; missing: {', '.join(missing)}"
-            )
+        check_given(f"the objective {config.contrastive_objective!r} with these loss weights needs", needed)
         gathered = {name: gather_rows(vectors) for name, vectors in views.items() if name != "masked_token"}
         terms = {"contrastive_loss": self._contrast(gathered, co_event_weight)}
         weights = {
@@ -267,84 +273,7 @@ class SwccForPreTraining(SwccPreTrainedModel):
             config.contrastive_temperature,
         )
 
-    def forward(
-        self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        co_event_input_ids: torch.Tensor | None = None,
-        co_event_attention_mask: torch.Tensor | None = None,
-        co_event_weight: torch.Tensor | None = None,
-        masked_input_ids: torch.Tensor | None = None,
-        masked_positions: torch.Tensor | None = None,
-        masked_labels: torch.Tensor | None = None,
-        paraphrase_input_ids: torch.Tensor | None = None,
-        paraphrase_attention_mask: torch.Tensor | None = None,
-        negative_input_ids: torch.Tensor | None = None,
-        negative_attention_mask: torch.Tensor | None = None,
-        variant_input_ids: torch.Tensor | None = None,
-        variant_attention_mask: torch.Tensor | None = None,
-        variant_similarities: torch.Tensor | None = None,
-        token_type_ids: torch.Tensor | None = None,
-        return_dict: bool | None = None,
-        **kwargs,
-    ) -> SwccForPreTrainingOutput | tuple:
-        """Compute the training loss, or only the vectors if only `input_ids` are given.
-
-        Args:
-            input_ids: the anchors, `(B, L)`.
-            attention_mask: `(B, L)`; None if nothing is padded.
-            co_event_input_ids: one event of the same document for each anchor, `(B, L')`.
-            co_event_attention_mask: `(B, L')`.
-            co_event_weight: its normalised co-occurrence frequency, `(B,)`.
-            masked_input_ids: the anchors with one token masked, `(B, L)`.
-            masked_positions: position of that token, `(B,)`.
-            masked_labels: its id, `(B,)`.
-            paraphrase_input_ids: an event of similar meaning for each anchor, without its words, `(B, L'')`.
-            paraphrase_attention_mask: `(B, L'')`.
-            negative_input_ids: N events for each anchor that share words with it, `(B, N, L'')`.
-            negative_attention_mask: `(B, N, L'')`.
-            variant_input_ids: each anchor with N other predicates, `(B, N, L'')`.
-            variant_attention_mask: `(B, N, L'')`.
-            variant_similarities: similarity of each of these predicates and the anchor's, `(B, N)`.
-            token_type_ids: not used by the training views: an event is one segment.
-            return_dict: False gives a tuple.
-            **kwargs: passed to the encoder if only vectors are computed.
-
-        Returns:
-            `SwccForPreTrainingOutput`.
-
-        Raises:
-            ValueError: some views are given, but one that the configured losses need is missing.
-        """
-        views_given = (
-            co_event_input_ids,
-            masked_input_ids,
-            paraphrase_input_ids,
-            negative_input_ids,
-            variant_input_ids,
-        )
-        if all(view is None for view in views_given):
-            output = self.swcc(input_ids, attention_mask, token_type_ids=token_type_ids, **kwargs)
-            result = SwccForPreTrainingOutput(embeddings=output.embeddings)
-        else:
-            if attention_mask is None:
-                attention_mask = torch.ones_like(input_ids)
-            views = self.encode_views(
-                input_ids,
-                attention_mask,
-                co_event_input_ids=co_event_input_ids,
-                co_event_attention_mask=co_event_attention_mask,
-                masked_input_ids=masked_input_ids,
-                masked_positions=masked_positions,
-                paraphrase_input_ids=paraphrase_input_ids,
-                paraphrase_attention_mask=paraphrase_attention_mask,
-                negative_input_ids=negative_input_ids,
-                negative_attention_mask=negative_attention_mask,
-                variant_input_ids=variant_input_ids,
-                variant_attention_mask=variant_attention_mask,
-            )
-            result = self.losses_from_views(views, co_event_weight, masked_labels, variant_similarities)
-        return result.to_tuple() if return_dict is False else result
+    forward = training_forward(SwccModel, encode_views, losses_from_views, SwccForPreTrainingOutput)
 
 
 SwccModel.register_for_auto_class("AutoModel")

@@ -15,6 +15,7 @@ from transformers.utils import ModelOutput
 from eventformers.models.distributed import gather_rows
 from eventformers.models.losses import info_nce
 from eventformers.models.modeling_base import EventEncoderModel, EventPreTrainedModel
+from eventformers.models.training_head import check_given, training_forward
 
 from .configuration_simcse import SimCseConfig
 
@@ -83,11 +84,13 @@ class SimCseForPreTraining(SimCsePreTrainedModel):
         Raises:
             ValueError: the positive is missing.
         """
-        if positive_input_ids is None or positive_attention_mask is None:
-            raise ValueError("the contrast needs the views anchor, positive; missing: positive")
-        groups = [(input_ids, attention_mask), (positive_input_ids, positive_attention_mask)]
-        anchor, positive = (self.simcse.pool(*encoded) for encoded in self.simcse.encode_together(groups))
-        return {"anchor": anchor, "positive": positive}
+        groups = {
+            "anchor": (input_ids, attention_mask),
+            "positive": (positive_input_ids, positive_attention_mask),
+        }
+        check_given("the contrast needs the views", groups)
+        encoded = self.simcse.encode_together(list(groups.values()))
+        return {name: self.simcse.pool(*view) for name, view in zip(groups, encoded, strict=True)}
 
     def losses_from_views(self, views: dict[str, torch.Tensor]) -> SimCseForPreTrainingOutput:
         """Compute the loss on the vectors of all processes.
@@ -102,43 +105,7 @@ class SimCseForPreTraining(SimCsePreTrainedModel):
         loss = info_nce(anchor, positive, self.config.contrastive_temperature)
         return SimCseForPreTrainingOutput(loss=loss, contrastive_loss=loss, embeddings=views["anchor"])
 
-    def forward(
-        self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        positive_input_ids: torch.Tensor | None = None,
-        positive_attention_mask: torch.Tensor | None = None,
-        token_type_ids: torch.Tensor | None = None,
-        return_dict: bool | None = None,
-        **kwargs,
-    ) -> SimCseForPreTrainingOutput | tuple:
-        """Compute the training loss, or only the vectors without a positive.
-
-        Args:
-            input_ids: the anchors, `(B, L)`.
-            attention_mask: `(B, L)`; None where nothing is padded.
-            positive_input_ids: the same events again, `(B, L')`.
-            positive_attention_mask: `(B, L')`.
-            token_type_ids: not used by the training views: an event is one segment.
-            return_dict: False gives a tuple.
-            **kwargs: passed on to the encoder where only vectors are computed.
-
-        Returns:
-            `SimCseForPreTrainingOutput`.
-
-        Raises:
-            ValueError: the positive has no ids or no mask.
-        """
-        if positive_input_ids is None and positive_attention_mask is None:
-            output = self.simcse(input_ids, attention_mask, token_type_ids=token_type_ids, **kwargs)
-            result = SimCseForPreTrainingOutput(embeddings=output.embeddings)
-        else:
-            if attention_mask is None:
-                attention_mask = torch.ones_like(input_ids)
-            result = self.losses_from_views(
-                self.encode_views(input_ids, attention_mask, positive_input_ids, positive_attention_mask)
-            )
-        return result.to_tuple() if return_dict is False else result
+    forward = training_forward(SimCseModel, encode_views, losses_from_views, SimCseForPreTrainingOutput)
 
 
 SimCseModel.register_for_auto_class("AutoModel")

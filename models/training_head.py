@@ -1,0 +1,92 @@
+"""The forward pass that the training heads share: encode the views, then compute the losses."""
+
+from collections.abc import Callable, Mapping
+from inspect import Parameter, Signature, signature
+from typing import Any
+
+import torch
+from torch import nn
+from transformers.utils import ModelOutput
+
+
+def check_given(subject: str, inputs: Mapping[str, Any]) -> None:
+    """Reject missing inputs.
+
+    Args:
+        subject: start of the error message, such as "MICO needs the views".
+        inputs: needed inputs by name; None for a missing one, or a tuple with None for one that is missing in
+            part.
+
+    Raises:
+        ValueError: an input is missing; the message names the needed and the missing ones.
+    """
+    parts = {name: value if isinstance(value, tuple) else (value,) for name, value in inputs.items()}
+    if missing := [name for name, values in parts.items() if any(value is None for value in values)]:
+        raise ValueError(f"{subject} {', '.join(inputs)}; missing: {', '.join(missing)}")
+
+
+def training_forward(
+    model_class: type[nn.Module],
+    encode_views: Callable[..., dict[str, torch.Tensor]],
+    losses_from_views: Callable[..., ModelOutput],
+    output_class: type[ModelOutput],
+) -> Callable[..., Any]:
+    """Make the `forward` of a training head out of its two steps.
+
+    Args:
+        model_class: class of the encoder, the head's `base_model`.
+        encode_views: method that computes the vectors of the views; it requires masks.
+        losses_from_views: method that computes the losses of these vectors.
+        output_class: class of the output.
+
+    Returns:
+        A method with the inputs of both steps.
+    """
+    of_views = dict(list(signature(encode_views).parameters.items())[1:])
+    of_losses = dict(list(signature(losses_from_views).parameters.items())[2:])
+    of_training = {**of_views, **of_losses}.keys() - signature(model_class.forward).parameters.keys()
+
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        *,
+        token_type_ids: torch.Tensor | None = None,
+        return_dict: bool | None = None,
+        **inputs,
+    ):
+        """Compute the training loss, or only the vectors if all inputs are those of the encoder.
+
+        Args:
+            input_ids: the first view, `(B, L)`.
+            attention_mask: `(B, L)`; None if nothing is padded.
+            token_type_ids: not used by the training views: a text is one segment.
+            return_dict: False gives a tuple.
+            **inputs: the other inputs of `encode_views` and `losses_from_views`; passed to the encoder if
+                only vectors are computed.
+
+        Returns:
+            The output of `losses_from_views`.
+
+        Raises:
+            ValueError: some views are given, but an input that the configured losses need is missing.
+        """
+        inputs = {name: value for name, value in inputs.items() if value is not None}
+        if of_training.isdisjoint(inputs):
+            output = self.base_model(input_ids, attention_mask, token_type_ids=token_type_ids, **inputs)
+            result = output_class(embeddings=output.embeddings)
+        else:
+            if attention_mask is None and input_ids is not None:
+                attention_mask = torch.ones_like(input_ids)
+            inputs.update(input_ids=input_ids, attention_mask=attention_mask)
+            views = self.encode_views(**{name: inputs.get(name) for name in of_views})
+            result = self.losses_from_views(views, **{name: inputs.get(name) for name in of_losses})
+        return result.to_tuple() if return_dict is False else result
+
+    own = signature(forward).parameters
+    further = [parameter for name, parameter in {**of_views, **of_losses}.items() if name not in own]
+    keywords = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in further]
+    *first, last = own.values()
+    # A trainer drops the columns of data that the signature does not name.
+    forward.__signature__ = Signature([*first, *keywords, last])  # type: ignore[attr-defined]
+    return forward
