@@ -83,14 +83,11 @@ def _pooling_of(settings: dict[str, Any]) -> str | None:
 
 def _read(name_or_path: str | Path, file: str) -> Any:
     """Read a JSON file beside an encoder; None if it does not exist."""
-    path = Path(name_or_path) / file
-    if not Path(name_or_path).is_dir():
-        found = cached_file(
-            str(name_or_path),
-            file,
-            _raise_exceptions_for_gated_repo=False,
-            _raise_exceptions_for_missing_entries=False,
-            _raise_exceptions_for_connection_errors=False,
-        )
-        path = Path(found or "")
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    found = cached_file(
+        str(name_or_path),
+        file,
+        _raise_exceptions_for_gated_repo=False,
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+    )
+    return None if found is None else json.loads(Path(found).read_text(encoding="utf-8"))
