@@ -1,7 +1,7 @@
 """The pipeline `event-embedding`, and the reader of events that all pipelines share."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from transformers.pipelines.base import Pipeline
@@ -10,22 +10,34 @@ from .event_items import ROLES
 from .loaded_files import check_loaded
 
 
-class EventReader:
+class ProcessorPipeline:
+    """A pipeline that checks its model and tokenizer, and has the model's processor."""
+
+    model: Any
+    tokenizer: Any
+    processor: Any
+    needed_field: ClassVar[str] = "model_type"
+    """A field of the configurations of all accepted models."""
+    accepted_types: ClassVar[str] = "any"
+    """The accepted types of models, for the error message."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        check_loaded(self.model, self.tokenizer)
+        if not hasattr(self.model.config, self.needed_field):
+            found = self.model.config.model_type
+            raise ValueError(f"found a model of the type {found}; accepted: {self.accepted_types}")
+        self.processor = self.processor or self.model.make_processor(self.tokenizer)
+
+
+class EventReader(ProcessorPipeline):
     """Converts texts and events to the inputs of a pipeline's `model` with its `processor`.
 
     A graph model (HeterEvent) also needs the role and the word of every token. Their codes use 0 for none,
     because batches are padded with 0.
     """
 
-    model: Any
-    tokenizer: Any
-    processor: Any
     device: torch.device
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        check_loaded(self.model, self.tokenizer)
-        self.processor = self.processor or self.model.make_processor(self.tokenizer)
 
     @property
     def reads_roles(self) -> bool:

@@ -1,18 +1,16 @@
 """The pipeline `event-grounding`, which ranks events for a mention in its context."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from transformers.pipelines.base import ChunkPipeline
 
 from .event_items import checked_list
-from .loaded_files import check_loaded
-from .pipeline_event_embedding import given, in_order
+from .pipeline_event_embedding import ProcessorPipeline, given, in_order
 from .processing_event_grounding import event_of, mention_of
 
 
-class EventGroundingPipeline(ChunkPipeline):
+class EventGroundingPipeline(ProcessorPipeline, ChunkPipeline):
     """Ranks candidate events for a mention, with the bi-encoder or the cross-encoder of event grounding.
 
     Example:
@@ -20,19 +18,12 @@ class EventGroundingPipeline(ChunkPipeline):
         pipe("The city was hit by [[the flood]].", events=[{"title": "2014 flood", "description": "..."}])
     """
 
-    processor: Any
+    needed_field = "mention_tokens"
+    accepted_types = "event_grounding or event_grounding_cross"
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        check_loaded(self.model, self.tokenizer)
-        config = self.model.config
-        if not hasattr(config, "mention_tokens"):
-            raise ValueError(
-                f"found a model of the type {config.model_type}; accepted: event_grounding or "
-                "event_grounding_cross"
-            )
         self.scores_pairs = not hasattr(self.model, "tower")
-        self.processor = self.processor or self.model.make_processor(self.tokenizer)
         self.tokens = self.processor.tokens
 
     def _sanitize_parameters(self, events=None, top_k: int | None = None, **kwargs):

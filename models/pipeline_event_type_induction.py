@@ -1,13 +1,11 @@
 """The pipeline `event-type-induction`, which clusters event mentions into event types."""
 
-from typing import Any
-
 import numpy as np
 import torch
 from transformers.pipelines.base import Pipeline
 
 from .event_items import checked_list, shown
-from .loaded_files import check_loaded
+from .pipeline_event_embedding import ProcessorPipeline, given
 from .processing_event_type_induction import mention_of
 
 try:
@@ -17,7 +15,7 @@ except ImportError:
     AgglomerativeClustering = None
 
 
-class EventTypeInductionPipeline(Pipeline):
+class EventTypeInductionPipeline(ProcessorPipeline, Pipeline):
     """Clusters mentions into event types, by average linkage on the cosine distances of their vectors.
 
     Example:
@@ -25,22 +23,18 @@ class EventTypeInductionPipeline(Pipeline):
         pipe(["Police arrested him.", "She was jailed.", "The storm hit."], num_clusters=2)
     """
 
-    processor: Any
+    needed_field = "trigger_input"
+    accepted_types = "event_type_induction"
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        check_loaded(self.model, self.tokenizer)
-        config = self.model.config
-        if not hasattr(config, "trigger_input"):
-            raise ValueError(f"found a model of the type {config.model_type}; accepted: event_type_induction")
         if AgglomerativeClustering is None:
             raise ImportError(
                 "the pipeline event-type-induction needs scikit-learn: pip install scikit-learn"
             )
-        self.processor = self.processor or self.model.make_processor(self.tokenizer)
 
     def _sanitize_parameters(self, looks_for_trigger: bool | None = None, **kwargs):
-        return {} if looks_for_trigger is None else {"looks_for_trigger": looks_for_trigger}, {}, {}
+        return given(looks_for_trigger=looks_for_trigger), {}, {}
 
     def preprocess(self, mention, looks_for_trigger: bool = False):
         encoded = self.processor.mentions([mention])
