@@ -56,9 +56,7 @@ class EventGroundingProcessor(EventProcessor):
     @classmethod
     def settings_of(cls, config: Mapping[str, Any]) -> dict[str, Any]:
         """Read the settings of the processor from a model's configuration as a mapping."""
-        names = ("mention_tokens", "event_tokens", "read_heading")
-        own = {name: config[name] for name in names if name in config}
-        return {**super().settings_of(config), **own, "reads_pairs": "head_hidden_layer" in config}
+        return {**super().settings_of(config), "reads_pairs": "head_hidden_layer" in config}
 
     @property
     def tokens(self) -> GroundingTokens:

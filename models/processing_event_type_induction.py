@@ -36,11 +36,6 @@ class EventTypeInductionProcessor(EventProcessor):
         super().__init__(tokenizer, event_order, max_length, prompts)
         self.trigger_input = trigger_input
 
-    @classmethod
-    def settings_of(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Read the settings of the processor from a model's configuration as a mapping."""
-        return {**super().settings_of(config), "trigger_input": config.get("trigger_input", "none")}
-
     def __call__(self, inputs=None, *, text=None, **settings) -> BatchEncoding:
         """Convert mentions to tensors.
 

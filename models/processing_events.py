@@ -1,6 +1,7 @@
 """The processor of models that read texts and events."""
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 from transformers import BatchEncoding, PreTrainedConfig, ProcessorMixin
@@ -37,9 +38,8 @@ class EventProcessor(ProcessorMixin):
         """Read the settings of the processor from a model's configuration as a mapping."""
         positions = (config.get("text_config") or {}).get("max_position_embeddings")
         return {
-            "event_order": config.get("event_order", "subject_predicate_object"),
+            **{name: config[name] for name in signature(cls).parameters if name in config},
             "max_length": positions if isinstance(positions, int) and positions > 0 else None,
-            "prompts": config.get("prompts"),
         }
 
     @classmethod

@@ -31,9 +31,6 @@ class HeterEventProcessor(EventProcessor):
         prompts: text before each text, by its kind; see `EventConfig`.
     """
 
-    def __init__(self, tokenizer, event_order="subject_predicate_object", max_length=None, prompts=None):
-        super().__init__(tokenizer, event_order, max_length, prompts)
-
     def __call__(self, inputs=None, *, chains=None, text=None, **settings) -> BatchEncoding:
         """Convert events, chains or questions to tensors.
 

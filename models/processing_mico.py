@@ -44,11 +44,6 @@ class MicoProcessor(EventProcessor):
         super().__init__(tokenizer, event_order, max_length, prompts)
         self.relation_templates = relation_templates
 
-    @classmethod
-    def settings_of(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Read the settings of the processor from a model's configuration as a mapping."""
-        return {**super().settings_of(config), "relation_templates": config.get("relation_templates")}
-
     def __call__(self, inputs=None, *, text=None, **settings) -> BatchEncoding:
         """Convert texts and events, or questions, to tensors.
 
