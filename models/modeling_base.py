@@ -364,8 +364,6 @@ class EventEncoderModel(EventTextEncoder):
         attention_mask: torch.Tensor | None = None,
         token_type_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        output_hidden_states: bool | None = None,
-        output_attentions: bool | None = None,
         return_dict: bool | None = None,
         **kwargs,
     ) -> EventModelOutput | tuple:
@@ -376,25 +374,16 @@ class EventEncoderModel(EventTextEncoder):
             attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None if nothing is padded.
             token_type_ids: `(batch, length)`, for encoders that know segments.
             inputs_embeds: token embeddings instead of ids, `(batch, length, hidden_size)`.
-            output_hidden_states: also return the vectors of every layer.
-            output_attentions: also return the attention weights.
             return_dict: False gives a tuple.
-            **kwargs: passed on to the encoder.
+            **kwargs: passed on to the encoder, such as `output_hidden_states` and `output_attentions`.
 
         Returns:
             `EventModelOutput`.
         """
         if token_type_ids is not None:
             kwargs["token_type_ids"] = token_type_ids
-        output = self.encoder(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            inputs_embeds=inputs_embeds,
-            output_hidden_states=output_hidden_states,
-            output_attentions=output_attentions,
-            return_dict=True,
-            **kwargs,
-        )
+        kwargs.update(input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds)
+        output = self.encoder(**kwargs, return_dict=True)
         result = EventModelOutput(
             embeddings=self.truncate(self.pool(output.last_hidden_state, attention_mask)),
             last_hidden_state=output.last_hidden_state,

@@ -188,8 +188,6 @@ class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
         attention_mask: torch.Tensor | None = None,
         token_type_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        output_hidden_states: bool | None = None,
-        output_attentions: bool | None = None,
         return_dict: bool | None = None,
         side: str = "mention",
         **kwargs,
@@ -201,11 +199,9 @@ class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
             attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None if nothing is padded.
             token_type_ids: `(batch, length)`, for encoders that know segments.
             inputs_embeds: token embeddings instead of ids, `(batch, length, hidden_size)`.
-            output_hidden_states: also return the vectors of every layer.
-            output_attentions: also return the attention weights.
             return_dict: False gives a tuple.
             side: `mention` for mentions in their contexts, `event` for events.
-            **kwargs: passed on to the encoder.
+            **kwargs: passed on to the encoder, such as `output_hidden_states` and `output_attentions`.
 
         Returns:
             `EventModelOutput`.
@@ -215,19 +211,8 @@ class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
         """
         tower = self.tower(side)
         encode = super().forward if tower is self else tower
-        output = cast(
-            EventModelOutput,
-            encode(
-                input_ids,
-                attention_mask,
-                token_type_ids,
-                inputs_embeds,
-                output_hidden_states,
-                output_attentions,
-                True,
-                **kwargs,
-            ),
-        )
+        output = encode(input_ids, attention_mask, token_type_ids, inputs_embeds, return_dict=True, **kwargs)
+        output = cast(EventModelOutput, output)
         output.embeddings = self.comparable(output.embeddings)
         return output.to_tuple() if return_dict is False else output
 

@@ -11,6 +11,7 @@ from transformers import initialization as init
 
 from .configuration_event_type_induction import EventTypeInductionConfig
 from .distributed import gather_rows
+from .initialisation import start_wide
 from .modeling_base import EventEncoderModel, EventModelOutput, EventPreTrainedModel
 from .pooling import content_mask, content_mean_pool
 from .training_head import check_given, training_forward
@@ -55,9 +56,7 @@ class EventTypeInductionPreTrainedModel(EventPreTrainedModel):
     def _init_weights(self, module):
         super()._init_weights(module)
         if isinstance(module, WideStartLinear):
-            bound = 1 / math.sqrt(module.in_features)
-            init.uniform_(module.weight, -bound, bound)
-            init.uniform_(module.bias, -bound, bound)
+            start_wide(module)
             if isinstance(module, FirstScores):
                 init.constant_(module.bias[-1:], NO_EVENT_START)
         elif isinstance(module, NonlinearMap) and module.starts is not None:
@@ -229,7 +228,6 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         token_type_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
         output_hidden_states: bool | None = None,
-        output_attentions: bool | None = None,
         return_dict: bool | None = None,
         trigger_mask: torch.Tensor | None = None,
         **kwargs,
@@ -242,11 +240,10 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             token_type_ids: `(batch, length)`, for encoders that know segments.
             inputs_embeds: token embeddings instead of ids, `(batch, length, hidden_size)`.
             output_hidden_states: also return the vectors of every layer.
-            output_attentions: also return the attention weights.
             return_dict: False gives a tuple.
             trigger_mask: True for a token of the trigger, `(batch, length)`; used if `trigger_input` pools
                 over the trigger, and if it is `found`: then the model does not search for triggers.
-            **kwargs: passed to the encoder.
+            **kwargs: passed on to the encoder, such as `output_attentions`.
 
         Returns:
             `EventTypeInductionModelOutput`.
@@ -257,8 +254,7 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             attention_mask,
             token_type_ids,
             inputs_embeds,
-            output_hidden_states if last_alone else True,
-            output_attentions,
+            output_hidden_states=output_hidden_states if last_alone else True,
             **kwargs,
         )
         encoded = cast(EventModelOutput, encoded)

@@ -247,8 +247,6 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
         word_index: torch.Tensor | None = None,
         token_type_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        output_hidden_states: bool | None = None,
-        output_attentions: bool | None = None,
         return_dict: bool | None = None,
         **kwargs,
     ) -> HeterEventModelOutput | tuple:
@@ -265,25 +263,16 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
                 token as a word.
             token_type_ids: `(batch, length)`, for encoders with segments.
             inputs_embeds: token embeddings instead of ids, `(batch, length, hidden_size)`.
-            output_hidden_states: also return the token vectors of every layer.
-            output_attentions: also return the encoder's attention weights.
             return_dict: False gives a tuple.
-            **kwargs: passed on to the encoder.
+            **kwargs: passed on to the encoder, such as `output_hidden_states` and `output_attentions`.
 
         Returns:
             `HeterEventModelOutput`.
         """
         if token_type_ids is not None:
             kwargs["token_type_ids"] = token_type_ids
-        output = self.encoder(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            inputs_embeds=inputs_embeds,
-            output_hidden_states=output_hidden_states,
-            output_attentions=output_attentions,
-            return_dict=True,
-            **kwargs,
-        )
+        kwargs.update(input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds)
+        output = self.encoder(**kwargs, return_dict=True)
         hidden = output.last_hidden_state
         if attention_mask is None:
             attention_mask = torch.ones(hidden.shape[:2], dtype=torch.long, device=hidden.device)

@@ -309,23 +309,22 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
             ValueError: a pair is not two texts.
         """
         if alternative_input_ids is None and input_ids.dim() == 3:
-            output = self._choose(*self._split_pairs(input_ids, attention_mask), labels)
-            return output.to_tuple() if return_dict is False else output
-        if alternative_input_ids is None:
+            result = self._choose(*self._split_pairs(input_ids, attention_mask), labels)
+        elif alternative_input_ids is None:
             output = self.mico(input_ids, attention_mask, token_type_ids=token_type_ids, **kwargs)
             result = MicoForMultipleChoiceOutput(embeddings=output.embeddings)
-            return result.to_tuple() if return_dict is False else result
-        if attention_mask is None:
-            attention_mask = torch.ones_like(input_ids)
-        if alternative_attention_mask is None:
-            alternative_attention_mask = torch.ones_like(alternative_input_ids)
-        absent = alternative_attention_mask.sum(dim=-1) == 0
-        # Attention over padding only would give NaN.
-        readable = alternative_attention_mask.masked_fill(absent.unsqueeze(-1), 1)
-        premise, alternatives = self.mico.embed_distinct(
-            [(input_ids, attention_mask), (alternative_input_ids, readable)]
-        )
-        result = self._choose(premise, alternatives, absent, labels)
+        else:
+            if attention_mask is None:
+                attention_mask = torch.ones_like(input_ids)
+            if alternative_attention_mask is None:
+                alternative_attention_mask = torch.ones_like(alternative_input_ids)
+            absent = alternative_attention_mask.sum(dim=-1) == 0
+            # Attention over padding only would give NaN.
+            readable = alternative_attention_mask.masked_fill(absent.unsqueeze(-1), 1)
+            premise, alternatives = self.mico.embed_distinct(
+                [(input_ids, attention_mask), (alternative_input_ids, readable)]
+            )
+            result = self._choose(premise, alternatives, absent, labels)
         return result.to_tuple() if return_dict is False else result
 
     def _split_pairs(
