@@ -3,14 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
+from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.model_cards.method import Reading, Settings, Snippet
+
+ALL_PAIRS = "embeddings @ embeddings.T"
+"""The cosines of all pairs of vectors of length 1."""
+
+ROLE_NAMES: Event = {"subject": "subject", "predicate": "predicate", "object": "object"}
 
 
 def number(config: Settings, name: str) -> float:
     """Read a numeric field; 0 if it is absent or None."""
     value = config.get(name, 0)
     return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+def text_of_event(config: Settings, event: Event = ROLE_NAMES) -> str:
+    """The text of an event in the order of a model; that of `ROLE_NAMES` shows the order."""
+    return event_text(event, cast(EventOrder, config.get("event_order", "subject_predicate_object")))
+
+
+def event_literal(event: Event) -> str:
+    """Write an event as a Python literal."""
+    return "{" + ", ".join(f'"{role}": "{text}"' for role, text in event.items()) + "}"
+
+
+def assignment(name: str, items: Sequence[str]) -> str:
+    """Write the assignment of a list.
+
+    Args:
+        name: the variable.
+        items: the items, as Python literals.
+    """
+    return "\n".join([f"{name} = [", *(f"    {item}," for item in items), "]"])
+
+
+def loading(auto_class: str, reader: str = "tokenizer") -> str:
+    """Write the code that loads a model, and its `tokenizer` or `processor`, without this package."""
+    return f"""\
+import torch
+from transformers import {auto_class}, Auto{reader.capitalize()}
+
+{reader} = Auto{reader.capitalize()}.from_pretrained(MODEL_ID, trust_remote_code=True)
+model = {auto_class}.from_pretrained(MODEL_ID, trust_remote_code=True)
+"""
 
 
 def pooling_reading(config: Settings, text: str) -> Reading:
@@ -27,7 +65,7 @@ def pooling_reading(config: Settings, text: str) -> Reading:
     return Reading("Eq. 2, pooling", "the vector of [CLS]", taken)
 
 
-def encode_snippet(name: str, items: Sequence[str], compared: str) -> Snippet:
+def encode_snippet(name: str, items: Sequence[str], compared: str = ALL_PAIRS) -> Snippet:
     """Usage example for this package.
 
     Args:
@@ -40,14 +78,14 @@ def encode_snippet(name: str, items: Sequence[str], compared: str) -> Snippet:
         f"""\
 import eventformers
 
-{_assignment(name, items)}
+{assignment(name, items)}
 embeddings = eventformers.encode(MODEL_ID, {name}, normalize=True)
 print(embeddings.shape)
 print(({compared}).round(2))""",
     )
 
 
-def transformers_snippet(texts: Sequence[str], compared: str, note: str = "") -> Snippet:
+def transformers_snippet(texts: Sequence[str], compared: str = ALL_PAIRS, note: str = "") -> Snippet:
     """Usage example for transformers alone.
 
     Args:
@@ -58,13 +96,8 @@ def transformers_snippet(texts: Sequence[str], compared: str, note: str = "") ->
     return Snippet(
         f"With transformers alone{f' ({note})' if note else ''}",
         f"""\
-import torch
-from transformers import AutoModel, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained(MODEL_ID, trust_remote_code=True)
-model = AutoModel.from_pretrained(MODEL_ID, trust_remote_code=True)
-
-{_assignment("texts", texts)}
+{loading("AutoModel")}
+{assignment("texts", texts)}
 inputs = tokenizer(texts, padding=True, return_tensors="pt")
 with torch.inference_mode():
     embeddings = torch.nn.functional.normalize(model(**inputs).embeddings)
@@ -86,11 +119,7 @@ from sentence_transformers import SentenceTransformer
 
 model = SentenceTransformer(MODEL_ID, trust_remote_code=True)
 
-{_assignment("texts", texts)}
+{assignment("texts", texts)}
 embeddings = model.encode(texts, normalize_embeddings=True)""",
         is_run=False,
     )
-
-
-def _assignment(name: str, items: Sequence[str]) -> str:
-    return "\n".join([f"{name} = [", *(f"    {item}," for item in items), "]"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from eventformers.model_cards.common import encode_snippet, number, transformers_snippet
+from eventformers.model_cards.common import assignment, encode_snippet, loading, number, transformers_snippet
 from eventformers.model_cards.markdown import setting
 from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
 
@@ -166,23 +166,13 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
 def usage(config: Settings) -> list[Snippet]:
     """Examples: scores of events; vectors of mentions with this package and with transformers alone."""
     mentions, events = ([json.dumps(text) for text in texts] for texts in (MENTIONS, EVENTS))
-    compared = "embeddings @ embeddings.T"
-    listed = {
-        name: "\n".join([f"{name} = [", *(f"    {text}," for text in texts), "]"])
-        for name, texts in (("mentions", mentions), ("events", events))
-    }
+    listed = f"{assignment('mentions', mentions)}\n{assignment('events', events)}"
     return [
         Snippet(
             "Scores of mentions and events, with transformers alone",
             f"""\
-import torch
-from transformers import AutoModel, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained(MODEL_ID, trust_remote_code=True)
-model = AutoModel.from_pretrained(MODEL_ID, trust_remote_code=True)
-
-{listed["mentions"]}
-{listed["events"]}
+{loading("AutoModel")}
+{listed}
 
 def encode(texts, side):
     inputs = tokenizer(texts, padding=True, return_tensors="pt", return_token_type_ids=False)
@@ -191,8 +181,8 @@ def encode(texts, side):
 
 print((encode(mentions, "mention") @ encode(events, "event").T).round(decimals=2))""",
         ),
-        encode_snippet("mentions", mentions, compared),
-        transformers_snippet(mentions, compared, note="mentions"),
+        encode_snippet("mentions", mentions),
+        transformers_snippet(mentions, note="mentions"),
         Snippet(
             "The same scores of mentions and events with sentence-transformers (`pip install "
             "sentence-transformers`), which runs no code of this model; the folders `mention` and `event` "
@@ -202,8 +192,7 @@ from sentence_transformers import SentenceTransformer
 
 model = SentenceTransformer(MODEL_ID)
 
-{listed["mentions"]}
-{listed["events"]}
+{listed}
 scores = model.similarity(model.encode_query(mentions), model.encode_document(events))""",
             is_run=False,
         ),

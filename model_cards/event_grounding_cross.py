@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from eventformers.model_cards.common import encode_snippet, transformers_snippet
+from eventformers.model_cards.common import assignment, encode_snippet, loading, transformers_snippet
 from eventformers.model_cards.event_grounding import (
     CITATION,
     EVENTS,
@@ -108,30 +108,21 @@ def usage(config: Settings) -> list[Snippet]:
     """Examples: probabilities of candidates; vectors of pairs with this package and without it."""
     texts = [json.dumps(f"{MENTIONS[0]} [SEP] {event}") for event in EVENTS]
     probabilities = "softmax(dim=0)" if learned_by_softmax(config) else "sigmoid()"
-    mention, events = json.dumps(MENTIONS[0]), "\n".join(f"    {json.dumps(event)}," for event in EVENTS)
-    compared = "embeddings @ embeddings.T"
     return [
         Snippet(
             "Probabilities of candidates, with transformers alone",
             f"""\
-import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained(MODEL_ID, trust_remote_code=True)
-model = AutoModelForSequenceClassification.from_pretrained(MODEL_ID, trust_remote_code=True)
-
-mention = {mention}
-events = [
-{events}
-]
+{loading("AutoModelForSequenceClassification")}
+mention = {json.dumps(MENTIONS[0])}
+{assignment("events", list(map(json.dumps, EVENTS)))}
 pairs = [f"{{mention}} {{tokenizer.sep_token}} {{event}}" for event in events]
 inputs = tokenizer(pairs, padding=True, return_tensors="pt", return_token_type_ids=False)
 with torch.inference_mode():
     logits = model(**inputs).logits
 print(logits.{probabilities}.round(decimals=2))""",
         ),
-        encode_snippet("pairs", texts, compared),
-        transformers_snippet(texts, compared),
+        encode_snippet("pairs", texts),
+        transformers_snippet(texts),
     ]
 
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import cast
 
 from eventformers.model_cards.common import (
+    assignment,
     encode_snippet,
+    loading,
     number,
     sentence_transformers_snippet,
     transformers_snippet,
@@ -185,25 +187,16 @@ def usage(config: Settings) -> list[Snippet]:
     sentence-transformers; scores of queries and keys."""
     marks = _trigger(config) in ("marked", "marked_span")
     texts = [json.dumps((mark_trigger(example) if marks else example).text) for example in EXAMPLES]
-    listed = "\n".join(f"    {text}," for text in texts)
-    compared = "embeddings @ embeddings.T"
     reads_text_alone = _trigger(config) in ("none", "found")
     return [
-        transformers_snippet(texts, compared),
-        encode_snippet("texts", texts, compared),
+        transformers_snippet(texts),
+        encode_snippet("texts", texts),
         *([sentence_transformers_snippet(texts)] if reads_text_alone else []),
         Snippet(
             "How likely two mentions are of one type, by the learned attention, with transformers alone",
             f"""\
-import torch
-from transformers import AutoModel, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained(MODEL_ID, trust_remote_code=True)
-model = AutoModel.from_pretrained(MODEL_ID, trust_remote_code=True)
-
-texts = [
-{listed}
-]
+{loading("AutoModel")}
+{assignment("texts", texts)}
 inputs = tokenizer(texts, padding=True, return_tensors="pt")
 with torch.inference_mode():
     output = model(**inputs)

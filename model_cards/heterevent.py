@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import cast
-
-from eventformers.datasets_scripts.events import Event, EventOrder, event_text
-from eventformers.model_cards.common import encode_snippet, number
+from eventformers.datasets_scripts.events import Event
+from eventformers.model_cards.common import (
+    ALL_PAIRS,
+    assignment,
+    encode_snippet,
+    event_literal,
+    loading,
+    number,
+    text_of_event,
+)
 from eventformers.model_cards.markdown import setting
 from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
 
@@ -72,7 +78,7 @@ def summary(config: Settings) -> str:
     """Describe the model, its input and its output."""
     return (
         "This model reads a **chain of events**, that is who did what to whom, in order, such as "
-        f"`{event_text(CHAIN[0], _order(config))}`, `{event_text(CHAIN[1], _order(config))}`, and maps every "
+        f"`{text_of_event(config, CHAIN[0])}`, `{text_of_event(config, CHAIN[1])}`, and maps every "
         f"event to a vector of {config.get('projection_dim')} numbers. The vector depends on the other "
         "events: a recurrent network runs over the chain, and messages pass along a graph of its events and "
         "words. Use it to predict which event comes next. A single event is a chain of one."
@@ -194,24 +200,23 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
 
 def text_read(config: Settings) -> str:
     """Describe the form of a text."""
-    roles = event_text({"subject": "subject", "predicate": "predicate", "object": "object"}, _order(config))
+    roles = text_of_event(config)
     return f"an event as `{roles}`, absent roles skipped; a text without known roles is all predicate"
 
 
 def usage(config: Settings) -> list[Snippet]:
     """Examples with transformers alone and with this package."""
     events = [*CHAIN, *CANDIDATES]
-    compared = "embeddings @ embeddings.T"
-    events_listed = "\n".join(f"    {_literal(event)}," for event in events)
+    literals = [event_literal(event) for event in events]
     return [
         Snippet(
             "Which event comes next, with transformers and torch-geometric; logits are cosines divided by "
             "the temperature",
-            _plain_model("AutoModelForMultipleChoice")
-            + f"""
+            f"""\
+{loading("AutoModelForMultipleChoice", "processor")}
 question = {{
-    "context": [{", ".join(_literal(event) for event in CHAIN)}],
-    "choices": [{", ".join(_literal(event) for event in CANDIDATES)}],
+    "context": [{", ".join(event_literal(event) for event in CHAIN)}],
+    "choices": [{", ".join(event_literal(event) for event in CANDIDATES)}],
 }}
 with torch.inference_mode():
     logits = model(**processor(question)).logits
@@ -228,33 +233,20 @@ prediction = eventformers.next_event(MODEL_ID, chain, candidates=candidates)
 for candidate in prediction.candidates:
     print(candidate.text, round(candidate.score, 2))""",
         ),
-        encode_snippet("events", [_literal(event) for event in events], compared),
+        encode_snippet("events", literals),
         Snippet(
             "With transformers and torch-geometric (each event on its own; `processor(chains=[...])` groups "
             "events)",
-            _plain_model("AutoModel")
-            + f"""
-events = [
-{events_listed}
-]
+            f"""\
+{loading("AutoModel", "processor")}
+{assignment("events", literals)}
 with torch.inference_mode():
     output = model(**processor(events))
 embeddings = torch.nn.functional.normalize(output.embeddings)
 print(embeddings.shape)
-print(({compared}).round(decimals=2))""",
+print(({ALL_PAIRS}).round(decimals=2))""",
         ),
     ]
-
-
-def _plain_model(auto_class: str) -> str:
-    """The code that loads a model and its processor, without this package."""
-    return f"""\
-import torch
-from transformers import {auto_class}, AutoProcessor
-
-processor = AutoProcessor.from_pretrained(MODEL_ID, trust_remote_code=True)
-model = {auto_class}.from_pretrained(MODEL_ID, trust_remote_code=True)
-"""
 
 
 def limits(config: Settings) -> list[str]:
@@ -290,14 +282,6 @@ def _beyond_the_paper(config: Settings) -> list[str]:
     if config.get("freeze_encoder"):
         facts.append("the text encoder was frozen")
     return facts
-
-
-def _order(config: Settings) -> EventOrder:
-    return cast(EventOrder, config.get("event_order", "subject_predicate_object"))
-
-
-def _literal(event: Event) -> str:
-    return "{" + ", ".join(f'"{role}": "{text}"' for role, text in event.items()) + "}"
 
 
 def _line(event: Event) -> str:

@@ -7,6 +7,7 @@ from typing import cast
 
 from eventformers.model_cards.common import (
     encode_snippet,
+    loading,
     number,
     pooling_reading,
     sentence_transformers_snippet,
@@ -186,12 +187,7 @@ def usage(config: Settings) -> list[Snippet]:
         Snippet(
             "A choice for each question, with transformers alone",
             f"""\
-import torch
-from transformers import AutoModelForMultipleChoice, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained(MODEL_ID, trust_remote_code=True)
-model = AutoModelForMultipleChoice.from_pretrained(MODEL_ID, trust_remote_code=True)
-
+{loading("AutoModelForMultipleChoice")}
 questions = {{
 {questions}
 }}

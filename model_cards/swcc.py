@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
-from eventformers.datasets_scripts.events import Event, EventOrder, event_text
+from eventformers.datasets_scripts.events import Event
 from eventformers.model_cards.common import (
     encode_snippet,
+    event_literal,
     number,
     pooling_reading,
     sentence_transformers_snippet,
+    text_of_event,
     transformers_snippet,
 )
 from eventformers.model_cards.markdown import code, setting
@@ -75,7 +76,7 @@ _NORMALIZATIONS = {
 
 def summary(config: Settings) -> str:
     """Describe the model, its input and its output."""
-    example = event_text(EXAMPLES[0], _order(config))
+    example = text_of_event(config, EXAMPLES[0])
     return (
         "This model maps an **event**, that is who did what to whom, to a vector of "
         f"{config.get('projection_dim')} numbers. It reads a short text such as `{example}`. It was trained "
@@ -140,7 +141,7 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
             "Eq. 1, event text",
             "predicate, subject, object",
             "subject, predicate, object, the usual order of English, which the encoder was pretrained on"
-            if _order(config) == "subject_predicate_object"
+            if text_of_event(config) == "subject predicate object"
             else "predicate, subject, object",
         ),
         pooling_reading(config, "event"),
@@ -224,17 +225,15 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
 
 def text_read(config: Settings) -> str:
     """Describe the form of a text."""
-    return f"an event as {code(' '.join(_roles(_order(config))))}, absent roles skipped"
+    return f"an event as {code(text_of_event(config))}, absent roles skipped"
 
 
 def usage(config: Settings) -> list[Snippet]:
     """Examples with transformers alone, with this package and with sentence-transformers."""
-    order = _order(config)
-    compared = "embeddings @ embeddings.T"
-    texts = [f'"{event_text(event, order)}"' for event in EXAMPLES]
+    texts = [f'"{text_of_event(config, event)}"' for event in EXAMPLES]
     return [
-        transformers_snippet(texts, compared, note=f"the text of an event is `{' '.join(_roles(order))}`"),
-        encode_snippet("events", [_literal(event) for event in EXAMPLES], compared),
+        transformers_snippet(texts, note=f"the text of an event is `{text_of_event(config)}`"),
+        encode_snippet("events", [event_literal(event) for event in EXAMPLES]),
         sentence_transformers_snippet(texts),
     ]
 
@@ -265,19 +264,6 @@ def limits(config: Settings) -> list[str]:
             "(“rise” and “fall”), so opposites may be closer together than they should be."
         )
     return sentences
-
-
-def _order(config: Settings) -> EventOrder:
-    return cast(EventOrder, config.get("event_order", "subject_predicate_object"))
-
-
-def _roles(order: EventOrder) -> list[str]:
-    marked: Event = {"subject": "subject", "predicate": "predicate", "object": "object"}
-    return event_text(marked, order).split()
-
-
-def _literal(event: Event) -> str:
-    return "{" + ", ".join(f'"{role}": "{text}"' for role, text in event.items()) + "}"
 
 
 def _second_positive(config: Settings) -> str:
