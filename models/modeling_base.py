@@ -5,6 +5,7 @@ must not run while this module is half imported.
 """
 
 import inspect
+import math
 import re
 import shutil
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 from transformers import PreTrainedModel
+from transformers import initialization as init
 from transformers.dynamic_module_utils import get_relative_import_files
 from transformers.utils import ModelOutput
 
@@ -77,6 +79,21 @@ def encoder_arguments(text_config) -> dict[str, bool]:
         for candidate in classes
     )
     return {"add_pooling_layer": False} if takes_argument else {}
+
+
+def start_wide(layer: nn.Linear) -> None:
+    """Initialise a linear layer as PyTorch does by default, with a scale that depends on its input size.
+
+    Call it from `_init_weights`, which keeps loaded weights. The small initial weights of encoders would make
+    the output of a small layer vanish.
+
+    Args:
+        layer: a linear layer.
+    """
+    bound = 1 / math.sqrt(layer.in_features)
+    init.uniform_(layer.weight, -bound, bound)
+    if layer.bias is not None:
+        init.uniform_(layer.bias, -bound, bound)
 
 
 class EventPreTrainedModel(PreTrainedModel):

@@ -20,8 +20,7 @@ from .grounding_losses import (
     linking_contrast,
     linking_loss,
 )
-from .initialisation import start_wide
-from .modeling_base import EventEncoderModel, EventModelOutput, EventPreTrainedModel
+from .modeling_base import EventEncoderModel, EventModelOutput, EventPreTrainedModel, start_wide
 from .similarities import unit
 from .training_head import check_given, training_forward
 

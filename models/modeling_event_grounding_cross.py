@@ -10,8 +10,7 @@ from transformers.utils import ModelOutput
 from .configuration_event_grounding import EventGroundingCrossConfig
 from .distributed import gather_rows
 from .grounding_losses import candidate_contrast, candidate_loss
-from .initialisation import start_wide
-from .modeling_base import EventEncoderModel, EventPreTrainedModel
+from .modeling_base import EventEncoderModel, EventPreTrainedModel, start_wide
 
 if TYPE_CHECKING:
     # Imported so that saving and loading include their code.

@@ -2,19 +2,20 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
 from torch.nn import functional
 from transformers import initialization as init
+from transformers.utils import ModelOutput
 
 from .configuration_event_type_induction import EventTypeInductionConfig
 from .distributed import gather_rows
-from .initialisation import start_wide
-from .modeling_base import EventEncoderModel, EventModelOutput, EventPreTrainedModel
+from .modeling_base import EventEncoderModel, EventModelOutput, EventPreTrainedModel, start_wide
 from .pooling import content_mask, content_mean_pool
-from .training_head import check_given, training_forward
+from .training_head import check_given, training_forward, weighted_sum
 from .type_induction_layers import (
     NO_EVENT_START,
     AuxiliaryHead,
@@ -28,11 +29,6 @@ from .type_induction_layers import (
     token_probabilities,
     token_weights,
 )
-from .type_induction_outputs import (
-    EventTypeInductionForPreTrainingOutput,
-    EventTypeInductionModelOutput,
-    PooledMentions,
-)
 from .type_losses import UNSEEN, log_absence, masked_pair_loss, noisy_or_loss, type_alignment
 
 if TYPE_CHECKING:
@@ -44,6 +40,60 @@ if TYPE_CHECKING:
 
 PAIRED_VIEWS = tuple(product(("query", "augmented_query"), ("key", "augmented_key")))
 """The four pairs of queries and keys that L_c sums over."""
+
+
+@dataclass
+class EventTypeInductionModelOutput(EventModelOutput):
+    """Output of the encoder of mentions.
+
+    Args:
+        embeddings: F, the pooled vectors, of length 1, `(batch, projection_dim)`.
+        query: Q, `(batch, projection_dim)`.
+        key: K, `(batch, projection_dim)`.
+        found_triggers: True for the token found to be the trigger, `(batch, length)`; None unless
+            `trigger_input` is `found`.
+    """
+
+    query: torch.FloatTensor | None = None
+    key: torch.FloatTensor | None = None
+    found_triggers: torch.BoolTensor | None = None
+
+
+@dataclass
+class EventTypeInductionForPreTrainingOutput(ModelOutput):
+    """Output of the training head.
+
+    Args:
+        loss: weighted sum of the terms below, a scalar; None if no augmented view is given.
+        pair_loss: L_c, the masked contrastive loss over the four pairs of views.
+        type_name_loss: L_a against the vectors of type names, before its weight.
+        frame_loss: L_a against the vectors of frame definitions, before its weight.
+        trigger_loss: beyond the paper, the loss of the trigger finder, before its weight.
+        embeddings: vectors of the mentions, of length 1, `(batch, projection_dim)`.
+    """
+
+    loss: torch.FloatTensor | None = None
+    pair_loss: torch.FloatTensor | None = None
+    type_name_loss: torch.FloatTensor | None = None
+    frame_loss: torch.FloatTensor | None = None
+    trigger_loss: torch.FloatTensor | None = None
+    embeddings: torch.FloatTensor | None = None
+
+
+class PooledMentions(NamedTuple):
+    """Vectors of mentions and, if triggers are found, the intermediate results.
+
+    Args:
+        embeddings: F, `(batch, projection_dim)`.
+        scores: output of `TriggerFinder`, `(batch, length, classes)`.
+        token_mask: the tokens that can be the trigger, `(batch, length)`.
+        found_triggers: True for the found token, `(batch, length)`.
+    """
+
+    embeddings: torch.Tensor
+    scores: torch.Tensor | None
+    token_mask: torch.Tensor | None
+    found_triggers: torch.Tensor | None
 
 
 class EventTypeInductionPreTrainedModel(EventPreTrainedModel):
@@ -390,22 +440,17 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
             )
             for query, key in PAIRED_VIEWS
         )
-        terms, loss = {"pair_loss": pair_loss}, pair_loss
+        terms = {"pair_loss": pair_loss}
         if auxiliary:
             clustered = self.event_type_induction.clustered_features(
                 gathered["embeddings"], gathered["query"], gathered["key"]
             )
             for name, (head, _) in auxiliary.items():
-                term = type_alignment(
-                    head(clustered),
-                    gathered[f"{name}_vectors"],
-                    type_ids != UNSEEN,
-                )
-                terms[f"{name}_loss"] = term
-                loss = loss + getattr(config, f"{name}_weight") * term
+                targets = gathered[f"{name}_vectors"]
+                terms[f"{name}_loss"] = type_alignment(head(clustered), targets, type_ids != UNSEEN)
         if config.finds_trigger:
             terms["trigger_loss"] = noisy_or_loss(gathered["absence"], gathered["sentence_types"])
-            loss = loss + config.trigger_weight * terms["trigger_loss"]
+        loss = weighted_sum(terms, config)
         return EventTypeInductionForPreTrainingOutput(loss=loss, embeddings=views["embeddings"], **terms)
 
     forward = training_forward(

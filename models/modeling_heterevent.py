@@ -36,6 +36,7 @@ from .heterevent_stages import (
     supervised_terms,
 )
 from .modeling_base import EventPreTrainedModel, EventTextEncoder
+from .training_head import weighted_sum
 
 if TYPE_CHECKING:
     # Imported so that saving and loading include their code.
@@ -408,13 +409,9 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
             terms = supervised_terms(
                 self, vectors, chains, **needed, tokens=tokens, keys=(event_keys, word_keys), choices=choices
             )
-        loss = sum(self.term_weight(name) * term for name, term in terms.items() if name.endswith("_loss"))
-        result = HeterEventForPreTrainingOutput(loss=loss, **terms)
+        losses = {name: term for name, term in terms.items() if name.endswith("_loss")}
+        result = HeterEventForPreTrainingOutput(loss=weighted_sum(losses, self.config), **terms)
         return result.to_tuple() if return_dict is False else result
-
-    def term_weight(self, name: str) -> float:
-        """Weight of a loss term by the name of its output field."""
-        return getattr(self.config, f"{name.removesuffix('_loss')}_weight")
 
 
 class HeterEventForMultipleChoice(HeterEventPreTrainedModel):

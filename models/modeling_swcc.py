@@ -20,7 +20,7 @@ from .event_losses import (
     weakly_supervised_contrastive,
 )
 from .modeling_base import EventEncoderModel, EventPreTrainedModel
-from .training_head import check_given, training_forward
+from .training_head import check_given, training_forward, weighted_sum
 
 if TYPE_CHECKING:
     # Imported so that saving and loading include their code.
@@ -201,14 +201,6 @@ class SwccForPreTraining(SwccPreTrainedModel):
         check_given(f"the objective {config.contrastive_objective!r} with these loss weights needs", needed)
         gathered = {name: gather_rows(vectors) for name, vectors in views.items() if name != "masked_token"}
         terms = {"contrastive_loss": self._contrast(gathered, co_event_weight)}
-        weights = {
-            "contrastive_loss": 1.0,
-            "cluster_loss": config.cluster_weight,
-            "prototype_entropy_loss": config.prototype_entropy_weight,
-            "mlm_loss": config.mlm_weight,
-            "shared_word_loss": config.shared_word_weight,
-            "predicate_loss": config.predicate_weight,
-        }
         prototypes = self.prototypes.weight
         if config.cluster_weight:
             terms["cluster_loss"] = cluster_prediction(
@@ -233,7 +225,7 @@ class SwccForPreTraining(SwccPreTrainedModel):
             terms["predicate_loss"] = predicate_similarity(
                 gathered["anchor"], gathered["variants"], gather_rows(variant_similarities)
             )
-        loss = sum(weights[name] * term for name, term in terms.items())
+        loss = weighted_sum(terms, config)
         return SwccForPreTrainingOutput(loss=loss, embeddings=views["anchor"], **terms)
 
     def _contrast_shared_words(self, views, co_event_weight):

@@ -34,24 +34,6 @@ def prompt_tokens(tokenizer: Any, prompt: str) -> list[int]:
     return tokenizer(prompt, add_special_tokens=False)["input_ids"] if prompt else []
 
 
-def offsets_after(prompt: str, offsets: Any) -> Any:
-    """Convert the offsets of tokens from prompt and text to the text alone.
-
-    Tokens of the prompt get empty offsets, as special tokens have.
-
-    Args:
-        prompt: the prompt.
-        offsets: first character and end of each token, `(texts, length, 2)`, or lists of pairs.
-    """
-    if not prompt:
-        return offsets
-    if isinstance(offsets, torch.Tensor):
-        return (offsets - len(prompt)).clamp(min=0)
-    return [
-        [(max(0, start - len(prompt)), max(0, end - len(prompt))) for start, end in row] for row in offsets
-    ]
-
-
 def tokenise_after(prompt: str, tokenizer: Any, texts: Sequence[str], **settings: Any) -> Any:
     """Tokenise texts after a prompt; the offsets of tokens are those in the text alone.
 
@@ -65,6 +47,12 @@ def tokenise_after(prompt: str, tokenizer: Any, texts: Sequence[str], **settings
         The encoding, a `BatchEncoding`.
     """
     encoded = tokenizer([prompt + text for text in texts], **settings)
-    if "offset_mapping" in encoded:
-        encoded["offset_mapping"] = offsets_after(prompt, encoded["offset_mapping"])
+    if prompt and "offset_mapping" in encoded:
+        # The tokens of the prompt get empty offsets, as special tokens have.
+        offsets, before = encoded["offset_mapping"], len(prompt)
+        encoded["offset_mapping"] = (
+            (offsets - before).clamp(min=0)
+            if isinstance(offsets, torch.Tensor)
+            else [[(max(0, start - before), max(0, end - before)) for start, end in row] for row in offsets]
+        )
     return encoded

@@ -25,6 +25,16 @@ def check_given(subject: str, inputs: Mapping[str, Any]) -> None:
         raise ValueError(f"{subject} {', '.join(inputs)}; missing: {', '.join(missing)}")
 
 
+def weighted_sum(terms: Mapping[str, torch.Tensor], config: Any) -> torch.Tensor:
+    """Sum loss terms.
+
+    Args:
+        terms: the terms by the names of their output fields.
+        config: a configuration whose field `order_weight` is the weight of `order_loss`; 1 without the field.
+    """
+    return sum(getattr(config, f"{name.removesuffix('_loss')}_weight", 1.0) * terms[name] for name in terms)
+
+
 def training_forward(
     model_class: type[nn.Module],
     encode_views: Callable[..., dict[str, torch.Tensor]],

@@ -22,24 +22,25 @@ SHARED_CODE = {
     *("event_items.py", "event_tokens.py", "loaded_files.py", "text_prompts.py", "encoder_files.py"),
 }
 GROUNDING_CODE = (
-    *("grounding_losses", "grounding_tokens", "initialisation"),
+    *("grounding_losses", "grounding_tokens"),
     *("pipeline_event_grounding", "processing_event_grounding"),
 )
 FURTHER_CODE = {
-    "swcc": ("event_losses", "pipeline_next_event"),
+    "swcc": ("event_losses", "pipeline_next_event", "training_head"),
     "mico": (
-        *("choice_rows", "commonsense_losses", "relation_words", "processing_mico"),
+        *("choice_rows", "commonsense_losses", "relation_words", "processing_mico", "training_head"),
         *("pipeline_commonsense_completion", "pipeline_next_event"),
     ),
     "heterevent": (
         *("chain_losses", "choice_rows", "chain_encoder", "event_composition", "event_graph", "graph_layers"),
         *("heterevent_outputs", "heterevent_stages", "pipeline_next_event", "processing_heterevent"),
+        "training_head",
     ),
     "event_type_induction": (
-        *("type_losses", "mention_tokens", "type_induction_layers", "type_induction_outputs"),
+        *("type_losses", "mention_tokens", "type_induction_layers", "training_head"),
         *("pipeline_event_type_induction", "pipeline_next_event", "processing_event_type_induction"),
     ),
-    "event_grounding": GROUNDING_CODE,
+    "event_grounding": (*GROUNDING_CODE, "training_head"),
     "event_grounding_cross": GROUNDING_CODE,
 }
 """Files of the code of a saved model beside its own configuration and modeling file."""

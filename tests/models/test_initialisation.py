@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from eventformers.models.initialisation import start_wide
+from eventformers.models.modeling_base import start_wide
 
 
 @pytest.mark.parametrize("width", [4, 400])
