@@ -27,6 +27,10 @@ CARD_FILE = "README.md"
 _MARKER = re.compile(r"\n<!-- eventformers card, SHA-256 of the text above: ([0-9a-f]{64})\.[^\n]*-->\s*\Z")
 
 
+_OF_THE_REPORT = ("fingerprint", "settings", "raw_files", "read", "skipped", "sources", "statistics")
+"""The entries of a `build_report.json` that are fields of `TrainedOn`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainedOn:
     """The data that a model was trained on. Only the first three fields are required.
@@ -99,19 +103,13 @@ class TrainedOn:
             name=report["builder"],
             config=report["config"],
             rows=rows,
-            fingerprint=report.get("fingerprint"),
             origin="hub" if hub_id else "samples" if report.get("sample") else "local",
             hub_id=hub_id,
             revision=revision,
-            settings=report.get("settings", {}),
-            raw_files=report.get("raw_files", ()),
-            read=report.get("read", {}),
-            skipped=report.get("skipped", {}),
-            sources=report.get("sources", {}),
-            statistics=report.get("statistics", {}),
             split_rows=split_rows,
             validation_rows=validation_rows or None,
             examples=examples,
+            **{name: report[name] for name in _OF_THE_REPORT if name in report},
         )
 
     @property

@@ -28,24 +28,9 @@ LONGEST_LOG = 30
 _METRICS = {"spearman": "spearmanr", "pearson": "pearsonr"}
 _TOLD_ARGUMENTS = (
     *("per_device_train_batch_size", "gradient_accumulation_steps", "gradient_cache_chunk_size"),
-    *(
-        "learning_rate",
-        "module_learning_rates",
-        "frozen_modules",
-        "encoder_dropout",
-        "lr_scheduler_type",
-        "lr_scheduler_kwargs",
-        "warmup_steps",
-    ),
-    *(
-        "warmup_ratio",
-        "max_steps",
-        "num_train_epochs",
-        "weight_decay",
-        "max_grad_norm",
-        "optim",
-        "optim_args",
-    ),
+    *("learning_rate", "module_learning_rates", "frozen_modules", "encoder_dropout", "lr_scheduler_type"),
+    *("lr_scheduler_kwargs", "warmup_steps", "warmup_ratio", "max_steps", "num_train_epochs"),
+    *("weight_decay", "max_grad_norm", "optim", "optim_args"),
     *("adam_beta1", "adam_beta2", "adam_epsilon", "bf16", "fp16", "activation_checkpointing"),
     *("gradient_checkpointing", "dataloader_drop_last", "load_best_model_at_end", "metric_for_best_model"),
     *("stop_at_relative_change", "silhouette_window", "silhouette_clusters"),
@@ -108,8 +93,8 @@ def template_values(card: ModelCard) -> dict[str, object]:
         "data_facts": _data_facts(data, method) if data else [],
         "raw_files": _raw_files(data) if data else "",
         "sources": _sources(data) if data else "",
-        "skipped": _counts(data.skipped, "left out because", "count") if data else "",
-        "data_settings": _settings_table(data.settings) if data else "",
+        "skipped": _skipped(data) if data else "",
+        "data_settings": _settings_table(dict(sorted(data.settings.items()))) if data else "",
         "examples": _examples(data) if data else "",
         "objective": method.objective(card.config),
         "run_facts": _run_facts(card),
@@ -171,55 +156,39 @@ def _facts(card: ModelCard, method: MethodCard) -> str:
     text_config = config.get("text_config")
     encoder = text_config if isinstance(text_config, Mapping) else {}
     base = _hub_id(card.base_model)
-    rows: list[tuple[str, str]] = [("method", f"[{method.title}]({method.url})")]
+    facts = {"method": f"[{method.title}]({method.url})"}
     if base:
-        rows.append(
-            ("start encoder", f"[{base}](https://huggingface.co/{base}){_at(card.base_model_revision)}")
-        )
+        facts["start encoder"] = f"[{base}](https://huggingface.co/{base}){_at(card.base_model_revision)}"
     elif card.base_model:
         local = markdown.code(markdown.without_folders(card.base_model.rstrip("/\\")))
-        rows.append(("start encoder", f"{local}, a local folder{_at(card.base_model_revision)}"))
+        facts["start encoder"] = f"{local}, a local folder{_at(card.base_model_revision)}"
     if encoder.get("model_type"):
-        size = [
-            f"{encoder[key]} {label}"
-            for key, label in (("num_hidden_layers", "layers"), ("hidden_size", "hidden units"))
-            if encoder.get(key)
-        ]
-        rows.append(("encoder", markdown.cell(", ".join([str(encoder["model_type"]), *size]))))
+        labels = {"num_hidden_layers": "layers", "hidden_size": "hidden units"}
+        size = [f"{encoder[key]} {label}" for key, label in labels.items() if encoder.get(key)]
+        facts["encoder"] = markdown.cell(", ".join([str(encoder["model_type"]), *size]))
     if card.parameters:
-        rows.append(("parameters", markdown.number(card.parameters)))
+        facts["parameters"] = markdown.number(card.parameters)
     if config.get("projection_dim"):
         pooling = {
             "mean": "mean of the token vectors",
             "cls": "vector of the first token",
             "lasttoken": "vector of the last token",
         }
-        taken = pooling.get(str(config.get("pooling")), str(config.get("pooling")))
+        taken = markdown.cell(pooling.get(str(config.get("pooling")), config.get("pooling")))
         length = "of length 1" if method.normalises else "not normalised"
         compared = f"; compare by {method.compared_by}" if method.compared_by else ""
-        rows.append(
-            ("vector", f"{config['projection_dim']} numbers, {markdown.cell(taken)}, {length}{compared}")
-        )
-    rows.append(("text read", method.text_read(config)))
-    languages = [card.language] if isinstance(card.language, str) else list(card.language)
-    rows.append(("language", markdown.cell(", ".join(languages))))
+        facts["vector"] = f"{config['projection_dim']} numbers, {taken}, {length}{compared}"
+    facts["text read"] = method.text_read(config)
+    languages = [card.language] if isinstance(card.language, str) else card.language
+    facts["language"] = markdown.cell(", ".join(languages))
     if data:
         kind = {"samples": "bundled samples", "local": "local data", "hub": data.hub_id or "Hub"}[data.origin]
         size_text = f", {markdown.number(data.rows)} rows" if data.rows is not None else ""
-        rows.append(
-            (
-                "trained on",
-                f"{markdown.code(data.name)}, config {markdown.code(data.config)} ({markdown.cell(kind)})"
-                f"{size_text}",
-            )
-        )
-    rows.append(
-        (
-            "licence",
-            markdown.cell(card.license or "the terms of the start encoder and of the training data apply"),
-        )
-    )
-    return markdown.table(["", ""], [[f"**{name}**", value] for name, value in rows])
+        source = f"{markdown.code(data.name)}, config {markdown.code(data.config)}"
+        facts["trained on"] = f"{source} ({markdown.cell(kind)}){size_text}"
+    terms = "the terms of the start encoder and of the training data apply"
+    facts["licence"] = markdown.cell(card.license or terms)
+    return markdown.table(["", ""], [[f"**{name}**", value] for name, value in facts.items()])
 
 
 def _at(revision: str | None) -> str:
@@ -314,19 +283,15 @@ def _count(source: Mapping[str, object], kind: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _counts(counts: Mapping[str, int], name: str, value: str) -> str:
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return markdown.table(
-        [name, value],
-        [[markdown.cell(markdown.words(key)), markdown.number(count)] for key, count in ordered],
-    )
+def _skipped(data: TrainedOn) -> str:
+    ordered = sorted(data.skipped.items(), key=lambda item: (-item[1], item[0]))
+    rows = [[markdown.cell(markdown.words(reason)), markdown.number(count)] for reason, count in ordered]
+    return markdown.table(["left out because", "count"], rows)
 
 
 def _settings_table(settings: Mapping[str, object]) -> str:
-    return markdown.table(
-        ["setting", "value"],
-        [[markdown.code(key), markdown.setting(value)] for key, value in sorted(settings.items())],
-    )
+    rows = [[markdown.code(name), markdown.setting(value)] for name, value in settings.items()]
+    return markdown.table(["setting", "value"], rows)
 
 
 def _examples(data: TrainedOn) -> str:
@@ -408,12 +373,13 @@ def _other_settings(card: ModelCard, method: MethodCard) -> str:
         **card.views,
         **{name: value for name, value in arguments.items() if value is not False},
     }
-    rows = [
-        [markdown.code(name), markdown.setting(value)]
-        for name, value in shown.items()
-        if name not in method.paper_settings and value is not None
-    ]
-    return markdown.table(["setting", "value"], rows)
+    return _settings_table(
+        {
+            name: value
+            for name, value in shown.items()
+            if name not in method.paper_settings and value is not None
+        }
+    )
 
 
 def _arguments_in_force(card: ModelCard) -> dict[str, object]:

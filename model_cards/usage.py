@@ -77,9 +77,8 @@ def run_snippet(snippet: Snippet, folder: Path, name: str, timeout: float = TIME
         except subprocess.TimeoutExpired:
             return replace(snippet, output=None, failure=f"it did not end within {timeout:g} seconds")
         except OSError as error:
-            return replace(
-                snippet, output=None, failure=f"no process could be started: {error.strerror or error}"
-            )
+            failure = f"no process could be started: {error.strerror or error}"
+            return replace(snippet, output=None, failure=failure)
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         reason = lines[-1].strip() if lines else f"exit code {done.returncode}"
