@@ -398,7 +398,7 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
         if word_index is None:
-            word_index = words_of_tokens(input_ids, attention_mask)
+            word_index = words_of_tokens(input_ids, attention_mask, not self.config.is_decoder_only)
         vectors = self.heterevent.encode_events(input_ids, attention_mask, role_masks, word_index)
         if stage == "sequence":
             terms = sequence_terms(self, vectors, chains, needed)

@@ -13,6 +13,7 @@ from method_case import MethodCase, Variant
 from transformers import PreTrainedModel
 
 from eventformers.models.configuration_heterevent import HeterEventConfig
+from eventformers.models.event_composition import words_of_tokens
 from eventformers.models.event_graph import build_event_graph
 from eventformers.models.modeling_heterevent import (
     HeterEventForMultipleChoice,
@@ -438,3 +439,14 @@ def test_one_stage_goes_on_from_another(tiny_encoder: Path, tmp_path: Path) -> N
     _, report = HeterEventForMultipleChoice.from_pretrained(tmp_path, output_loading_info=True)
     assert not report["missing_keys"]
     assert not report["unexpected_keys"]
+
+
+def test_the_first_and_last_tokens_of_a_decoder_are_words(tiny_qwen3: Path) -> None:
+    head = make_head(tiny_qwen3, stage="supervised").eval()
+    inputs = heterevent_inputs(head.config.encoder_config.vocab_size)
+    mask = inputs["attention_mask"]
+    # Numbers of words are then token ids.
+    del inputs["word_index"], inputs["word_keys"]
+    of_tokens = words_of_tokens(inputs["input_ids"], mask, special_ends=False)
+    expected = head(**inputs, word_index=of_tokens).word_loss
+    torch.testing.assert_close(head(**inputs).word_loss, expected)
