@@ -254,6 +254,13 @@ class EventTextEncoder(EventPreTrainedModel):
             self.encoder.eval().requires_grad_(False)
         return self
 
+    def _run_encoder(self, input_ids, attention_mask, token_type_ids, inputs_embeds, **kwargs):
+        """The output of the encoder; some encoders have no argument `token_type_ids`."""
+        if token_type_ids is not None:
+            kwargs["token_type_ids"] = token_type_ids
+        kwargs.update(input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds)
+        return self.encoder(**kwargs, return_dict=True)
+
     def encode_tokens(self, **inputs) -> torch.Tensor:
         """Compute the token vectors that the method uses: the encoder's last layer.
 
@@ -280,20 +287,23 @@ class EventTextEncoder(EventPreTrainedModel):
             Token vectors `(rows, width, token_size)` and attention mask `(rows, width)` of each group, where
             `width` is the longest length of all groups.
         """
-        width = max(ids.shape[1] for ids, _ in groups)
-
-        def widen(tensor: torch.Tensor, value: int) -> torch.Tensor:
-            return nn.functional.pad(tensor, (0, width - tensor.shape[1]), value=value)
-
-        padding_id = self.config.encoder_config.pad_token_id or 0
-        input_ids = torch.cat([widen(ids, padding_id) for ids, _ in groups])
-        attention_mask = torch.cat([widen(mask, 0) for _, mask in groups])
+        input_ids, attention_mask = self._joined(groups)
         if input_ids.device.type == "cpu":
             hidden = self._encode_by_length(input_ids, attention_mask)
         else:
             hidden = self.encode_tokens(input_ids=input_ids, attention_mask=attention_mask)
         sizes = [len(ids) for ids, _ in groups]
         return list(zip(hidden.split(sizes), attention_mask.split(sizes), strict=True))
+
+    def _joined(self, groups: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> list[torch.Tensor]:
+        """Token ids and attention mask of all groups, `(..., length)`, as `(rows, width)`."""
+        width = max(ids.shape[-1] for ids, _ in groups)
+        padding_id = self.config.encoder_config.pad_token_id or 0
+        joined = []
+        for parts, padding in zip(zip(*groups, strict=True), (padding_id, 0), strict=True):
+            wide = [nn.functional.pad(part, (0, width - part.shape[-1]), value=padding) for part in parts]
+            joined.append(torch.cat([part.flatten(0, -2) for part in wide]))
+        return joined
 
     def _encode_by_length(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Token vectors `(rows, length, token_size)`; zeros at positions that a part does not have."""
@@ -362,13 +372,8 @@ class EventEncoderModel(EventTextEncoder):
         Returns:
             `(..., projection_dim)` of each group, not normalised.
         """
-        width = max(ids.shape[-1] for ids, _ in groups)
-        padding_id = self.config.encoder_config.pad_token_id or 0
-        texts, masks = (
-            torch.cat([nn.functional.pad(part, (0, width - part.shape[-1])).flatten(0, -2) for part in parts])
-            for parts in zip(*groups, strict=True)
-        )
-        texts = texts.masked_fill(masks == 0, padding_id)
+        texts, masks = self._joined(groups)
+        texts = texts.masked_fill(masks == 0, self.config.encoder_config.pad_token_id or 0)
         distinct, place = torch.stack([texts, masks]).unique(dim=1, return_inverse=True)
         [(hidden, mask)] = self.encode_together([(distinct[0], distinct[1])])
         shapes = [ids.shape[:-1] for ids, _ in groups]
@@ -397,10 +402,7 @@ class EventEncoderModel(EventTextEncoder):
         Returns:
             `EventModelOutput`.
         """
-        if token_type_ids is not None:
-            kwargs["token_type_ids"] = token_type_ids
-        kwargs.update(input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds)
-        output = self.encoder(**kwargs, return_dict=True)
+        output = self._run_encoder(input_ids, attention_mask, token_type_ids, inputs_embeds, **kwargs)
         result = EventModelOutput(
             embeddings=self.truncate(self.pool(output.last_hidden_state, attention_mask)),
             last_hidden_state=output.last_hidden_state,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch.nn import functional
@@ -299,7 +299,7 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             `EventTypeInductionModelOutput`.
         """
         last_alone = self.config.layers_read == [-1]
-        encoded = super().forward(
+        encoded = self._run_encoder(
             input_ids,
             attention_mask,
             token_type_ids,
@@ -307,9 +307,7 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             output_hidden_states=output_hidden_states if last_alone else True,
             **kwargs,
         )
-        encoded = cast(EventModelOutput, encoded)
-        layers = cast("tuple[torch.Tensor, ...]", encoded.hidden_states)
-        tokens = encoded.last_hidden_state if last_alone else self._read_layers(layers)
+        tokens = encoded.last_hidden_state if last_alone else self._read_layers(encoded.hidden_states)
         pooled = self.pool_mentions(tokens, attention_mask, trigger_mask)
         result = EventTypeInductionModelOutput(
             embeddings=self.truncate(pooled.embeddings),

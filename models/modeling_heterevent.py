@@ -270,10 +270,7 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
         Returns:
             `HeterEventModelOutput`.
         """
-        if token_type_ids is not None:
-            kwargs["token_type_ids"] = token_type_ids
-        kwargs.update(input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds)
-        output = self.encoder(**kwargs, return_dict=True)
+        output = self._run_encoder(input_ids, attention_mask, token_type_ids, inputs_embeds, **kwargs)
         hidden = output.last_hidden_state
         if attention_mask is None:
             attention_mask = torch.ones(hidden.shape[:2], dtype=torch.long, device=hidden.device)
