@@ -277,9 +277,9 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         attention_mask: torch.Tensor | None = None,
         token_type_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
         trigger_mask: torch.Tensor | None = None,
+        output_hidden_states: bool | None = None,
         **kwargs,
     ) -> EventTypeInductionModelOutput | tuple:
         """Encode mentions.
@@ -289,10 +289,10 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None if nothing is padded.
             token_type_ids: `(batch, length)`, for encoders that know segments.
             inputs_embeds: token embeddings instead of ids, `(batch, length, hidden_size)`.
-            output_hidden_states: also return the vectors of every layer.
             return_dict: False gives a tuple.
             trigger_mask: True for a token of the trigger, `(batch, length)`; used if `trigger_input` pools
                 over the trigger, and if it is `found`: then the model does not search for triggers.
+            output_hidden_states: also return the vectors of every layer.
             **kwargs: passed on to the encoder, such as `output_attentions`.
 
         Returns:
