@@ -240,9 +240,8 @@ def _plain(value: object) -> str:
 
 
 def _sources(data: TrainedOn) -> str:
-    kinds = list(
-        dict.fromkeys(kind for source in data.sources.values() for kind in source if kind != "license")
-    )
+    entries = dict.fromkeys(entry for source in data.sources.values() for entry in source)
+    kinds = [entry for entry in entries if entry != "license"]
     rows = []
     # The last count is that of the smallest parts, such as the events of documents.
     for name, source in sorted(
@@ -399,14 +398,8 @@ def _log(history: Sequence[Mapping[str, object]]) -> str:
     if len(steps) > LONGEST_LOG:
         stride = (len(steps) - 1) / (LONGEST_LOG - 1)
         steps = [steps[round(index * stride)] for index in range(LONGEST_LOG)]
-    names = list(
-        dict.fromkeys(
-            name
-            for line in steps
-            for name in line
-            if name in ("loss", "silhouette") or name.endswith("_loss")
-        )
-    )
+    logged = dict.fromkeys(name for line in steps for name in line)
+    names = [name for name in logged if name in ("loss", "silhouette") or name.endswith("_loss")]
     columns = ["step", *(["epoch"] if any("epoch" in line for line in steps) else []), *names]
     rows = [[_log_cell(line.get(column)) for column in columns] for line in steps]
     return markdown.table([markdown.words(column) for column in columns], rows)

@@ -3,6 +3,8 @@
 Each function takes the training head, because it uses the head's configuration, encoder and layers.
 """
 
+import itertools
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -73,11 +75,8 @@ def needed_inputs(config, stage: str, given: dict[str, torch.Tensor | None]) -> 
     """
     if stage not in STAGE_INPUTS:
         raise ValueError(f"unknown stage {stage!r}; accepted: {', '.join(STAGE_INPUTS)}")
-    names = ["chains"]
-    for field, inputs in STAGE_INPUTS[stage].items():
-        if getattr(config, field):
-            names.extend(name for name in inputs if name not in names)
-    needed = {name: given[name] for name in names}
+    of_terms = (names for field, names in STAGE_INPUTS[stage].items() if getattr(config, field))
+    needed = {name: given[name] for name in ("chains", *itertools.chain.from_iterable(of_terms))}
     check_given(f"the stage {stage!r} with these weights needs", needed)
     return needed
 
