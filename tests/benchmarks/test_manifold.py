@@ -50,7 +50,7 @@ def test_reads_real_mentions(
 def test_refuses_other_weights(benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     right = benchmark.manifold_weights
 
-    def wrong(distances: np.ndarray, **settings: str) -> np.ndarray:
+    def wrong(distances: np.ndarray, **settings: bool) -> np.ndarray:
         return right(distances * 1.01, **settings) ** 1.01
 
     monkeypatch.setattr(benchmark, "manifold_weights", wrong)

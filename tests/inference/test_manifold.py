@@ -8,26 +8,25 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError
 from eventformers.inference.induction import manifold
 from eventformers.inference.induction.manifold import manifold_distances, manifold_weights
 from eventformers.inference.induction.mention_distances import MentionVectors, distances
 
 
-def by_bisection(row: np.ndarray, place: int, neighbours: int) -> np.ndarray:
+def by_bisection(row: np.ndarray, place: int) -> np.ndarray:
     """The weights of one row, by Appendix H to the letter, in double precision."""
     row = row.astype(np.float64)
-    remaining = np.sort(row)[1:neighbours]
+    remaining = np.sort(row)[1:]
     nearest = remaining[0]
     low, high, sigma = 0.0, 1000.0, 1.0
     for _ in range(200):
         sigma = (low + high) / 2
         total = sum(math.exp(-max(0.0, entry - nearest) / sigma) for entry in remaining)
-        if abs(total - math.log2(neighbours - 1)) < 1e-9:
+        if abs(total - math.log2(len(remaining))) < 1e-9:
             break
-        low, high = (low, sigma) if total > math.log2(neighbours - 1) else (sigma, high)
+        low, high = (low, sigma) if total > math.log2(len(remaining)) else (sigma, high)
     weights = np.exp(-np.maximum(0, row - nearest) / sigma)
-    weights[row > remaining[-1]] = 0
     weights[place] = 1
     return weights
 
@@ -35,16 +34,16 @@ def by_bisection(row: np.ndarray, place: int, neighbours: int) -> np.ndarray:
 def random_distances(number: int, *, seed: int = 0, kind: str = "cosine") -> np.ndarray:
     draw = np.random.default_rng(seed)
     vectors = MentionVectors(*(draw.normal(size=(number, 12)).astype(np.float32) for _ in range(3)))
-    return distances(vectors, kind, symmetrise=False)  # type: ignore[arg-type]
+    return distances(vectors, kind)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["cosine", "dot", "encoder"])
-@pytest.mark.parametrize("neighbours", [40, 15, 3])
-def test_equals_a_bisection_row_by_row(kind: str, neighbours: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [40, 15, 3])
+def test_equals_a_bisection_row_by_row(kind: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifold, "BLOCK_BYTES", 4 * 40 * 7)
-    asked = random_distances(40, kind=kind)
-    expected = np.stack([by_bisection(row, place, neighbours) for place, row in enumerate(asked)])
-    weights = manifold_weights(asked, neighbours, symmetrise="none")
+    asked = random_distances(number, kind=kind)
+    expected = np.stack([by_bisection(row, place) for place, row in enumerate(asked)])
+    weights = manifold_weights(asked, symmetrise=False)
     assert weights.dtype == np.float32
     np.testing.assert_allclose(weights, expected, atol=1e-4)
 
@@ -53,20 +52,18 @@ def test_known_values() -> None:
     # Of the three neighbours of the first mention, two are as near as can be; log2(3) - 1 are left for
     # the last: exp(-0.3 / σ) = log2(3) - 2 has no solution, so that its weight is 0.
     asked = np.array([[0, 0.1, 0.1, 0.4], [0.1, 0, 0.2, 0.4], [0.1, 0.2, 0, 0.4], [0.4, 0.4, 0.4, 0]])
-    weights = manifold_weights(asked, symmetrise="none")
+    weights = manifold_weights(asked, symmetrise=False)
     np.testing.assert_array_equal(weights[0], [1, 1, 1, 0])
     np.testing.assert_array_equal(weights[3], [1, 1, 1, 1])
     assert weights[1, 0] == 1
     assert weights[1].sum() == pytest.approx(1 + math.log2(3), abs=manifold.TOLERANCE)
 
 
-def test_symmetrised_by_mean_or_union() -> None:
+def test_symmetrised_by_mean() -> None:
     asked = random_distances(30)
-    rows = manifold_weights(asked, symmetrise="none")
+    rows = manifold_weights(asked, symmetrise=False)
     assert not np.allclose(rows, rows.T)
     np.testing.assert_allclose(manifold_weights(asked), (rows + rows.T) / 2, atol=1e-7)
-    union = manifold_weights(asked, symmetrise="union")
-    np.testing.assert_allclose(union, rows + rows.T - rows * rows.T, atol=1e-6)
     np.testing.assert_allclose(manifold_distances(asked), 1 - manifold_weights(asked), atol=1e-7)
 
 
@@ -83,7 +80,7 @@ def test_groups_of_identical_mentions() -> None:
 
 def test_sigma_goes_no_further_than_its_bounds() -> None:
     asked = random_distances(20).astype(np.float64) * 1e6
-    weights = manifold_weights(asked, symmetrise="none")
+    weights = manifold_weights(asked, symmetrise=False)
     nearest = np.sort(asked, axis=1)[:, 1:2]
     expected = np.exp(-np.maximum(0, asked - nearest) / 1000)
     np.fill_diagonal(expected, 1)
@@ -92,8 +89,8 @@ def test_sigma_goes_no_further_than_its_bounds() -> None:
 
 def test_precision_of_large_distances() -> None:
     asked = random_distances(30).astype(np.float64)
-    moved = manifold_weights(asked - 1e6, symmetrise="none")
-    np.testing.assert_allclose(moved, manifold_weights(asked, symmetrise="none"), atol=1e-4)
+    moved = manifold_weights(asked - 1e6, symmetrise=False)
+    np.testing.assert_allclose(moved, manifold_weights(asked, symmetrise=False), atol=1e-4)
 
 
 def test_memory_is_that_of_the_weights() -> None:
@@ -108,12 +105,8 @@ def test_memory_is_that_of_the_weights() -> None:
 
 def test_wrong_input_is_told() -> None:
     asked = random_distances(6)
-    with pytest.raises(EventformersError, match="num_neighbours is 7 with 6 mentions"):
-        manifold_weights(asked, 7)
     with pytest.raises(EventformersError, match=r"shape \(6, 5\)"):
         manifold_weights(asked[:, :5])
-    with pytest.raises(UnknownNameError, match="Accepted: mean, none, union"):
-        manifold_weights(asked, symmetrise="max")  # type: ignore[arg-type]
     asked[4, 2] = np.nan
     with pytest.raises(EventformersError, match="mention 4 are NaN"):
         manifold_weights(asked)

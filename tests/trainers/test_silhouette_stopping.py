@@ -7,7 +7,7 @@ import pytest
 from transformers import TrainerState
 
 from eventformers.errors import EventformersError
-from eventformers.inference.induction.clustering import cluster_agglomerative, silhouette
+from eventformers.inference.induction.clustering import AverageLinkage, silhouette
 from eventformers.inference.induction.mention_distances import (
     MentionVectors,
     distances,
@@ -63,7 +63,7 @@ class TestSilhouette:
         vectors = _clouds()
         assert vectors.query is not None
         assert vectors.key is not None
-        labels = cluster_agglomerative(distances(vectors, "dot"), num_clusters)
+        labels = AverageLinkage.of_distances(distances(vectors, "dot")).cut(num_clusters)
         expected = silhouette(unit_embeddings(vectors.embeddings), labels)
         found = attention_silhouette(vectors.query, vectors.key, vectors.embeddings, num_clusters)
         assert found == pytest.approx(expected, abs=1e-5)

@@ -15,6 +15,7 @@ from rich.progress import track
 from scipy.cluster.hierarchy import linkage
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import squareform
 from sklearn.cluster import AffinityPropagation
 from sklearn.exceptions import ConvergenceWarning
 
@@ -64,7 +65,7 @@ class ChosenNumber(NamedTuple):
 
 
 class AverageLinkage:
-    """The average-linkage tree of mentions, which can be cut into any number of clusters.
+    """The average-linkage tree of mentions (Edwards and Ji, section 3.7), cut into any number of clusters.
 
     Args:
         merges: the two nodes of each merge, nearest first, `(n - 1, 2)`; node n + i is the i-th merge.
@@ -77,13 +78,11 @@ class AverageLinkage:
         self._merges = merges
 
     @classmethod
-    def of_distances(cls, distances: NDArray[np.floating], *, symmetrise: bool = True) -> AverageLinkage:
+    def of_distances(cls, distances: NDArray[np.floating]) -> AverageLinkage:
         """Build the tree from the distances of all pairs.
 
         Args:
-            distances: `(n, n)`, of any sign.
-            symmetrise: use the mean of d(i, j) and d(j, i). If off, only the upper triangle counts, as in
-                scikit-learn, and the clusters depend on the order of the rows.
+            distances: `(n, n)`, symmetric and of any sign.
 
         Raises:
             EventformersError: the matrix is not square, is empty, or is not finite.
@@ -93,15 +92,7 @@ class AverageLinkage:
             raise EventformersError(
                 f"distances of shape {distances.shape}; accepted: (n, n) with at least one mention"
             )
-        pairs = np.empty(number * (number - 1) // 2)
-        start = 0
-        for row in range(number - 1):
-            of_row = pairs[start : start + number - 1 - row]
-            of_row[:] = distances[row, row + 1 :]
-            if symmetrise:
-                of_row += distances[row + 1 :, row]
-                of_row /= 2
-            start += len(of_row)
+        pairs = squareform(distances, checks=False).astype(np.float64)
         if not np.isfinite(pairs).all():
             raise EventformersError("distances are NaN or infinite; accepted: finite ones")
         if number == 1:
@@ -166,33 +157,13 @@ class AverageLinkage:
         return by_size(connected_components(edges, directed=False)[1][: self.number])
 
 
-def cluster_agglomerative(
-    distances: NDArray[np.floating], num_clusters: int, *, symmetrise: bool = True
-) -> Labels:
-    """Cluster by average linkage (Edwards and Ji, section 3.7).
-
-    Args:
-        distances: `(n, n)`.
-        num_clusters: how many.
-        symmetrise: see `AverageLinkage.of_distances`.
-
-    Returns:
-        `(n,)`; 0 is the largest cluster.
-
-    Raises:
-        EventformersError: there are fewer mentions than clusters, or the distances are not valid.
-    """
-    return AverageLinkage.of_distances(distances, symmetrise=symmetrise).cut(num_clusters)
-
-
-def cluster_affinity(similarities: NDArray[np.floating], *, seed: int = 0) -> Labels:
+def cluster_affinity(similarities: NDArray[np.floating]) -> Labels:
     """Cluster by affinity propagation, which finds the number of clusters (Edwards and Ji, Table 1).
 
     If it does not converge with the default damping, it runs again with more.
 
     Args:
         similarities: `(n, n)`, for example Q·K or cosines; larger is nearer.
-        seed: random seed, which breaks ties.
 
     Returns:
         `(n,)`; 0 is the largest cluster.
@@ -215,7 +186,7 @@ def cluster_affinity(similarities: NDArray[np.floating], *, seed: int = 0) -> La
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", ConvergenceWarning)
             found = AffinityPropagation(
-                affinity="precomputed", random_state=seed, damping=damping, max_iter=_AFFINITY_STEPS
+                affinity="precomputed", random_state=0, damping=damping, max_iter=_AFFINITY_STEPS
             ).fit(similarities)
         if not any(issubclass(warning.category, ConvergenceWarning) for warning in told):
             return by_size(found.labels_)

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference.induction.mention_distances import (
-    Labels,
-    Matrix,
-    combine_with_transpose,
-    mean_of_both,
-)
-
-Symmetrise = Literal["mean", "union", "none"]
-SYMMETRISE: tuple[Symmetrise, ...] = ("mean", "union", "none")
+from eventformers.errors import EventformersError
+from eventformers.inference.induction.mention_distances import Labels, Matrix, average_with_transpose
 
 BLOCK_BYTES = 2**19
 """Size in bytes of a block of rows: small enough to stay in the cache with its weights."""
@@ -37,15 +28,11 @@ MAX_STEPS = 64
 """Maximum number of Newton steps; a handful is usual."""
 
 
-def manifold_weights(
-    distances: NDArray[np.floating],
-    num_neighbours: int | None = None,
-    symmetrise: Symmetrise = "mean",
-) -> Matrix:
+def manifold_weights(distances: NDArray[np.floating], *, symmetrise: bool = True) -> Matrix:
     """Compute the weights w_ij = exp(-max(0, d_ij - ρ_i) / σ_i) of all pairs, w_ii = 1 (Appendix H).
 
-    The nearest of the k nearest entries of a row is dropped as the mention itself. ρ_i is the smallest of the
-    others, and σ_i, within (0, 1000), makes their weights sum to log2(k - 1). A row of equal entries has the
+    The nearest of the n entries of a row is dropped as the mention itself. ρ_i is the smallest of the
+    others, and σ_i, within (0, 1000), makes their weights sum to log2(n - 1). A row of equal entries has the
     weight 1 everywhere. If more mentions are equally near than that sum, σ_i goes to 0: they have the weight
     1, and the others 0.
 
@@ -54,30 +41,20 @@ def manifold_weights(
 
     Args:
         distances: `(n, n)`; larger is farther, of any sign. They need not be symmetric: only rows are read.
-        num_neighbours: k; None uses n. Entries beyond the k-th nearest of a row have the weight 0.
-        symmetrise: `mean` of w_ij and w_ji; their fuzzy `union` w_ij + w_ji - w_ij w_ji; or `none`, which
-            keeps the weights of each row.
+        symmetrise: use the mean of w_ij and w_ji; if off, keep the weights of each row.
 
     Returns:
         `(n, n)` float32 within [0, 1]. Besides it and the distances, memory holds a few blocks of rows.
 
     Raises:
-        EventformersError: the matrix is not square, is not finite, or k is below 2 or above n.
-        UnknownNameError: an unknown value of `symmetrise`.
+        EventformersError: the matrix is not square or not finite.
     """
-    if symmetrise not in SYMMETRISE:
-        raise UnknownNameError("way to symmetrise", symmetrise, SYMMETRISE)
     number = len(distances)
     if distances.ndim != 2 or distances.shape != (number, number):
         raise EventformersError(f"distances of shape {distances.shape}; accepted: (n, n)")
-    neighbours = number if num_neighbours is None else num_neighbours
     weights = np.ones((number, number), dtype=np.float32)
     if number < 2:
         return weights
-    if not 2 <= neighbours <= number:
-        raise EventformersError(
-            f"num_neighbours is {neighbours} with {number} mentions; accepted: 2 to {number}, or none for all"
-        )
     block = max(1, BLOCK_BYTES // (4 * number))
     buffer = np.empty((block, number), dtype=np.float32)
     scale: float | None = None
@@ -88,34 +65,22 @@ def manifold_weights(
         of_block = distances[start : start + block]
         np.subtract(of_block, _second_nearest(of_block, start), out=offsets, casting="same_kind")
         np.maximum(offsets, 0, out=offsets)
-        if neighbours == number:
-            scale = _smooth(offsets, rows, scale)[1]
-            continue
-        near = np.partition(offsets, neighbours - 1, axis=1)[:, :neighbours]
-        inverse_sigma, scale = _smooth(near, np.empty_like(near), scale)
-        _weigh(offsets, inverse_sigma, rows)
-        rows[offsets > near.max(axis=1, keepdims=True)] = 0
+        scale = _smooth(offsets, rows, scale)
     np.fill_diagonal(weights, 1)
-    if symmetrise == "mean":
-        combine_with_transpose(weights, mean_of_both)
-    elif symmetrise == "union":
-        combine_with_transpose(weights, _union)
+    if symmetrise:
+        average_with_transpose(weights)
     return weights
 
 
-def manifold_distances(
-    distances: NDArray[np.floating],
-    num_neighbours: int | None = None,
-    symmetrise: Symmetrise = "mean",
-) -> Matrix:
+def manifold_distances(distances: NDArray[np.floating]) -> Matrix:
     """Compute 1 - w_ij, the distances to cluster by; see `manifold_weights` for arguments and errors."""
-    weights = manifold_weights(distances, num_neighbours, symmetrise)
+    weights = manifold_weights(distances)
     np.subtract(1, weights, out=weights)
     return weights
 
 
 def nearest_weights(rows: Iterable[Matrix], columns: Labels, number: int) -> csr_array:
-    """Compute the weights w_ij of `manifold_weights` with k = n, and keep the largest ones of each row.
+    """Compute the weights w_ij of `manifold_weights`, and keep the largest ones of each row.
 
     Args:
         rows: the distances of some mentions to all n, in blocks of rows, `(block, n)`; they are overwritten.
@@ -135,7 +100,7 @@ def nearest_weights(rows: Iterable[Matrix], columns: Labels, number: int) -> csr
             offsets -= _second_nearest(offsets, start)
             np.maximum(offsets, 0, out=offsets)
             weights = np.empty_like(offsets)
-            scale = _smooth(offsets, weights, scale)[1]
+            scale = _smooth(offsets, weights, scale)
             weights = weights[:, columns]
             largest = np.argpartition(weights, -number, axis=1)[:, -number:]
             places.append(largest.astype(np.int32))
@@ -147,29 +112,30 @@ def nearest_weights(rows: Iterable[Matrix], columns: Labels, number: int) -> csr
     )
 
 
-def _smooth(offsets: Matrix, weights: Matrix, scale: float | None) -> tuple[NDArray[np.float64], float]:
+def _smooth(offsets: Matrix, weights: Matrix, scale: float | None) -> float:
     """Write the weights of some rows so that their sums reach the target.
 
     Args:
-        offsets: max(0, d_ij - ρ_i) of the k nearest entries, `(rows, k)`, with 0 for the dropped one.
-        weights: output for the weights, `(rows, k)`.
+        offsets: max(0, d_ij - ρ_i), `(rows, n)`, with 0 for the dropped entry.
+        weights: output for the weights, `(rows, n)`.
         scale: 1 / σ times the mean offset of earlier rows, to start from; None starts at the left end.
 
     Returns:
-        1 / σ of each row, and the median scale.
+        The median scale.
     """
-    neighbours = offsets.shape[1]
+    number = offsets.shape[1]
     # The dropped entry is no farther than ρ, so it has the weight 1.
-    target = math.log2(neighbours - 1) + 1
+    target = math.log2(number - 1) + 1
     mean = offsets.mean(axis=1, dtype=np.float64)
     equal = mean == 0
     mean[equal] = 1
     # By Jensen's inequality, the sum is above its target here.
-    left = np.clip(math.log(neighbours / target) / mean, 1 / LARGEST_SIGMA, 1 / SMALLEST_SIGMA)
+    left = np.clip(math.log(number / target) / mean, 1 / LARGEST_SIGMA, 1 / SMALLEST_SIGMA)
     inverse_sigma = left if scale is None else np.maximum(left, scale / mean)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         for _ in range(MAX_STEPS):
-            _weigh(offsets, inverse_sigma, weights)
+            np.multiply(offsets, -inverse_sigma[:, None].astype(np.float32), out=weights)
+            np.exp(weights, out=weights)
             total = weights.sum(axis=1).astype(np.float64)
             moment = np.vecdot(weights, offsets).astype(np.float64)
             step = np.log(total / target) * total / moment
@@ -179,13 +145,7 @@ def _smooth(offsets: Matrix, weights: Matrix, scale: float | None) -> tuple[NDAr
             if done.all():
                 break
             inverse_sigma = np.where(done, inverse_sigma, moved)
-    return inverse_sigma, float(np.median(inverse_sigma * mean))
-
-
-def _weigh(offsets: Matrix, inverse_sigma: NDArray[np.float64], weights: Matrix) -> None:
-    """Write exp(-offset / σ) of each row."""
-    np.multiply(offsets, -inverse_sigma[:, None].astype(np.float32), out=weights)
-    np.exp(weights, out=weights)
+    return float(np.median(inverse_sigma * mean))
 
 
 def _second_nearest(rows: NDArray[np.floating], first: int) -> NDArray[np.floating]:
@@ -202,7 +162,3 @@ def _second_nearest(rows: NDArray[np.floating], first: int) -> NDArray[np.floati
         )
     remaining[np.arange(len(rows)), remaining.argmin(axis=1)] = np.inf
     return remaining.min(axis=1, keepdims=True)
-
-
-def _union(entries: Matrix, mirrored: Matrix) -> Matrix:
-    return entries + mirrored - entries * mirrored

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ DistanceKind = Literal["cosine", "dot", "encoder"]
 DISTANCE_KINDS: tuple[DistanceKind, ...] = ("cosine", "dot", "encoder")
 
 TILE = 512
-"""Size of a tile when a matrix is combined with its transpose: two tiles stay in the cache."""
+"""Size of a tile when a matrix is averaged with its transpose: two tiles stay in the cache."""
 
 
 class MentionVectors(NamedTuple):
@@ -42,16 +42,17 @@ class MentionVectors(NamedTuple):
         return MentionVectors(*(None if part is None else part[chosen] for part in self))  # type: ignore[arg-type]
 
 
-def distances(vectors: MentionVectors, kind: DistanceKind, *, symmetrise: bool = True) -> Matrix:
+def distances(vectors: MentionVectors, kind: DistanceKind) -> Matrix:
     """Compute the distances of all pairs of mentions (Edwards and Ji, section 3.7).
 
     Args:
         vectors: the vectors of n mentions.
-        kind: `cosine`: 1 - cos(Q_i, K_j); `dot`: -Q_i·K_j, not scaled; `encoder`: 1 - cos(F_i, F_j).
-        symmetrise: use the mean of d(i, j) and d(j, i), which differ for the first two kinds.
+        kind: `cosine`: 1 - cos(Q_i, K_j); `dot`: -Q_i·K_j, not scaled; `encoder`: 1 - cos(F_i, F_j). The
+            first two are the mean of d(i, j) and d(j, i), which differ.
 
     Returns:
-        `(n, n)` float32. The diagonal is 0 only for `encoder`, as a mention's query differs from its key.
+        `(n, n)` float32, symmetric. The diagonal is 0 only for `encoder`, as a mention's query differs from
+        its key.
 
     Raises:
         UnknownNameError: an unknown kind.
@@ -66,15 +67,15 @@ def distances(vectors: MentionVectors, kind: DistanceKind, *, symmetrise: bool =
         np.negative(found, out=found)
     if kind == "encoder":
         np.fill_diagonal(found, 0)
-    elif symmetrise:
-        combine_with_transpose(found, mean_of_both)
+    else:
+        average_with_transpose(found)
     return found
 
 
 class DistanceFactors(NamedTuple):
     """Distances of n mentions as products, d(i, j) = offset - left_i·right_j, in memory linear in n.
 
-    They equal the symmetrised `distances`, averaged over runs as by `average_distances`.
+    They equal `distances`, averaged over runs as by `average_distances`.
 
     Attributes:
         left: `(n, D)`.
@@ -154,25 +155,15 @@ def average_distances(matrices: Iterable[Matrix]) -> Matrix:
     return total
 
 
-def combine_with_transpose(matrix: Matrix, combine: Callable[[Matrix, Matrix], Matrix]) -> None:
-    """Replace each pair of entries (i, j) and (j, i) by one value, in place and tile by tile.
-
-    Args:
-        matrix: `(n, n)`.
-        combine: computes the common value of an entry and its mirror image; symmetric in its arguments.
-    """
+def average_with_transpose(matrix: Matrix) -> None:
+    """Replace the entries (i, j) and (j, i) of a matrix by their mean, in place and tile by tile."""
     for start in range(0, len(matrix), TILE):
         rows = slice(start, start + TILE)
         for other in range(start, len(matrix), TILE):
             columns = slice(other, other + TILE)
-            tile = combine(matrix[rows, columns], matrix[columns, rows].T)
+            tile = (matrix[rows, columns] + matrix[columns, rows].T) / np.float32(2)
             matrix[rows, columns] = tile
             matrix[columns, rows] = tile.T
-
-
-def mean_of_both(entries: Matrix, mirrored: Matrix) -> Matrix:
-    """Return the mean of entries and their mirror images."""
-    return (entries + mirrored) / np.float32(2)
 
 
 def unit_embeddings(embeddings: Matrix) -> Matrix:
