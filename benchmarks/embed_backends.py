@@ -38,8 +38,7 @@ from encode import sample_texts
 from torch import nn
 
 from eventformers.inference import encode as encoding
-from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.encoding.device_processes import opened_encoder
+from eventformers.inference.encode import EventEncoder, load_encoder, opened_encoder
 from eventformers.inference.encoding.onnx_runtime import ONNX_FILE, OnnxModel, load_onnx_encoder
 from eventformers.inference.encoding.packed_linear import can_pack
 from eventformers.inference.search.exact import ExactSearch

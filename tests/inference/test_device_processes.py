@@ -25,6 +25,7 @@ import numpy as np
 import torch
 
 from eventformers.errors import EventformersError
+from eventformers.inference.encode import opened_encoder
 from eventformers.inference.encoding import device_processes, event_files
 
 folder, output = sys.argv[1:3]
@@ -34,7 +35,7 @@ torch.set_num_threads(1)
 device_processes.START_METHOD = "fork"
 event_files.embed_file(folder, sys.argv[3], output, devices=["cpu", "cpu"], normalize=True)
 assert multiprocessing.active_children() == []
-with device_processes.opened_encoder(folder, ["cpu", "cpu"]) as encoder:
+with opened_encoder(folder, ["cpu", "cpu"]) as encoder:
     np.save(output + ".npy", encoder.encode([*texts, texts[3]], normalize=True))
     os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
     try:

@@ -16,7 +16,7 @@ import eventformers
 from eventformers.errors import EventformersError
 from eventformers.inference import encode as encode_module
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.encoding.length_batches import equal_length_batches
+from eventformers.inference.encoding.batches import equal_length_batches
 
 
 @pytest.fixture(autouse=True)

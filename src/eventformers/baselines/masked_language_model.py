@@ -28,7 +28,7 @@ from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.tasks import names_of_kind
 from eventformers.evaluation.tasks.protocols import ProtocolOutput, Row, choices_output
 from eventformers.evaluation.tasks.questions import Questions, read_question
-from eventformers.inference.encoding.length_batches import equal_length_batches
+from eventformers.inference.encoding.batches import equal_length_batches
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.models import (
     faults_told,

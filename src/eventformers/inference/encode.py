@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,16 +21,20 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from eventformers.datasets_scripts.events import EventOrder
 from eventformers.errors import EventformersError, shown
 from eventformers.inference.encoding.arrays import Positions, Vectors
-from eventformers.inference.encoding.batch_workers import BatchWorkers
+from eventformers.inference.encoding.batches import (
+    BatchWorkers,
+    equal_length_batches,
+    forward_batch,
+    out_of_memory_explained,
+)
+from eventformers.inference.encoding.device_processes import DeviceProcesses
 from eventformers.inference.encoding.distinct_rows import DistinctRows
 from eventformers.inference.encoding.event_inputs import EventInputs, RoleInputs, TextInputs, TokenRow
 from eventformers.inference.encoding.event_reader import EventLike, values_of
-from eventformers.inference.encoding.forward_batch import forward_batch, out_of_memory_explained
 from eventformers.inference.encoding.latest_answer import LatestAnswer, digest_of
-from eventformers.inference.encoding.length_batches import equal_length_batches
 from eventformers.inference.encoding.packed_linear import for_inference
 from eventformers.inference.encoding.precision import needs_ranges, quantized, read_ranges
-from eventformers.loading.models import load_model_and_tokenizer
+from eventformers.loading.models import find_device, load_model_and_tokenizer
 from eventformers.models.text_prompts import prompt_of
 
 BLOCK_TEXTS = 16_384
@@ -330,46 +336,65 @@ def load_encoder(
         device=device,
         dtype=dtype,
     )
-    return EventEncoder(
-        model=loaded.model,
-        tokenizer=loaded.tokenizer,
-        event_order=loaded.model.config.event_order,
-        name=loaded.name,
-        revision=loaded.revision,
-        max_length=loaded.max_length,
-    )
+    return EventEncoder(**loaded._asdict(), event_order=loaded.model.config.event_order)
 
 
-def as_encoder(
-    model: str | Path | EventEncoder | None,
-    *,
-    pooling: str | None = None,
-    event_order: str | None = None,
-    truncate_dim: int | None = None,
-    device: str | torch.device | None = None,
-    dtype: str | torch.dtype | None = None,
-) -> EventEncoder:
+def as_encoder(model: str | Path | EventEncoder | None, **settings: Any) -> EventEncoder:
     """Return a loaded encoder as it is, or load one by name with the arguments of `load_encoder`.
 
     Raises:
         EventformersError: the model cannot be loaded, or loading settings are given for a loaded encoder.
     """
     if not isinstance(model, EventEncoder):
-        return load_encoder(
-            model,
-            pooling=pooling,
-            event_order=event_order,
-            truncate_dim=truncate_dim,
-            device=device,
-            dtype=dtype,
-        )
-    if pooling or event_order or truncate_dim or device or dtype:
+        return load_encoder(model, **settings)
+    if any(settings.values()):
         raise EventformersError(
             "pooling, event_order, truncate_dim, device and dtype apply when a model is loaded, but received "
             "a loaded encoder; accepted: these settings with the name of a model, or a loaded encoder "
             "without them"
         )
     return model
+
+
+@contextmanager
+def opened_encoder(
+    model: str | Path | EventEncoder | None,
+    devices: Sequence[str | torch.device] | None,
+    **settings: Any,
+) -> Iterator[EventEncoder]:
+    """Open an encoder, with several devices in one process for each; the processes end with the context.
+
+    Args:
+        model: see `as_encoder`; with devices not a loaded encoder.
+        devices: the torch device of each process; one may occur several times. None computes in this process.
+        **settings: the settings of `as_encoder`; with devices, `device` must be None.
+
+    Raises:
+        EventformersError: an error of `as_encoder`; there are no devices, or one does not exist; a process
+            cannot load the model.
+    """
+    if devices is None:
+        yield as_encoder(model, **settings)
+        return
+    if isinstance(devices, str) or not len(devices):
+        raise EventformersError(
+            f"devices is {shown(devices)}; accepted: a list of devices, such as ['cuda:0', 'cuda:1']"
+        )
+    if settings.pop("device", None) is not None:
+        raise EventformersError("received both device and devices; accepted: one of them")
+    if isinstance(model, EventEncoder):
+        raise EventformersError(
+            "devices apply when a model is loaded, but received a loaded encoder; accepted: devices with the "
+            "name of a model"
+        )
+    found = [find_device(device) for device in devices]
+    encoder = load_encoder(model, device="cpu", **settings)
+    load = partial(load_model_and_tokenizer, model, **settings)
+    processes = DeviceProcesses(encoder.model.config, found, load)
+    try:
+        yield replace(encoder, model=cast(PreTrainedModel, processes))
+    finally:
+        processes.close()
 
 
 def encode(
@@ -429,9 +454,6 @@ def encode(
             has no word, loading settings are given for a loaded encoder, a process ends, memory ran out, or
             the ranges do not fit.
     """
-    # That module builds on this one.
-    from eventformers.inference.encoding.device_processes import opened_encoder
-
     needs_ranges(precision)
     with opened_encoder(
         model,

@@ -6,9 +6,9 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from huggingface_hub import ResolvedRevision
@@ -68,8 +68,7 @@ WRITTEN_BY_LIBRARIES = {
 """Entries of a saved configuration besides its fields."""
 
 
-@dataclass(frozen=True)
-class LoadedEncoder:
+class LoadedEncoder(NamedTuple):
     """A loaded encoder with its tokenizer and its identity.
 
     Attributes:

@@ -6,24 +6,20 @@ import multiprocessing
 import queue
 import signal
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import nn
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig
 
-from eventformers.errors import EventformersError, shown
-from eventformers.inference.encode import EventEncoder, as_encoder, load_encoder
+from eventformers.errors import EventformersError
 from eventformers.inference.encoding.arrays import Vectors
-from eventformers.inference.encoding.forward_batch import forward_batch, out_of_memory_explained
+from eventformers.inference.encoding.batches import forward_batch, out_of_memory_explained
 from eventformers.inference.encoding.packed_linear import for_inference
-from eventformers.loading.models import find_device
+from eventformers.loading.models import LoadedEncoder
 from eventformers.models.modeling_base import EventModelOutput
 
 START_METHOD = "spawn"
@@ -56,7 +52,7 @@ class DeviceProcesses(nn.Module):
         self,
         config: PreTrainedConfig,
         devices: Sequence[torch.device],
-        load: Callable[..., EventEncoder],
+        load: Callable[..., LoadedEncoder],
     ) -> None:
         super().__init__()
         self.config, self.device, self.devices = config, torch.device("cpu"), list(devices)
@@ -102,51 +98,10 @@ class DeviceProcesses(nn.Module):
             process.close()
 
 
-@contextmanager
-def opened_encoder(
-    model: str | Path | EventEncoder | None,
-    devices: Sequence[str | torch.device] | None,
-    **settings: Any,
-) -> Iterator[EventEncoder]:
-    """Open an encoder, with several devices in one process for each; the processes end with the context.
-
-    Args:
-        model: see `as_encoder`; with devices not a loaded encoder.
-        devices: the torch device of each process; one may occur several times. None computes in this process.
-        **settings: the settings of `as_encoder`; with devices, `device` must be None.
-
-    Raises:
-        EventformersError: an error of `as_encoder`; there are no devices, or one does not exist; a process
-            cannot load the model.
-    """
-    if devices is None:
-        yield as_encoder(model, **settings)
-        return
-    if isinstance(devices, str) or not len(devices):
-        raise EventformersError(
-            f"devices is {shown(devices)}; accepted: a list of devices, such as ['cuda:0', 'cuda:1']"
-        )
-    if settings.pop("device", None) is not None:
-        raise EventformersError("received both device and devices; accepted: one of them")
-    if isinstance(model, EventEncoder):
-        raise EventformersError(
-            "devices apply when a model is loaded, but received a loaded encoder; accepted: devices with the "
-            "name of a model"
-        )
-    found = [find_device(device) for device in devices]
-    load = partial(load_encoder, model, **settings)
-    encoder = load(device="cpu")
-    processes = DeviceProcesses(encoder.model.config, found, load)
-    try:
-        yield replace(encoder, model=cast(PreTrainedModel, processes))
-    finally:
-        processes.close()
-
-
 class _Process:
     """A process that holds a model on one device."""
 
-    def __init__(self, device: torch.device, load: Callable[..., EventEncoder], threads: int) -> None:
+    def __init__(self, device: torch.device, load: Callable[..., LoadedEncoder], threads: int) -> None:
         self.device = device
         context: Any = multiprocessing.get_context(START_METHOD)
         self.connection, theirs = context.Pipe()
@@ -191,15 +146,14 @@ class _Process:
 
 
 def _serve(
-    connection: Connection, load: Callable[..., EventEncoder], device: torch.device, threads: int
+    connection: Connection, load: Callable[..., LoadedEncoder], device: torch.device, threads: int
 ) -> None:
     """Load a model, then encode the batches that arrive until None does."""
     # An interrupt reaches all processes; the first one ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)
     try:
-        encoder = load(device=device)
-        model = for_inference(encoder.model, pack=device.type == "cpu")
+        model = for_inference(load(device=device).model, pack=device.type == "cpu")
         connection.send(None)
         while (arrays := connection.recv()) is not None:
             connection.send(_encode(model, device, arrays))

@@ -25,9 +25,8 @@ from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.datasets_scripts.malformed import SkippedRows, takes_malformed
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.files import output_file, replaced_file
-from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encode import EventEncoder, opened_encoder
 from eventformers.inference.encoding.arrays import Positions, Vectors
-from eventformers.inference.encoding.device_processes import opened_encoder
 from eventformers.inference.encoding.event_reader import ROLES, file_values, read_item
 from eventformers.inference.encoding.onnx_runtime import load_onnx_encoder
 from eventformers.inference.encoding.precision import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eventformers.inference.encoding.length_batches import equal_length_batches
+from eventformers.inference.encoding.batches import equal_length_batches
 
 LENGTHS = [3, 5, 3, 4, 5, 5, 3, 9, 3]
 
