@@ -2,9 +2,8 @@
 
 On x86, PyTorch computes float32 matrix products with MKL, whose kernels for AMD processors use half of the
 vector width. oneDNN compiles kernels for the actual processor; packing converts the weights to their layout
-once instead of with every product. On two threads of an AMD EPYC, all-MiniLM-L6-v2 encodes 6,000 distinct
-events 1.17 times as fast in processor time and 1.23 times in wall-clock time; on one thread 1.11 times in
-processor time.
+once instead of with every product. In processor time, all-MiniLM-L6-v2 encodes distinct events 1.12 to 1.86
+times as fast, depending on the processor; see docs/performance.md.
 """
 
 from __future__ import annotations
