@@ -6,6 +6,7 @@ from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from eventformers.inference.encoding.arrays import Positions
 
@@ -20,18 +21,15 @@ def earlier_places(rows: pa.Table, earlier: pa.Table | None) -> Positions:
     """
     if earlier is None or not len(earlier):
         return np.full(len(rows), -1, dtype=np.int64)
-    own, known = _digests(rows), _digests(earlier)
-    order = np.argsort(known, kind="stable")
-    found = np.minimum(np.searchsorted(known, own, sorter=order), len(known) - 1)
-    places = order[found]
-    return np.where(known[places] == own, places, -1)
+    places = pc.index_in(_digests(rows), value_set=_digests(earlier))
+    return places.fill_null(-1).to_numpy().astype(np.int64)
 
 
-def _digests(rows: pa.Table) -> np.ndarray:
+def _digests(rows: pa.Table) -> pa.Array:
     texts = rows.select([field.name for field in rows.schema if pa.types.is_large_string(field.type)])
     digests = [
         blake2b(repr(row).encode(), digest_size=_DIGEST_BYTES).digest()
         for batch in texts.to_batches(max_chunksize=_BLOCK_ROWS)
         for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
     ]
-    return np.array(digests, dtype=f"S{_DIGEST_BYTES}")
+    return pa.array(digests, pa.binary(_DIGEST_BYTES))

@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast, get_type_hints
 
 import faiss
 import numpy as np
@@ -36,6 +36,7 @@ from eventformers.inference.search.approximate import (
 from eventformers.inference.search.candidate_index import SearchKind, chosen_kind
 from eventformers.inference.search.earlier_rows import earlier_places
 from eventformers.provenance import library_versions
+from eventformers.strict import check_types
 
 RECORD = "index.json"
 FORMAT = 2
@@ -353,6 +354,7 @@ def read_record(folder: str | Path, kind: type[Record]) -> Record:
         raise EventformersError(
             f"{folder} holds no index, as it has no {RECORD}; accepted: the folder of an index"
         )
+    invalid = f"{path} is not a valid record of an index; build the index again in another folder"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
@@ -366,11 +368,12 @@ def read_record(folder: str | Path, kind: type[Record]) -> Record:
                 f"{', '.join(kind.tables)}"
             )
         record = kind(**content)
-        _check_types(record)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise EventformersError(
-            f"{path} is not a valid record of an index; build the index again in another folder"
-        ) from error
+        raise EventformersError(invalid) from error
+    try:
+        check_types(content, get_type_hints(kind))
+    except EventformersError as error:
+        raise EventformersError(invalid) from error
     return record
 
 
@@ -451,22 +454,6 @@ def _check_place(folder: Path, overwrite: bool) -> None:
         )
     if not overwrite:
         raise EventformersError(f"{folder} holds an index; accepted: overwrite=True to replace it")
-
-
-def _check_types(record: IndexRecord) -> None:
-    """Check that each value of a record, and of its mappings, has the type of its field.
-
-    Raises:
-        TypeError: a value has another type.
-    """
-    hints = get_type_hints(type(record))
-    for field in fields(record):
-        value, expected = getattr(record, field.name), hints[field.name]
-        inside = get_args(expected)[1:] if isinstance(value, dict) else ()
-        if not isinstance(value, get_origin(expected) or expected) or not all(
-            isinstance(one, inside) for one in (value.values() if inside else ())
-        ):
-            raise TypeError(f"{field.name} is {shown(value)}")
 
 
 def _open_table(folder: Path, name: str, record: IndexRecord) -> IndexTable:
