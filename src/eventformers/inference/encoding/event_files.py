@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
@@ -192,7 +193,11 @@ def embed_file(
         # A model that reads no roles encodes only the text.
         item_of = attrgetter("item" if encoder.reads_chains else "text")
         key = encoder.inputs(prompt_name).key
-        positions, distinct = _numbered(hash(key(item_of(row), number)) for number, row in enumerate(rows))
+        # A key would take 0.3 kB. Two of 10 million keys share a hash of 64 bits with a probability of 3 in a
+        # million.
+        hashes = array("q", (hash(key(item_of(row), number)) for number, row in enumerate(rows)))
+        positions, values = pd.factorize(np.asarray(hashes))
+        distinct = len(values)
         if not distinct:
             raise DataFormatError(source, None, "malformed rows alone", "at least one event")
         skipped.warn()
@@ -262,15 +267,6 @@ def _onnx_encoder(
         if asked is not None and str(asked).removeprefix("torch.") != accepted:
             raise EventformersError(f"{name} is {shown(str(asked))} with ONNX; accepted: {accepted}")
     return load_onnx_encoder(model, pooling=pooling, event_order=event_order, truncate_dim=truncate_dim)
-
-
-def _numbered(hashes: Iterator[int]) -> tuple[Positions, int]:
-    """Number distinct hashes in the order of their first occurrence; return the number of each row, and how
-    many are distinct."""
-    # A key would take 0.3 kB. Two of 10 million keys share a hash of 64 bits with a probability of 3 in a
-    # million.
-    _, first, inverse = np.unique(array("q", hashes), return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[inverse], len(first)
 
 
 def _encoded_rows(
