@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
-
-import numpy as np
 
 from eventformers.datasets_scripts.events import Event
 from eventformers.inference.chains.scorers import (
@@ -15,9 +13,8 @@ from eventformers.inference.chains.scorers import (
     DistinctEvents,
     EncoderChainScorer,
     Scores,
-    check_questions,
 )
-from eventformers.inference.chains.vectors import EventsAlone, EventStates, encode_alone, encode_states
+from eventformers.inference.chains.vectors import encode_alone, encode_states
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.arrays import Vectors
 from eventformers.inference.encoding.unit_vectors import unit_vectors
@@ -46,45 +43,23 @@ class ModelChainScorer(CosineScorer):
         """What results call it."""
         return self.encoder.name
 
-    def cosines(
+    def units(
         self, left: Sequence[Sequence[Event]], right: Sequence[Sequence[Event]], *, alone: bool
-    ) -> list[Scores]:
-        """Compute cosines of nodes and candidates; a context of one event is a chain of length one."""
+    ) -> tuple[Iterator[Scores], Iterator[Scores]]:
+        """Compute unit vectors of nodes and candidates; a context of one event is a chain of length one."""
         distinct = DistinctEvents()
-        left_rows = [distinct.rows(events) for events in left]
-        right_rows = [distinct.rows(events) for events in right]
+        left_rows, right_rows = ([distinct.rows(events) for events in side] for side in (left, right))
         if not left_rows:
-            return []
-        found: EventsAlone | EventStates
+            return iter(()), iter(())
         if alone:
-            found = vectors = encode_alone(self.encoder, distinct.events, batch_size=self.batch_size)
-            nodes = (vectors.nodes[rows] for rows in left_rows)
-        else:
-            found = states = encode_states(self.encoder, distinct.events, batch_size=self.batch_size)
-            # Equal contexts are computed once.
-            chains = {tuple(rows.tolist()): rows for rows in left_rows}
-            of_chain = dict(zip(chains, states.nodes(list(chains.values())), strict=True))
-            nodes = (of_chain[tuple(rows.tolist())] for rows in left_rows)
-        return [
-            unit_vectors(of_question, distinct.texts(rows))
-            @ unit_vectors(found.candidates[candidates], distinct.texts(candidates)).T
-            for of_question, rows, candidates in zip(nodes, left_rows, right_rows, strict=True)
-        ]
-
-    def directions(
-        self, contexts: Sequence[Sequence[Event]], choices: Sequence[Event]
-    ) -> tuple[Scores, Scores]:
-        """Combine the unit nodes of the contexts in their graphs."""
-        check_questions(contexts, [choices] * len(contexts), "choices")
-        distinct = DistinctEvents()
-        of_contexts = [distinct.rows(events) for events in contexts]
-        of_choices = distinct.rows(choices)
+            vectors = encode_alone(self.encoder, distinct.events, batch_size=self.batch_size)
+            return distinct.units(vectors.nodes, left_rows), distinct.units(vectors.candidates, right_rows)
         states = encode_states(self.encoder, distinct.events, batch_size=self.batch_size)
-        found = [
-            self._direction(unit_vectors(nodes, distinct.texts(rows)))
-            for nodes, rows in zip(states.nodes(of_contexts), of_contexts, strict=True)
-        ]
-        return np.stack(found), unit_vectors(states.candidates[of_choices], distinct.texts(of_choices))
+        # Equal contexts are computed once.
+        chains = {tuple(rows.tolist()): rows for rows in left_rows}
+        of_chain = dict(zip(chains, states.nodes(list(chains.values())), strict=True))
+        nodes = (unit_vectors(of_chain[tuple(rows.tolist())], distinct.texts(rows)) for rows in left_rows)
+        return nodes, distinct.units(states.candidates, right_rows)
 
 
 def chain_scorer(

@@ -4,7 +4,7 @@ models."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, get_args
 
@@ -78,6 +78,11 @@ class DistinctEvents:
         """Return the texts of the events in some rows."""
         return [event_text(self.events[row]) for row in rows]
 
+    def units(self, vectors: NDArray[np.floating], entries: Iterable[Positions]) -> Iterator[Scores]:
+        """Yield the vectors of the events in the rows of each entry, at length 1."""
+        for rows in entries:
+            yield unit_vectors(vectors[rows], self.texts(rows))
+
     def _row(self, event: Event) -> int:
         key = (event["subject"], event["predicate"], event["object"])
         row = self._rows.setdefault(key, len(self.events))
@@ -105,16 +110,19 @@ class CosineScorer(ABC):
             raise UnknownNameError("aggregation", self.aggregation, AGGREGATIONS)
 
     @abstractmethod
-    def cosines(
+    def units(
         self, left: Sequence[Sequence[Event]], right: Sequence[Sequence[Event]], *, alone: bool
-    ) -> list[Scores]:
-        """Compute the cosines of the events on the left and on the right, `(left, right)` for each question.
+    ) -> tuple[Iterator[Scores], Iterator[Scores]]:
+        """Compute the vectors, at length 1, of the events of each entry on the left and on the right.
 
         Args:
-            left: the events of each question that are followed.
-            right: the events of each question that may follow.
-            alone: True if each event on the left is a separate chain; False if those of a question form one
+            left: events that are followed.
+            right: events that may follow.
+            alone: True if each event on the left is a separate chain; False if those of an entry form one
                 chain.
+
+        Returns:
+            One array for each entry on the left, (events, d), and one for each on the right.
         """
 
     def score_choices(
@@ -129,10 +137,9 @@ class CosineScorer(ABC):
         check_questions(contexts, choices, "choices")
         return [
             rounded_cosines(self._direction(cosines))
-            for cosines in self.cosines(contexts, choices, alone=False)
+            for cosines in self._cosines(contexts, choices, alone=False)
         ]
 
-    @abstractmethod
     def directions(
         self, contexts: Sequence[Sequence[Event]], choices: Sequence[Event]
     ) -> tuple[Scores, Scores]:
@@ -146,6 +153,16 @@ class CosineScorer(ABC):
         Returns:
             `(contexts, d)`, and `(choices, d)` at length 1.
         """
+        check_questions(contexts, [choices] * len(contexts), "choices")
+        of_contexts, (of_choices,) = self.units(contexts, [choices], alone=False)
+        return np.stack([self._direction(units) for units in of_contexts]), of_choices
+
+    def _cosines(
+        self, left: Sequence[Sequence[Event]], right: Sequence[Sequence[Event]], *, alone: bool
+    ) -> Iterator[Scores]:
+        """Yield the cosines of the events on the left and on the right, `(left, right)` for each question."""
+        for of_left, of_right in zip(*self.units(left, right, alone=alone), strict=True):
+            yield of_left @ of_right.T
 
     def _direction(self, units: Scores) -> Scores:
         """Combine the unit vectors of a context, `(events, d)`, into `(d,)`."""
@@ -161,7 +178,7 @@ class CosineScorer(ABC):
                 without a cosine.
         """
         check_questions(sources, targets, "targets")
-        return [(rounded_cosines(cosines) + 1) / 2 for cosines in self.cosines(sources, targets, alone=True)]
+        return [(rounded_cosines(cosines) + 1) / 2 for cosines in self._cosines(sources, targets, alone=True)]
 
 
 @dataclass(frozen=True)
@@ -180,30 +197,14 @@ class EncoderChainScorer(CosineScorer):
     name: str = ""
     aggregation: Aggregation = "mean"
 
-    def cosines(
+    def units(
         self, left: Sequence[Sequence[Event]], right: Sequence[Sequence[Event]], *, alone: bool
-    ) -> list[Scores]:
-        """Compute cosines; an event has the same vector in any chain."""
+    ) -> tuple[Iterator[Scores], Iterator[Scores]]:
+        """Compute unit vectors; an event has the same vector in any chain."""
         distinct = DistinctEvents()
-        rows = [distinct.rows([*of_left, *of_right]) for of_left, of_right in zip(left, right, strict=True)]
-        vectors = np.asarray(self.embed(distinct.events)) if rows else np.empty((0, 0))
-        cosines = []
-        for of_question, of_left in zip(rows, left, strict=True):
-            units = unit_vectors(vectors[of_question], distinct.texts(of_question))
-            cosines.append(units[: len(of_left)] @ units[len(of_left) :].T)
-        return cosines
-
-    def directions(
-        self, contexts: Sequence[Sequence[Event]], choices: Sequence[Event]
-    ) -> tuple[Scores, Scores]:
-        """Combine the unit vectors of the contexts; an event has the same vector in any chain."""
-        check_questions(contexts, [choices] * len(contexts), "choices")
-        distinct = DistinctEvents()
-        of_contexts = [distinct.rows(events) for events in contexts]
-        of_choices = distinct.rows(choices)
-        everything = np.arange(len(distinct.events))
-        units = unit_vectors(np.asarray(self.embed(distinct.events)), distinct.texts(everything))
-        return np.stack([self._direction(units[rows]) for rows in of_contexts]), units[of_choices]
+        left_rows, right_rows = ([distinct.rows(events) for events in side] for side in (left, right))
+        vectors = np.asarray(self.embed(distinct.events)) if distinct.events else np.empty((0, 0))
+        return distinct.units(vectors, left_rows), distinct.units(vectors, right_rows)
 
 
 def check_questions(left: Sequence[Sequence[Event]], right: Sequence[Sequence[Event]], what: str) -> None:
