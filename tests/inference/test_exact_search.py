@@ -144,8 +144,6 @@ def test_other_mistakes_are_refused() -> None:
     vectors = np.ones((5, 2), dtype=np.float32)
     with pytest.raises(EventformersError, match=r"shape \(0, 2\); accepted: \(n, d\), at least one"):
         ExactSearch(vectors[:0])
-    with pytest.raises(EventformersError, match="block_mebibytes is 0"):
-        ExactSearch(vectors, block_mebibytes=0)
     with pytest.raises(EventformersError, match=r"shape \(5, 1\); accepted: \(m, 2\)"):
         ExactSearch(vectors).search(vectors[:, :1], 1)
     with pytest.raises(EventformersError, match="the number to find is 0"):

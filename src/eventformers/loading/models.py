@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -100,22 +100,47 @@ def load_model_and_tokenizer(
         raise UnknownNameError("pooling", pooling, POOLINGS)
     if event_order is not None and event_order not in EVENT_ORDERS:
         raise UnknownNameError("event order", event_order, EVENT_ORDERS)
-    chosen_dtype = find_dtype(dtype)
-    chosen_device = find_device(device)
-    source = resolve_encoder(name_or_path)
-    folder = Path(source) if Path(source).is_dir() else None
     given = {"pooling": pooling, "event_order": event_order, "truncate_dim": truncate_dim}
     chosen_fields = {name: value for name, value in given.items() if value is not None}
+
+    def load_model(source: str, config: PreTrainedConfig) -> PreTrainedModel:
+        if isinstance(config, EventConfig):
+            return _load_ours(source, chosen_fields)
+        return cast(PreTrainedModel, start_from_encoder(EventEncoderModel, source, **chosen_fields))
+
+    return load_with_tokenizer(name_or_path, load_model, device=device, dtype=dtype)
+
+
+def load_with_tokenizer(
+    name_or_path: str | Path | None,
+    load_model: Callable[[str, PreTrainedConfig], PreTrainedModel],
+    *,
+    device: str | torch.device | None,
+    dtype: str | torch.dtype | None,
+) -> LoadedEncoder:
+    """Load a model with its tokenizer and its identity.
+
+    Args:
+        name_or_path: folder or Hub id; None for the packaged all-MiniLM-L6-v2.
+        load_model: loads the model from its folder or Hub id, given its configuration.
+        device: a torch device; None uses an accelerator if there is one.
+        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
+
+    Raises:
+        EventformersError: the model or its tokenizer cannot be loaded.
+        UnknownNameError: an unknown dtype.
+    """
+    chosen_dtype, chosen_device = find_dtype(dtype), find_device(device)
+    source = resolve_encoder(name_or_path)
+    folder = Path(source) if Path(source).is_dir() else None
+    length = None
     with faults_told(source):
         config = load_config(source)
         revision = model_revision(source)
         tokenizer = load_tokenizer(source, config)
-        length = None
-        if isinstance(config, EventConfig):
-            model = _load_ours(source, chosen_fields)
-        else:
+        if not isinstance(config, EventConfig):
             length = read_object(source, "sentence_bert_config.json").get("max_seq_length")
-            model = start_from_encoder(EventEncoderModel, source, **chosen_fields)
+        model = load_model(source, config)
     nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
     model.eval()
     return LoadedEncoder(

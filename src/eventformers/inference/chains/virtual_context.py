@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_array, diags_array
+from sklearn.feature_extraction.text import CountVectorizer
 
 from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.datasets_scripts.loading import load_built
@@ -84,17 +85,9 @@ class ChainIndex:
         ]
         if not self.contexts:
             raise EventformersError("there are no chains to retrieve contexts from; accepted: at least one")
-        self._words: dict[str, int] = {}
-        columns: list[int] = []
-        starts, values = [0], []
-        for context in self.contexts:
-            for event in context:
-                columns += [self._words.setdefault(word, len(self._words)) for word in words_of(event)]
-            values += [1 / len(context)] * (len(columns) - starts[-1])
-            starts.append(len(columns))
-        # The matrix sums the entries of a word that occurs in several events of a context.
-        self._shares = csr_matrix((values, columns, starts), shape=(len(self.contexts), len(self._words)))
-        self._shares.sum_duplicates()
+        self._words = CountVectorizer(analyzer=_words_of_all, dtype=np.float64)
+        # The share of a context's events that contain a word.
+        self._shares = _divided(self._words.fit_transform(self.contexts), map(len, self.contexts))
 
     def nearest(self, events: Sequence[Event], number: int) -> list[tuple[Positions, Scores]]:
         """Find the contexts that match each event best.
@@ -112,24 +105,15 @@ class ChainIndex:
         """
         found: list[tuple[Positions, Scores]] = []
         for start in range(0, len(events), BLOCK_QUERIES):
-            matches = (self._queries(events[start : start + BLOCK_QUERIES]) @ self._shares.T).tocsr()
+            block = [[event] for event in events[start : start + BLOCK_QUERIES]]
+            queries = _divided(self._words.transform(block), (len(_words_of_all(one)) for one in block))
+            matches = (queries @ self._shares.T).tocsr()
             for first, last in zip(matches.indptr[:-1], matches.indptr[1:], strict=True):
                 positions = matches.indices[first:last].astype(np.int64)
                 values = np.round(matches.data[first:last], MATCH_DECIMALS)
                 best = np.lexsort((positions, -values))[:number]
                 found.append((positions[best], values[best]))
         return found
-
-    def _queries(self, events: Sequence[Event]) -> csr_matrix:
-        columns: list[int] = []
-        starts, values = [0], []
-        for event in events:
-            words = words_of(event)
-            known = [self._words[word] for word in words if word in self._words]
-            columns += known
-            values += [1 / len(words)] * len(known)
-            starts.append(len(columns))
-        return csr_matrix((values, columns, starts), shape=(len(events), len(self._words)))
 
 
 class ContextEncoder:
@@ -222,3 +206,12 @@ def context_encoder(encoder: EventEncoder, context: VirtualContext) -> ContextEn
 def words_of(event: Event) -> list[str]:
     """Return the distinct words of an event, ignoring case."""
     return list(dict.fromkeys(event_text(event).casefold().split()))
+
+
+def _words_of_all(events: Sequence[Event]) -> list[str]:
+    return [word for event in events for word in words_of(event)]
+
+
+def _divided(counts: csr_array, numbers: Iterable[int]) -> csr_array:
+    """Divide each row by a number."""
+    return diags_array(1 / np.array(list(numbers))) @ counts

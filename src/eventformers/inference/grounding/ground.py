@@ -18,8 +18,12 @@ from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.grounding.candidate_files import stored_candidates
 from eventformers.inference.grounding.encoding import BatchSize
-from eventformers.inference.grounding.grounded_mentions import GroundedMentions
-from eventformers.inference.grounding.grounded_text import FoundParent, Grounding, Relation
+from eventformers.inference.grounding.grounded_text import (
+    FoundParent,
+    GroundedMentions,
+    Grounding,
+    Relation,
+)
 from eventformers.inference.grounding.hierarchy_discovery import DEPTH, discover_hierarchy
 from eventformers.inference.grounding.knowledge_base import (
     FALLBACK_LANGUAGE,

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, cast
 import numpy as np
 import torch
 from torch import nn
-from transformers import AutoModelForSequenceClassification
+from transformers import AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
 
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder
@@ -18,17 +18,7 @@ from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.encoding.distinct_rows import DistinctRows
 from eventformers.inference.encoding.event_inputs import TextInputs, TokenRow
 from eventformers.inference.grounding.encoding import scores_pairs
-from eventformers.loading.encoders import resolve_encoder
-from eventformers.loading.models import (
-    faults_told,
-    find_device,
-    find_dtype,
-    folder_name,
-    load_config,
-    load_whole,
-    model_revision,
-)
-from eventformers.loading.tokenizers import load_tokenizer
+from eventformers.loading.models import load_whole, load_with_tokenizer
 from eventformers.models.grounding_tokens import EventText, MentionText, TokenisedTexts
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 
@@ -81,28 +71,18 @@ def load_cross_encoder(
             not a cross-encoder of event grounding.
         UnknownNameError: an unknown dtype.
     """
-    chosen_device, chosen_dtype = find_device(device), find_dtype(dtype)
-    source = resolve_encoder(name_or_path)
-    folder = Path(source) if Path(source).is_dir() else None
-    with faults_told(source):
-        config = load_config(source)
+
+    def load_model(source: str, config: PreTrainedConfig) -> PreTrainedModel:
         if not scores_pairs(config):
             raise EventformersError(
                 f"{name_or_path} is a model of the type {config.model_type}, which does not score pairs; "
-                "accepted: a "
-                "cross-encoder of event grounding"
+                "accepted: a cross-encoder of event grounding"
             )
-        tokenizer = load_tokenizer(source, config)
-        model = load_whole(AutoModelForSequenceClassification, source)
-    nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
-    tokeniser = GroundingTokeniser.of(tokenizer, config)
-    encoder = EventEncoder(
-        model=model,
-        tokenizer=tokenizer,
-        name=source if folder is None else folder_name(folder, name_or_path),
-        revision=model_revision(source),
-    )
-    return CrossEncoder(encoder, tokeniser)
+        return load_whole(AutoModelForSequenceClassification, source)
+
+    loaded = load_with_tokenizer(name_or_path, load_model, device=device, dtype=dtype)
+    tokeniser = GroundingTokeniser.of(loaded.tokenizer, loaded.model.config)
+    return CrossEncoder(EventEncoder(**loaded._asdict()), tokeniser)
 
 
 class PairInputs(TextInputs):

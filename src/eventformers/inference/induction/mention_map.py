@@ -73,11 +73,11 @@ def place_mentions(vectors: Matrix, *, seed: int = 0) -> Places:
     return _into_picture(places.astype(np.float64))
 
 
-def drawn_mentions(number: int, *, seed: int = 0) -> NDArray[np.int64]:
+def drawn_mentions(number: int) -> NDArray[np.int64]:
     """Return the positions of the drawn mentions: all, or a random `MOST_POINTS` in their order."""
     if number <= MOST_POINTS:
         return np.arange(number)
-    return np.sort(np.random.default_rng(seed).permutation(number)[:MOST_POINTS])
+    return np.sort(np.random.default_rng(0).permutation(number)[:MOST_POINTS])
 
 
 def path_of(shape: str, x: float, y: float, radius: float = 3.5) -> str:

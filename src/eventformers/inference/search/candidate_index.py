@@ -21,7 +21,7 @@ import numpy as np
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.search.approximate import SMALLEST, ApproximateSearch, shared
-from eventformers.inference.search.exact import BLOCK_MEBIBYTES, ExactSearch, Found, check_queries
+from eventformers.inference.search.exact import ExactSearch, Found, check_queries
 
 Rows: TypeAlias = slice | Positions
 SearchKind: TypeAlias = Literal["auto", "exact", "hnsw", "ivf"]
@@ -180,7 +180,6 @@ class CandidateIndex(PooledIndex):
             of up to `EXACT_UP_TO` events and `ivf` in larger ones. Pools of fewer than `SMALLEST` events are
             searched exactly.
         stored: opens the `ivf` search among all vectors on disk; None builds one for each pool in memory.
-        block_mebibytes: size of a block of scores of an exact search.
 
     Raises:
         EventformersError: there are no events, the number of ids or languages is wrong, an event occurs twice
@@ -195,7 +194,6 @@ class CandidateIndex(PooledIndex):
         languages: Sequence[str] | None = None,
         *,
         kind: SearchKind = "auto",
-        block_mebibytes: int = BLOCK_MEBIBYTES,
         stored: Callable[[], ApproximateSearch] | None = None,
     ) -> None:
         if kind not in KINDS:
@@ -213,7 +211,7 @@ class CandidateIndex(PooledIndex):
             if chosen == "ivf" and open_stored is not None and isinstance(rows, slice):
                 self._vectors.append(_StoredPool(open_stored(), rows))
             else:
-                self._vectors.append(_VectorPool(own, chosen, block_mebibytes))
+                self._vectors.append(_VectorPool(own, chosen))
             return self._vectors[-1]
 
         super().__init__(event_ids, languages, make_pool)
@@ -239,8 +237,8 @@ def chosen_kind(kind: SearchKind, number: int) -> SearchKind:
 class _VectorPool:
     """The vectors of the events described in one language."""
 
-    def __init__(self, vectors: Vectors, kind: SearchKind, block_mebibytes: int) -> None:
-        self._exact = ExactSearch(vectors, block_mebibytes=block_mebibytes)
+    def __init__(self, vectors: Vectors, kind: SearchKind) -> None:
+        self._exact = ExactSearch(vectors)
         self._approximate = None if kind == "exact" else _BUILDERS[kind](self._exact.vectors)
 
     def search(self, mentions: Vectors, number: int) -> tuple[Found, float | None]:

@@ -21,7 +21,8 @@ from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.search.ranking import full_single_precision
 
 BLOCK_MEBIBYTES = 16
-"""Size of a block of low-precision scores: it fits a large cache and is large enough for a fast product."""
+"""Size of a block of low-precision scores, which bounds the memory besides the vectors: it fits a large cache
+and is large enough for a fast product."""
 
 LARGEST = 1e15
 """Largest accepted absolute value of a vector's entry."""
@@ -60,20 +61,15 @@ class ExactSearch:
 
     Args:
         vectors: `(n, d)`, float32; they are not copied.
-        block_mebibytes: size of a block of scores, which bounds the memory besides the vectors.
 
     Raises:
-        EventformersError: there are no vectors, one is not finite or too long, or the block size is not
-            positive.
+        EventformersError: there are no vectors, or one is not finite or too long.
     """
 
-    def __init__(self, vectors: Vectors, *, block_mebibytes: int = BLOCK_MEBIBYTES) -> None:
-        if block_mebibytes < 1:
-            raise EventformersError(f"block_mebibytes is {block_mebibytes}; accepted: 1 or more")
+    def __init__(self, vectors: Vectors) -> None:
         if vectors.ndim != 2 or not vectors.size:
             raise EventformersError(f"vectors of shape {vectors.shape}; accepted: (n, d), at least one")
         self.vectors = np.ascontiguousarray(vectors, dtype=np.float32)
-        self.block_mebibytes = block_mebibytes
         # The mean adds the same to all scores of a query. Vectors without it are shorter, which tightens the
         # bound: the vectors of an untrained encoder nearly all have one direction.
         mean = np.zeros(vectors.shape[1])
@@ -129,7 +125,7 @@ class ExactSearch:
             vectors, group = self._lowered(block, number, precision)
             bounds = self._block_bounds(block, vectors, precision)
             size = len(vectors)
-            rows_at_once = max(1, self.block_mebibytes * 2**20 // (size * vectors.itemsize))
+            rows_at_once = max(1, BLOCK_MEBIBYTES * 2**20 // (size * vectors.itemsize))
             scores = torch.empty((min(rows_at_once, len(queries)), size), dtype=precision)
             for start in range(0, len(queries), rows_at_once):
                 rows = slice(start, min(start + rows_at_once, len(queries)))
