@@ -54,9 +54,10 @@ def test_an_event_that_shares_no_word_has_no_context():
     assert len(positions) == len(matches) == 0
 
 
-def test_long_chains_make_several_contexts():
+def test_long_chains_make_several_contexts(monkeypatch):
+    monkeypatch.setattr(virtual_context, "MAX_EVENTS", 4)
     chain = [event(f"s{number} v o{number}") for number in range(11)]
-    index = ChainIndex([chain], max_events=4)
+    index = ChainIndex([chain])
     assert [len(context) for context in index.contexts] == [4, 4, 3]
     assert index.nearest([event("s9 - -")], 3)[0][0].tolist() == [2]
     with pytest.raises(EventformersError, match="no chains"):

@@ -80,7 +80,7 @@ class EventEncoder:
     revision: str | None = None
     max_length: int = 512
     prompts: Mapping[str, str] | None = None
-    memory: LatestAnswer[Any] | None = field(default=None, repr=False, compare=False)
+    memory: LatestAnswer | None = field(default=None, repr=False, compare=False)
     truncated: int = field(default=0, init=False)
     remembered: int = field(default=0, init=False)
 

@@ -30,6 +30,7 @@ _CONFIG_DTYPES = ("float64", "float32", "float16", "bfloat16")
 _READ_BY_LIBRARIES = (".json", ".txt", ".model", ".safetensors", ".jinja")
 _POSITIVE = ("hidden_size", "num_hidden_layers", "num_attention_heads")
 _SIZE = re.compile(r"(?:^|_)(?:size|dim|layers|heads|embeddings|rank|positions|prototypes)$")
+_LAYER = re.compile(r"\.\d+\.")
 _SIZE_LIMIT = 100
 """Maximum ratio of a size in a configuration to the largest dimension of the weights: far above that of any
 model, and far below what would exhaust memory."""
@@ -229,15 +230,9 @@ def _weights_without_place(
     return [
         name
         for name in files.shapes
-        if not endings.intersection(_endings(name)) and patterns.intersection(map(_layerless, _endings(name)))
+        if endings.isdisjoint(_endings(name))
+        and not patterns.isdisjoint(_LAYER.sub(".#.", ending) for ending in _endings(name))
     ]
-
-
-_LAYER = re.compile(r"\.\d+\.")
-
-
-def _layerless(name: str) -> str:
-    return _LAYER.sub(".#.", name)
 
 
 def _endings(name: str) -> Iterator[str]:

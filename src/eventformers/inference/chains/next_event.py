@@ -32,7 +32,7 @@ from eventformers.errors import DataFormatError, EventformersError
 from eventformers.inference.chains.model_scorer import chain_scorer
 from eventformers.inference.chains.scorers import Aggregation
 from eventformers.inference.encode import EventEncoder, as_encoder
-from eventformers.inference.encoding.event_reader import EventLike, file_values, read_item, values_of
+from eventformers.inference.encoding.event_reader import ROLES, EventLike, file_values, read_item, values_of
 from eventformers.inference.encoding.event_tables import are_event_tables, read_table_events
 
 MAX_EVENTS = 8
@@ -269,21 +269,12 @@ def _event_of(value: object, path: Path, number: int | None) -> Event:
     item = value if isinstance(value, str) else read_item(value, path, number)
     if isinstance(item, str) and item.lstrip().startswith("{"):
         item = read_item(parse_json(item, path, number, ACCEPTED_EVENT), path, number)
-    if not isinstance(item, str):
-        return _with_word(item["subject"], item["predicate"], item["object"], path, number)
-    fields = item.split("|")
+    fields = item.split("|") if isinstance(item, str) else [item[role] for role in ROLES]
     if len(fields) not in (1, 3):
         raise DataFormatError(path, number, f"{len(fields)} fields", ACCEPTED_EVENT)
-    subject, predicate, object_ = ("", *fields, "") if len(fields) == 1 else fields
-    return _with_word(subject, predicate, object_, path, number)
-
-
-def _with_word(subject: str, predicate: str, object_: str, path: Path, number: int | None) -> Event:
-    event: Event = {
-        "subject": " ".join(subject.split()),
-        "predicate": " ".join(predicate.split()),
-        "object": " ".join(object_.split()),
-    }
+    roles = ["", *fields, ""] if len(fields) == 1 else fields
+    subject, predicate, object_ = (" ".join(text.split()) for text in roles)
+    event: Event = {"subject": subject, "predicate": predicate, "object": object_}
     if not has_word(event):
         raise DataFormatError(path, number, "an event without any word", ACCEPTED_EVENT)
     return event

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pad_sequence
 
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
@@ -85,11 +86,9 @@ class EventStates:
     ) -> list[Vectors]:
         device = self.encoder.model.device
         rows, local = np.unique(np.concatenate(chains), return_inverse=True)
-        lengths = torch.tensor([len(chain) for chain in chains])
-        padded = torch.full((len(chains), int(lengths.max())), -1)
-        is_event = torch.arange(padded.shape[1]) < lengths[:, None]
-        padded[is_event] = torch.from_numpy(local.reshape(-1))
-        padded = padded.to(device)
+        lengths = [len(chain) for chain in chains]
+        of_chains = torch.from_numpy(local.reshape(-1)).split(lengths)
+        padded = pad_sequence(of_chains, batch_first=True, padding_value=-1).to(device)
         words, event_words = self._padded_words(rows)
         with torch.inference_mode():
             states, _ = model.encode_chains(self.events[rows].to(device), padded)
@@ -99,7 +98,7 @@ class EventStates:
             )
             of_events = nodes[graph.event_nodes[padded >= 0]].float().cpu().numpy()
         require_finite(self.encoder.name, of_events)
-        return np.split(of_events, np.cumsum(lengths.numpy())[:-1])
+        return np.split(of_events, np.cumsum(lengths)[:-1])
 
     def _padded_words(self, rows: Positions) -> tuple[torch.Tensor, torch.Tensor]:
         """Return vectors `(rows, W, D)` and ids `(rows, W)` of the words of some events; -1 is padding."""

@@ -67,8 +67,7 @@ class ChainIndex:
     """An inverted index from words of events to chains.
 
     Args:
-        chains: the chains. A chain of more than `max_events` yields several contexts, without overlap.
-        max_events: maximum number of events in a context.
+        chains: the chains. A chain of more than `MAX_EVENTS` yields several contexts, without overlap.
 
     Attributes:
         contexts: the contexts.
@@ -77,11 +76,11 @@ class ChainIndex:
         EventformersError: there are no chains.
     """
 
-    def __init__(self, chains: Iterable[Sequence[Event]], *, max_events: int = MAX_EVENTS) -> None:
+    def __init__(self, chains: Iterable[Sequence[Event]]) -> None:
         self.contexts: list[Sequence[Event]] = [
-            chain[start : start + max_events]
+            chain[start : start + MAX_EVENTS]
             for chain in chains
-            for start in range(0, len(chain), max_events)
+            for start in range(0, len(chain), MAX_EVENTS)
         ]
         if not self.contexts:
             raise EventformersError("there are no chains to retrieve contexts from; accepted: at least one")

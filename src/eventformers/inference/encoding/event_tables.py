@@ -170,14 +170,6 @@ def read_event_table(folder: Path, name: str, schema: pa.Schema) -> pa.Table:
         ) from error
 
 
-def _check_columns(what: str, required: Sequence[str], columns: Sequence[str]) -> None:
-    if missing := [column for column in required if column not in columns]:
-        raise EventformersError(
-            f"{what}: found no column {', '.join(missing)}; accepted: the columns that extract and "
-            f"explore write ({', '.join(required)})"
-        )
-
-
 def _rows(
     tables: str | Path | EventTables, name: str, required: Sequence[str], optional: Sequence[str] = ()
 ) -> Iterator[dict[str, Any]]:
@@ -185,7 +177,11 @@ def _rows(
     what = _name_of(tables, name)
 
     def header(columns: Sequence[str], _: Path) -> list[str]:
-        _check_columns(what, required, columns)
+        if missing := [column for column in required if column not in columns]:
+            raise EventformersError(
+                f"{what}: found no column {', '.join(missing)}; accepted: the columns that extract and "
+                f"explore write ({', '.join(required)})"
+            )
         return [column for column in (*required, *optional) if column in columns]
 
     if not isinstance(tables, Mapping):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from hashlib import blake2b
-from typing import Generic, TypeVar
-
-Answer = TypeVar("Answer")
+from typing import Any
 
 
-class LatestAnswer(Generic[Answer]):
+class LatestAnswer:
     """A cache of the answer to the latest question.
 
     Parts of an answer are never reused: batches depend on the whole question, and the last bits of a vector
@@ -18,9 +16,9 @@ class LatestAnswer(Generic[Answer]):
 
     def __init__(self) -> None:
         self._question: Hashable = None
-        self._answer: Answer | None = None
+        self._answer: Any = None
 
-    def ask(self, question: Hashable) -> Answer | None:
+    def ask(self, question: Hashable) -> Any:
         """Return the answer if this was the latest question; otherwise drop the answer and return None.
 
         Args:
@@ -31,7 +29,7 @@ class LatestAnswer(Generic[Answer]):
             self._question, self._answer = question, None
         return self._answer
 
-    def keep(self, answer: Answer) -> None:
+    def keep(self, answer: object) -> None:
         """Store the answer to the latest question."""
         self._answer = answer
 

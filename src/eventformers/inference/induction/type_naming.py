@@ -77,17 +77,6 @@ def label_cosines(
     return rounded_cosines(centroids @ unit_vectors(vectors, labels).T)
 
 
-def best_labels(
-    cosines: NDArray[np.float64], labels: Sequence[str], top: int
-) -> list[tuple[ScoredLabel, ...]]:
-    """Return the nearest labels of each cluster, nearest first; ties keep the order of the list."""
-    order = np.argsort(-cosines, axis=1, kind="stable")[:, :top]
-    return [
-        tuple(ScoredLabel(labels[place], float(row[place])) for place in places)
-        for row, places in zip(cosines, order, strict=True)
-    ]
-
-
 def label_ranks(
     cosines: NDArray[np.float64], labels: Sequence[str], valid: Sequence[Collection[str]]
 ) -> list[float]:
@@ -132,14 +121,19 @@ def name_clusters(
         top: number of names to return.
 
     Returns:
-        The names of each cluster, best first.
+        The names of each cluster, best first; ties keep the order of the names.
 
     Raises:
         EventformersError: there are no names, or a vector is not valid.
     """
     if not names:
         raise EventformersError("the names are empty; accepted: at least one name, or None")
-    return best_labels(label_cosines(centroids, vectors, names), names, top)
+    cosines = label_cosines(centroids, vectors, names)
+    order = np.argsort(-cosines, axis=1, kind="stable")[:, :top]
+    return [
+        tuple(ScoredLabel(names[place], float(row[place])) for place in places)
+        for row, places in zip(cosines, order, strict=True)
+    ]
 
 
 def keyness(inside: Counts, size: Counts, everywhere: Counts, total: Counts) -> NDArray[np.float64]:

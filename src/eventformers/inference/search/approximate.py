@@ -89,28 +89,16 @@ class ApproximateSearch:
             vectors: the vectors, `(m, d)`.
             places: the earlier position of each, -1 for a vector that is new, `(m,)`.
         """
-        number = max(len(self.vectors), 1)
-        now_at = np.full(number, -1, dtype=np.int64)
+        now_at = np.full(len(self.vectors), -1, dtype=np.int64)
         kept = np.flatnonzero(places >= 0)
         now_at[places[kept]] = kept
         # The stubs of FAISS know neither the lists nor the settings of a search.
         index: Any = faiss.clone_index(self.index)
-        lists = index.invlists
+        index.remove_ids(np.flatnonzero(now_at < 0))
         for place in range(index.nlist):
-            size = lists.list_size(place)
-            if not size:
-                continue
-            positions = now_at[faiss.rev_swig_ptr(lists.get_ids(place), size)]
-            stays = positions >= 0
-            codes = faiss.rev_swig_ptr(lists.get_codes(place), size * index.code_size)
-            codes = codes.reshape(size, -1)[stays].copy()
-            positions = positions[stays].copy()
-            lists.resize(place, len(positions))
-            if len(positions):
-                lists.update_entries(
-                    place, 0, len(positions), faiss.swig_ptr(positions), faiss.swig_ptr(codes)
-                )
-        index.ntotal = len(kept)
+            if size := index.invlists.list_size(place):
+                positions = faiss.rev_swig_ptr(index.invlists.get_ids(place), size)
+                positions[:] = now_at[positions]
         search = ApproximateSearch(vectors, index)
         search.add(np.flatnonzero(places < 0))
         return search
