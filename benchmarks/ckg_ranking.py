@@ -30,7 +30,6 @@ import torch
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.search.ranking import (
-    BLOCK_MEBIBYTES,
     FilteredRanks,
     RankingQueries,
     rank_by_cosine,
@@ -59,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     vectors = encode_elsewhere(options.encoder, queries, options.threads)
     before = peak_gigabytes()
-    ranks = rank(vectors, queries, options.block_mebibytes)
+    ranks = rank(vectors, queries)
     print(f"peak memory without the encoder {peak_gigabytes():.2f} GB; before ranking {before:.2f} GB")
     print(f"tied queries {ranks.tied:,}; mean reciprocal rank {100 * np.mean(1 / ranks.mean):.2f} %")
     draw = np.random.default_rng(options.seed)
@@ -86,7 +85,7 @@ def compare(
         for name, precision in SIDES.items():
             found[name], taken = timed(lambda dtype=precision: loop(vectors, queries, sample, dtype))
             seconds[name].append((taken[0] * scale, taken[1] * scale))
-        _, taken = timed(lambda: rank(vectors, queries, options.block_mebibytes))
+        _, taken = timed(lambda: rank(vectors, queries))
         seconds[OURS].append(taken)
     for name, taken_in_rounds in seconds.items():
         wall, processor = (statistics.median(column) for column in zip(*taken_in_rounds, strict=True))
@@ -106,9 +105,9 @@ def compare(
             assert not differing, f"{differing} ranks differ from the loop in double precision"
 
 
-def rank(vectors: tuple[Vectors, Vectors], queries: RankingQueries, block_mebibytes: int) -> FilteredRanks:
+def rank(vectors: tuple[Vectors, Vectors], queries: RankingQueries) -> FilteredRanks:
     """Our side."""
-    return rank_by_cosine(*vectors, queries, block_mebibytes=block_mebibytes, device="cpu")
+    return rank_by_cosine(*vectors, queries, device="cpu")
 
 
 def loop(vectors: tuple[Vectors, Vectors], queries: RankingQueries, sample: Ranks, dtype: type) -> Ranks:
@@ -185,7 +184,6 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sample", type=int, default=300, help="queries that the loop runs on")
     parser.add_argument("--full", action="store_true", help="run the loop on every query")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--block-mebibytes", type=int, default=BLOCK_MEBIBYTES)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args(arguments)

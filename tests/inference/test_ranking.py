@@ -92,6 +92,7 @@ def test_blocks_change_nothing(monkeypatch):
     graph = random_graph(0, premises=40, alternatives=200, rows=300, values=3)
     whole = rank(*graph, device="cpu")
     sizes = set()
+    monkeypatch.setattr(ranking, "BLOCK_MEBIBYTES", 1)
     for premises_in_block in (1, 3, 7, 39):
         monkeypatch.setattr(ranking, "_BYTES_PER_SCORE", 2**20 // (200 * premises_in_block))
         blocks = []
@@ -100,11 +101,11 @@ def test_blocks_change_nothing(monkeypatch):
             blocks.append(len(rows))
             return scores
 
-        ranks = rank(*graph, block_mebibytes=1, device="cpu", rerank=note)
+        ranks = rank(*graph, device="cpu", rerank=note)
         sizes.add(max(blocks))
         assert ranks.optimistic.tolist() == whole.optimistic.tolist()
         assert ranks.pessimistic.tolist() == whole.pessimistic.tolist()
-        single_first = rank(*graph, block_mebibytes=1, device="cpu")
+        single_first = rank(*graph, device="cpu")
         assert single_first.optimistic.tolist() == whole.optimistic.tolist()
         assert single_first.pessimistic.tolist() == whole.pessimistic.tolist()
     assert len(sizes) == 4
@@ -228,8 +229,6 @@ def test_scores_that_cannot_be_ranked_are_refused(scores, message):
 def test_what_asks_for_nothing_is_refused():
     with pytest.raises(EventformersError, match="no rows to rank"):
         ranking_queries([], [("p", "a")])
-    with pytest.raises(EventformersError, match="block_mebibytes is 0"):
-        rank(*random_graph(0, premises=2, alternatives=3, rows=4, values=None), block_mebibytes=0)
     with pytest.raises(EventformersError, match=r"shape \(1, 4\) for 2 texts"):
         rank_by_cosine(np.ones((1, 4)), np.ones((1, 4)), ranking_queries([("p", "a"), ("p", "b")]))
 

@@ -135,19 +135,16 @@ def informed(transitions: Mapping[tuple[int, int], Matrix], gold: Sequence[int])
         EventformersError: a pair is missing, or a step has no choice of that index.
     """
     states = [0, *gold]
-    missing = [pair for pair in _pairs(len(states)) if pair not in transitions]
-    if missing:
-        raise EventformersError(f"no transitions from state {missing[0][0]} to state {missing[0][1]}")
     path = []
+    for target in range(1, len(states)):
+        for source in range(target):
+            if (source, target) not in transitions:
+                raise EventformersError(f"no transitions from state {source} to state {target}")
     for step in range(1, len(states)):
         before = [transitions[state, step][states[state]] for state in range(step)]
         behind = [transitions[step, state][:, states[state]] for state in range(step + 1, len(states))]
         path.append(int(np.argmax(np.sum([*before, *behind], axis=0))))
     return path
-
-
-def _pairs(states: int) -> list[tuple[int, int]]:
-    return [(source, target) for target in range(states) for source in range(target)]
 
 
 def _check_steps(transitions: Sequence[Matrix]) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import datasets
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from datasets.iterable_dataset import IterableColumn
 
@@ -56,13 +56,9 @@ def values_in(items: object, header: Header, accepted: str) -> Iterable[object]:
 
 
 def _values(items: Any, header: Header, accepted: str) -> Iterable[object]:
-    # No import is needed: a frame exists only if pandas is loaded.
-    pandas: Any = sys.modules.get("pandas")
-    if pandas is not None and isinstance(items, pandas.DataFrame):
+    if isinstance(items, pd.DataFrame):
         return _frame_rows(items, header)
-    if isinstance(items, np.ndarray) and items.ndim:
-        return cast("list[object]", items.tolist())
-    if pandas is not None and isinstance(items, (pandas.Series, pandas.Index)):
+    if isinstance(items, (pd.Series, pd.Index)) or (isinstance(items, np.ndarray) and items.ndim):
         return cast("list[object]", items.tolist())
     if isinstance(items, datasets.Dataset):
         wanted = header(items.column_names, _MEMORY)

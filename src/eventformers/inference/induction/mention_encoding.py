@@ -36,7 +36,10 @@ _FOUND = "found_place"
 
 
 class MentionInputs(EventInputs):
-    """A converter of mentions to token ids and a mask of trigger tokens.
+    """A converter of sentences with triggers to token ids; a key is a tuple of mentions of one sentence.
+
+    A row is its number of tokens, their ids, and the first token and the one after the last of each trigger.
+    This class gives the model a mask for one trigger a sentence.
 
     Args:
         tokenizer: the model's tokenizer; it must be fast, to provide token offsets.
@@ -70,51 +73,15 @@ class MentionInputs(EventInputs):
         self.marks_trigger = marks_trigger
         self.without_tokens = 0
 
-    def key(self, item: object, position: int) -> Mention:
+    def key(self, item: object, position: int) -> tuple[Mention, ...]:
         """Return the key of a text without a trigger; see `EventInputs`."""
-        return Mention(self.text(item, position))
-
-    def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
-        """Return rows of token ids followed by a trigger mask, and the positions of truncated rows."""
-        mentions = cast("list[Mention]", list(keys))
-        if self.marks_trigger:
-            mentions = [mark_trigger(mention) for mention in mentions]
-        texts = [mention.text for mention in mentions]
-        encoded, cut = tokenise_texts(
-            self.tokenizer, texts, self.max_length, self.prompt, return_offsets_mapping=True
-        )
-        rows = [
-            # A special token has an empty span: its start equals its end.
-            [*ids, *(int(first < end and last > start and first < last) for first, last in offsets)]
-            for (_, start, end), ids, offsets in zip(
-                mentions, encoded["input_ids"], encoded["offset_mapping"], strict=True
-            )
-        ]
-        self.without_tokens += sum(
-            mention.has_trigger and not any(row[len(row) // 2 :])
-            for mention, row in zip(mentions, rows, strict=True)
-        )
-        return rows, cut
-
-    def length(self, row: TokenRow) -> int:
-        """Number of tokens of a row."""
-        return len(row) // 2
-
-    def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
-        """Return `input_ids` and `trigger_mask`, each `(batch, length)`."""
-        input_ids, trigger_mask = torch.tensor(rows, device=device).chunk(2, dim=1)
-        return {"input_ids": input_ids, "trigger_mask": trigger_mask.bool()}
-
-
-class SentenceInputs(MentionInputs):
-    """A converter of sentences with several triggers each; a key is a tuple of mentions of one sentence.
-
-    A row is its number of tokens, their ids, and the first token and the one after the last of each trigger.
-    """
+        return (Mention(self.text(item, position)),)
 
     def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
         """Return the rows of some sentences, and the positions of truncated ones."""
         sentences = cast("list[tuple[Mention, ...]]", list(keys))
+        if self.marks_trigger:
+            sentences = [tuple(map(mark_trigger, mentions)) for mentions in sentences]
         texts = [mentions[0].text for mentions in sentences]
         encoded, cut = tokenise_texts(
             self.tokenizer, texts, self.max_length, self.prompt, return_offsets_mapping=True
@@ -134,6 +101,19 @@ class SentenceInputs(MentionInputs):
     def length(self, row: TokenRow) -> int:
         """Number of tokens of a row."""
         return row[0]
+
+    def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
+        """Return `input_ids` and `trigger_mask`, each `(batch, length)`."""
+        input_ids, triggers = torch.tensor([row[1:] for row in rows], device=device).split([rows[0][0], 2], 1)
+        places = torch.arange(input_ids.shape[1], device=device)
+        return {
+            "input_ids": input_ids,
+            "trigger_mask": (places >= triggers[:, :1]) & (places < triggers[:, 1:]),
+        }
+
+
+class SentenceInputs(MentionInputs):
+    """A converter of sentences with several triggers each, whose places it gives to the model."""
 
     def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
         """Return `input_ids`, `(batch, length)`, and `triggers`, `(mentions, 3)`: row, first token and the
@@ -252,7 +232,7 @@ def _encode(
     """Encode mentions with a model of event type induction, each distinct one once."""
     reads_trigger = chosen not in WITHOUT_TRIGGERS
     keys = [_key(mention, place, inputs, reads_trigger) for place, mention in enumerate(mentions)]
-    rows = DistinctRows(keys)
+    rows = DistinctRows([(key,) for key in keys])
     vectors = {part: np.empty((len(keys), encoder.dimension), dtype=np.float32) for part in _PARTS}
     if chosen == "found":
         vectors[_FOUND] = np.empty((len(keys), 1), dtype=np.float32)

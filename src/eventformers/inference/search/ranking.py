@@ -146,31 +146,31 @@ def rank_by_cosine(
     alternative_vectors: NDArray[np.floating],
     queries: RankingQueries,
     *,
-    block_mebibytes: int = BLOCK_MEBIBYTES,
     device: str | torch.device | None = None,
     rerank: Rerank | None = None,
 ) -> FilteredRanks:
     """Compute filtered ranks by the cosine of premise and alternative, in double precision.
 
+    Memory holds a block of scores and the vectors: in single precision on a CPU without `rerank`, otherwise
+    in double.
+
     Args:
         premise_vectors: one vector for each of the queries' premises, (P, d); they need not be normalised.
         alternative_vectors: one vector for each candidate, (C, d).
         queries: what is to be ranked.
-        block_mebibytes: size of a block of scores. The vectors come on top: in single precision on a CPU
-            without `rerank`, otherwise in double.
         device: device for the cosines; None uses an accelerator with double precision.
         rerank: replaces a block of cosines by other scores before ranking.
 
     Raises:
-        EventformersError: a vector is NaN, infinite or zero, the block size is not positive, the device is
-            not available, or `rerank` returned NaN or another shape.
+        EventformersError: a vector is NaN, infinite or zero, the device is not available, or `rerank`
+            returned NaN or another shape.
     """
     chosen = find_device(device)
     if device is None and chosen.type == "mps":
         chosen = torch.device("cpu")
     if chosen.type == "cpu" and rerank is None:
         sides = (premise_vectors, queries.premises), (alternative_vectors, queries.alternatives)
-        return _in_blocks(_SingleFirst(*(_Units(*side) for side in sides)), queries, block_mebibytes)
+        return _in_blocks(_SingleFirst(*(_Units(*side) for side in sides)), queries)
     premises = torch.from_numpy(unit_vectors(premise_vectors, queries.premises)).to(chosen)
     alternatives = torch.from_numpy(unit_vectors(alternative_vectors, queries.alternatives)).to(chosen)
 
@@ -178,14 +178,13 @@ def rank_by_cosine(
         cosines = premises[rows] @ alternatives.T
         return cosines if rerank is None else rerank(rows, cosines)
 
-    return filtered_ranks(score, queries, block_mebibytes=block_mebibytes, device=chosen)
+    return filtered_ranks(score, queries, device=chosen)
 
 
 def filtered_ranks(
     score: Scorer,
     queries: RankingQueries,
     *,
-    block_mebibytes: int = BLOCK_MEBIBYTES,
     device: str | torch.device = "cpu",
 ) -> FilteredRanks:
     """Compute filtered ranks by any scores; each premise is scored once, whatever its number of golds.
@@ -193,12 +192,11 @@ def filtered_ranks(
     Args:
         score: the scores of all candidates for a block of premises.
         queries: what is to be ranked.
-        block_mebibytes: size of a block of scores in double precision.
         device: device of the positions that `score` receives.
 
     Raises:
-        EventformersError: the block size is not positive, scores are NaN or have a wrong shape, or the score
-            of a gold alternative is infinite.
+        EventformersError: scores are NaN or have a wrong shape, or the score of a gold alternative is
+            infinite.
     """
 
     def count(block: slice, asked: _Pairs, known: _Pairs) -> Positions:
@@ -206,15 +204,13 @@ def filtered_ranks(
         _check_scores(scores, (block.stop - block.start, len(queries.alternatives)))
         return _count_better(scores, asked, known)
 
-    return _in_blocks(count, queries, block_mebibytes)
+    return _in_blocks(count, queries)
 
 
-def _in_blocks(count: _Counter, queries: RankingQueries, block_mebibytes: int) -> FilteredRanks:
+def _in_blocks(count: _Counter, queries: RankingQueries) -> FilteredRanks:
     """Compute the ranks of all queries from counts for a block of premises at a time."""
-    if block_mebibytes < 1:
-        raise EventformersError(f"block_mebibytes is {block_mebibytes}; accepted: 1 or more")
     num_premises = len(queries.premises)
-    block_rows = max(1, block_mebibytes * 2**20 // (_BYTES_PER_SCORE * len(queries.alternatives)))
+    block_rows = max(1, BLOCK_MEBIBYTES * 2**20 // (_BYTES_PER_SCORE * len(queries.alternatives)))
     order = np.argsort(queries.premise, kind="stable")
     premise, gold = queries.premise[order], queries.gold[order]
     counts = np.empty((2, len(order)), dtype=np.int64)
