@@ -64,24 +64,23 @@ def test_a_trained_model_stands_beside_its_untrained_encoder(
 
 def test_each_text_is_encoded_once_for_all_tasks(bi_encoder, monkeypatch):
     calls = []
-    for side in ("mentions", "events"):
-        encode = getattr(retrieve_rerank, f"encode_{side}")
+    encode = retrieve_rerank.encode_texts
 
-        def counted(encoder, texts, *arguments, encode=encode, side=side, **settings):
-            calls.append((encoder.name, side, len(texts)))
-            return encode(encoder, texts, *arguments, **settings)
+    def counted(encoder, side, texts, **settings):
+        calls.append((encoder.name, side, len(texts)))
+        return encode(encoder, side, texts, **settings)
 
-        monkeypatch.setattr(retrieve_rerank, f"encode_{side}", counted)
+    monkeypatch.setattr(retrieve_rerank, "encode_texts", counted)
     memory = Session()
     truncated = {
         evaluate(bi_encoder, name, session=memory, baseline=False).truncated
         for name in ("event_retrieval", "parent_discovery")
     }
-    assert calls == [("bi", "events", 300), ("bi", "mentions", 43)]
+    assert calls == [("bi", "event", 300), ("bi", "mention", 43)]
     assert len(truncated) == 1
     evaluate(bi_encoder, "event_linking", session=memory, baseline=False)
     # The threshold is chosen on other mentions.
-    assert calls[2:] == [("bi", "mentions", 35)]
+    assert calls[2:] == [("bi", "mention", 35)]
 
 
 def test_a_cross_encoder_orders_candidates_anew(bi_encoder, cross_encoder, tmp_path, memory):

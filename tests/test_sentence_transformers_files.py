@@ -15,7 +15,7 @@ from transformers import AutoModel, AutoTokenizer
 import eventformers
 from eventformers.files import staged_folder
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.grounding.encoding import EventText, encode_events
+from eventformers.inference.grounding.encoding import EventText, encode_texts
 from eventformers.methods import load_method
 from eventformers.model_cards.method import load_method_card
 from eventformers.model_cards.usage import run_snippet, snippet_code
@@ -97,7 +97,7 @@ def test_vectors_equal_those_of_encode(folders: dict[str, Path], name: str) -> N
 def test_each_side_is_a_model_of_its_own(folders: dict[str, Path], name: str) -> None:
     folder = folders[name]
     encoder = load_encoder(folder, device="cpu")
-    expected = encode_events(encoder, EVENTS).vectors
+    expected = encode_texts(encoder, "event", EVENTS).vectors
     whole = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
     alone = sentence_transformers.SentenceTransformer(str(folder / "event"), device="cpu")
     for vectors in (whole.encode_document(EVENT_TEXTS), alone.encode(EVENT_TEXTS)):
@@ -127,7 +127,9 @@ def test_the_example_of_the_card(folders: dict[str, Path], name: str) -> None:
     if name in TOWERS:
         encoder = load_encoder(folders[name], device="cpu")
         mentions = encoder.encode(scope["mentions"])
-        events = encode_events(encoder, [EventText(*text.split(" [ENT_TITLE] ")) for text in scope["events"]])
+        events = encode_texts(
+            encoder, "event", [EventText(*text.split(" [ENT_TITLE] ")) for text in scope["events"]]
+        )
         np.testing.assert_allclose(scope["scores"], mentions @ events.vectors.T, rtol=0, atol=1e-5)
     else:
         expected = eventformers.encode(folders[name], scope["texts"], normalize=True, device="cpu")

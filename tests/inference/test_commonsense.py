@@ -16,19 +16,19 @@ from transformers import AutoConfig, AutoProcessor, pipeline
 import eventformers
 from eventformers import cli
 from eventformers.commands.options import console
+from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.commonsense import complete_many as many
 from eventformers.inference.commonsense.alternative_index import AlternativeIndex, build_alternative_index
 from eventformers.inference.commonsense.complete import answer, complete
-from eventformers.inference.commonsense.graph_words import graph_templates
 from eventformers.inference.commonsense.neighbour_votes import VoteSettings, voted_ranking
 from eventformers.inference.commonsense.queries import Query, read_query
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.search import candidate_index
 from eventformers.training import train
 
-CONCEPTNET = graph_templates("conceptnet_inductive")
-ATOMIC = graph_templates("atomic")
+CONCEPTNET = relation_templates("conceptnet")
+ATOMIC = relation_templates("atomic")
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from eventformers.evaluation.tasks.questions import choose_alternatives
 from eventformers.inference.commonsense.complete import answer
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.encoding.event_files import embed_file
-from eventformers.inference.grounding.encoding import encode_events, encode_mentions
+from eventformers.inference.grounding.encoding import encode_texts
 from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.models.pooling import POOLINGS
 from eventformers.models.processing_event_type_induction import EventTypeInductionProcessor
@@ -149,8 +149,8 @@ def test_each_kind_of_text_has_its_prompt(tiny_qwen3: Path) -> None:
     cosines = found @ query
     assert np.abs(cosines - encoder.encode(alternatives, normalize=True) @ query).max() > 1e-3
     np.testing.assert_allclose(answer(encoder, premise, alternatives).scores, cosines, rtol=0, atol=1e-5)
-    mention = encode_mentions(encoder, [MentionText("", premise, "")]).vectors
-    events = encode_events(encoder, [EventText(text) for text in alternatives]).vectors
+    mention = encode_texts(encoder, "mention", [MentionText("", premise, "")]).vectors
+    events = encode_texts(encoder, "event", [EventText(text) for text in alternatives]).vectors
     np.testing.assert_allclose(mention[0] @ events.T, cosines, rtol=0, atol=1e-5)
     embed = partial(encoder.encode, prompt_name=None)
     question = {"premise": premise, "alternatives": alternatives, "label": 0}

@@ -13,8 +13,7 @@ from tiny import save_tiny_bi_encoder
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.grounding.encoding import (
-    encode_events,
-    encode_mentions,
+    encode_texts,
     event_text,
     mention_text,
     score_calibration,
@@ -56,7 +55,7 @@ def _slow(model: EventEncoder, side: str, rows: list[list[int]]) -> np.ndarray:
 
 def test_each_side_is_read_by_its_tower(model: EventEncoder) -> None:
     tokeniser = GroundingTokeniser(model.tokenizer, 12, 10)
-    mentions, events = encode_mentions(model, MENTIONS), encode_events(model, EVENTS)
+    mentions, events = encode_texts(model, "mention", MENTIONS), encode_texts(model, "event", EVENTS)
     rows = tokeniser.mentions(MENTIONS).rows
     np.testing.assert_allclose(mentions.vectors, _slow(model, "mention", rows), atol=1e-5)
     assert not np.allclose(mentions.vectors, _slow(model, "event", rows), atol=1e-2)
@@ -67,7 +66,7 @@ def test_each_side_is_read_by_its_tower(model: EventEncoder) -> None:
 
 
 def test_a_plain_encoder_reads_plain_text(plain: EventEncoder) -> None:
-    mentions, events = encode_mentions(plain, MENTIONS), encode_events(plain, EVENTS)
+    mentions, events = encode_texts(plain, "mention", MENTIONS), encode_texts(plain, "event", EVENTS)
     texts = ["the storm flooded the city", "strike", "the storm flooded the city"]
     assert [mention_text(mention) for mention in MENTIONS] == texts
     np.testing.assert_allclose(mentions.vectors, plain.encode(texts, normalize=True), atol=1e-5)
@@ -91,7 +90,7 @@ def test_a_plain_encoder_reads_what_is_around_a_mention(
     assert plain.max_length == 32
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        encoded = encode_mentions(plain, [MENTIONS[0], mention, mention])
+        encoded = encode_texts(plain, "mention", [MENTIONS[0], mention, mention])
     assert encoded.cut == dict.fromkeys(cut, 2)
     assert plain.truncated == 2
     assert any("2 of 3 texts have more than 32 tokens" in str(one.message) for one in told)
@@ -105,10 +104,10 @@ def test_a_plain_encoder_reads_what_is_around_a_mention(
 def test_what_a_model_cuts_is_counted_by_its_part(model: EventEncoder) -> None:
     whole = MentionText("", RIGHT, "")
     with pytest.warns(UserWarning, match=r"2 of 4 mentions are .* longer than the limit of 12 tokens"):
-        mentions = encode_mentions(model, [MENTIONS[0], LONG, whole, whole])
+        mentions = encode_texts(model, "mention", [MENTIONS[0], LONG, whole, whole])
     assert mentions.cut == {"context": 1, "mention": 2}
     assert model.truncated == 3
-    events = encode_events(model, [EVENTS[0], EventText("storm", RIGHT), EventText(RIGHT)])
+    events = encode_texts(model, "event", [EVENTS[0], EventText("storm", RIGHT), EventText(RIGHT)])
     assert events.cut == {"description": 1, "title": 1}
     # The encoder's own limit stays.
     assert model.max_length == 32
@@ -118,10 +117,10 @@ def test_what_a_model_cuts_is_counted_by_its_part(model: EventEncoder) -> None:
 def test_texts_without_a_word_are_refused(encoder: str, request: pytest.FixtureRequest) -> None:
     loaded = request.getfixturevalue(encoder)
     with pytest.raises(EventformersError, match="mention 0: found no text between its contexts"):
-        encode_mentions(loaded, [MentionText("the storm", " ", "the city")])
+        encode_texts(loaded, "mention", [MentionText("the storm", " ", "the city")])
     with pytest.raises(EventformersError, match="event 1: found neither title nor description"):
-        encode_events(loaded, [EVENTS[0], EventText(" ")])
-    assert encode_mentions(loaded, []).vectors.shape == (0, 32)
+        encode_texts(loaded, "event", [EVENTS[0], EventText(" ")])
+    assert encode_texts(loaded, "mention", []).vectors.shape == (0, 32)
 
 
 def test_combining_characters_and_other_directions_have_vectors(plain: EventEncoder) -> None:
@@ -130,11 +129,11 @@ def test_combining_characters_and_other_directions_have_vectors(plain: EventEnco
         MentionText("", "e\u0301", ""),
         MentionText("", "\u200f\u0301", ""),
     ]
-    assert np.isfinite(encode_mentions(plain, texts).vectors).all()
+    assert np.isfinite(encode_texts(plain, "mention", texts).vectors).all()
     # A mention of which the tokenizer keeps nothing stands where its left context ends.
     long = MentionText(f"{LEFT} ", "\u200f", f" {RIGHT}")
     with pytest.warns(UserWarning, match="were truncated"):
-        encoded = encode_mentions(plain, [long])
+        encoded = encode_texts(plain, "mention", [long])
     expected = plain.encode([" ".join(["man"] * 15 + ["woman"] * 15)], normalize=True)
     np.testing.assert_allclose(encoded.vectors, expected, atol=1e-5)
 

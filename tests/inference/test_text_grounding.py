@@ -17,7 +17,7 @@ import eventformers
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.grounding import retrieve_rerank
-from eventformers.inference.grounding.encoding import encode_events, encode_mentions
+from eventformers.inference.grounding.encoding import Side, encode_texts
 from eventformers.inference.grounding.ground import ground
 from eventformers.inference.grounding.grounded_text import Grounding
 from eventformers.inference.grounding.knowledge_base import KnowledgeBase, load_knowledge_base
@@ -69,8 +69,8 @@ def slow_scores(encoder: EventEncoder, known: KnowledgeBase) -> list[dict[str, f
     for mention in load_text_mentions(TEXTS)[0]:
         rows = [row for row in known.events if row["language"] == mention.language]
         texts = [EventText.from_row(row) for row in rows]
-        left = encode_mentions(encoder, [mention.text]).vectors
-        scores = left @ encode_events(encoder, texts).vectors.T if texts else np.empty((1, 0))
+        left = encode_texts(encoder, "mention", [mention.text]).vectors
+        scores = left @ encode_texts(encoder, "event", texts).vectors.T if texts else np.empty((1, 0))
         found.append(dict(zip((row["event_id"] for row in rows), scores[0].tolist(), strict=True)))
     return found
 
@@ -157,7 +157,7 @@ def test_without_a_learned_threshold_a_link_is_nearer_than_other_events_are(
     nearest = []
     for language in ("en", "fr"):
         rows = [EventText.from_row(row) for row in known.events if row["language"] == language]
-        vectors = encode_events(encoder, rows).vectors
+        vectors = encode_texts(encoder, "event", rows).vectors
         scores = vectors @ vectors.T
         np.fill_diagonal(scores, -np.inf)
         nearest += scores.max(axis=1).tolist()
@@ -327,11 +327,12 @@ def test_only_the_languages_of_the_mentions_are_encoded(
 ) -> None:
     encoded: list[EventText] = []
 
-    def watched(encoder: EventEncoder, events: list[EventText], **settings: Any) -> Any:
-        encoded.extend(events)
-        return encode_events(encoder, events, **settings)
+    def watched(encoder: EventEncoder, side: Side, texts: list[Any], **settings: Any) -> Any:
+        if side == "event":
+            encoded.extend(texts)
+        return encode_texts(encoder, side, texts, **settings)
 
-    monkeypatch.setattr(retrieve_rerank, "encode_events", watched)
+    monkeypatch.setattr(retrieve_rerank, "encode_texts", watched)
     ground(encoder, TEXTS[2:3], known)
     assert [event.title for event in encoded] == ["police", "court", "judge"]
 
@@ -341,8 +342,13 @@ def test_an_index_on_disk_gives_the_same(
 ) -> None:
     expected = ground(encoder, TEXTS, known).mentions
     first = ground(encoder, TEXTS, known, index=tmp_path / "index").mentions
+
+    def only_mentions(encoder: EventEncoder, side: Side, texts: list[Any], **settings: Any) -> Any:
+        assert side == "mention"
+        return encode_texts(encoder, side, texts, **settings)
+
     with monkeypatch.context() as patched:
-        patched.setattr(retrieve_rerank, "encode_events", None)
+        patched.setattr(retrieve_rerank, "encode_texts", only_mentions)
         second = ground(encoder, TEXTS, known, index=tmp_path / "index").mentions
     for one, *others in zip(expected, first, second, strict=True):
         for other in others:

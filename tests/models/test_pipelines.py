@@ -20,7 +20,7 @@ from eventformers.datasets_scripts.events import EVENT_ORDERS, event_text
 from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.inference.commonsense.complete import answer
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.grounding.encoding import encode_events, encode_mentions
+from eventformers.inference.grounding.encoding import encode_texts
 from eventformers.inference.grounding.pair_scoring import PairScores, load_cross_encoder
 from eventformers.methods import all_methods
 from eventformers.models.event_items import ORDERS, text_of
@@ -142,9 +142,10 @@ def test_premises_are_those_of_the_datasets(graph: str) -> None:
 def test_event_grounding_by_vectors(folders: dict[str, Path]) -> None:
     pipe = pipeline("event-grounding", model=str(folders["event_grounding"]))
     encoder = load_encoder(folders["event_grounding"])
-    mention = encode_mentions(encoder, [MentionText.from_row(MENTION)]).vectors[0]
+    mention = encode_texts(encoder, "mention", [MentionText.from_row(MENTION)]).vectors[0]
     expected = (
-        encode_events(encoder, [EventText.from_row(event) for event in GROUNDING_EVENTS]).vectors @ mention
+        encode_texts(encoder, "event", [EventText.from_row(event) for event in GROUNDING_EVENTS]).vectors
+        @ mention
     )
     plain = pipe("[[the thief]] won", events=["a game"])
     asked = pipe(

@@ -20,7 +20,7 @@ from eventformers.datasets_scripts import load_built
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.grounding import training_tools
-from eventformers.inference.grounding.encoding import encode_events, encode_mentions
+from eventformers.inference.grounding.encoding import encode_texts
 from eventformers.inference.grounding.training_tools import load_retriever
 from eventformers.methods import load_method, main_methods
 from eventformers.models.grounding_tokens import TAGS, MentionText
@@ -103,8 +103,8 @@ class TestRetrieval:
         assert found.shape == (len(pairs.mentions), 5)
         encoder = load_encoder(retriever)
         rows = events.distinct
-        vectors = encode_events(encoder, [events[row] for row in rows.tolist()]).vectors
-        read = encode_mentions(encoder, [MentionText.from_row(row) for row in pairs.mentions]).vectors
+        vectors = encode_texts(encoder, "event", [events[row] for row in rows.tolist()]).vectors
+        read = encode_texts(encoder, "mention", [MentionText.from_row(row) for row in pairs.mentions]).vectors
         for mention, spoken in enumerate(pairs.spoken.tolist()):
             pool = rows[events.language_of[rows] == spoken]
             scores = (read[mention] @ vectors.T)[events.language_of[rows] == spoken]

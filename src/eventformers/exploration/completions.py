@@ -8,14 +8,16 @@ from typing import Any, Literal, NamedTuple, cast
 
 import pyarrow as pa
 
+from eventformers.datasets_scripts.commonsense_graphs import graph_of
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.event_tables import CHAINS_TABLE, EVENTS_TABLE
+from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.exploration.settings import Context
 from eventformers.exploration.steps import Step, StepRun
 from eventformers.inference.commonsense.alternative_index import AlternativeIndex, AlternativeRecord
 from eventformers.inference.commonsense.complete import DEFAULT_GRAPH, default_rerank, open_graph
 from eventformers.inference.commonsense.complete_many import complete_many
-from eventformers.inference.commonsense.graph_words import graph_templates, trained_templates
+from eventformers.inference.commonsense.graph_words import trained_templates
 from eventformers.inference.commonsense.neighbour_votes import vote_settings
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.search.index_folder import holds_index, read_record
@@ -84,7 +86,7 @@ def find_completions(
         EventformersError: an error of `complete_many`.
     """
     graph = index.record.graph
-    templates = graph_templates(graph, None, trained_templates(encoder))
+    templates = relation_templates(graph_of(graph), None, trained_templates(encoder))
     relations = [one for one in templates.relations if one in EVENT_RELATIONS] or list(templates.relations)
     texts = _chained_first(events, chains)
     chosen = texts[: MOST_QUERIES // len(relations)]

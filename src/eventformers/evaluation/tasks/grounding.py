@@ -128,7 +128,7 @@ def remembering_model(
     Args:
         encoder: the model.
         session: keeps the vectors of mentions and events.
-        batch_size: as for `encode_mentions`.
+        batch_size: as for `encode_texts`.
         cross_encoder: reranks the candidates; None keeps the scores of the retriever.
     """
     truncated = 0

@@ -18,6 +18,7 @@ from datasets import Dataset
 from eventformers.datasets_scripts.commonsense_graphs import graph_of
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.raw_files import is_blank
+from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.commonsense.alternative_index import (
     AlternativeIndex,
@@ -26,11 +27,7 @@ from eventformers.inference.commonsense.alternative_index import (
     graph_fingerprint,
     load_alternative_index,
 )
-from eventformers.inference.commonsense.graph_words import (
-    graph_templates,
-    load_pairs,
-    trained_templates,
-)
+from eventformers.inference.commonsense.graph_words import load_pairs, trained_templates
 from eventformers.inference.commonsense.neighbour_votes import (
     VoteSettings,
     expanded,
@@ -223,9 +220,9 @@ def complete(
         config = _config(config, index.record.graph)
     config = config or DEFAULT_GRAPH
     # An unknown graph or a file of templates that cannot be read is an error before a model loads.
-    graph_templates(config, templates)
+    relation_templates(graph_of(config), templates)
     encoder = as_encoder(model, device=device, dtype=dtype)
-    words = graph_templates(config, templates, trained_templates(encoder))
+    words = relation_templates(graph_of(config), templates, trained_templates(encoder))
     understood = read_query(query, words, relation)
     opened = open_graph(
         encoder,

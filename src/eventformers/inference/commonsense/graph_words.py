@@ -11,30 +11,8 @@ from datasets import Dataset
 
 from eventformers.datasets_scripts.commonsense_graphs import graph_of
 from eventformers.datasets_scripts.loading import load_built
-from eventformers.datasets_scripts.relation_templates import (
-    RelationTemplates,
-    own_templates,
-    relation_templates,
-)
+from eventformers.datasets_scripts.relation_templates import own_templates
 from eventformers.inference.encode import EventEncoder
-
-
-def graph_templates(
-    config: str,
-    file: str | Path | None = None,
-    trained: Mapping[str, Mapping[str, str]] | None = None,
-) -> RelationTemplates:
-    """Return the relations of a graph's config with their templates.
-
-    Args:
-        config: the config.
-        file: YAML file with templates of more relations.
-        trained: those of a model's training, see `trained_templates`.
-
-    Raises:
-        EventformersError: the file cannot be read.
-    """
-    return relation_templates(graph_of(config), file, trained)
 
 
 def trained_templates(encoder: EventEncoder) -> Mapping[str, Mapping[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -81,9 +82,9 @@ class BatchWorkers:
                 pass
 
 
-def forward_batch(model: nn.Module, tensors: dict[str, torch.Tensor]) -> Vectors:
+def forward_batch(model: nn.Module, arguments: dict[str, Any]) -> Vectors:
     """Compute the vectors of a batch, `(batch, d)`, from the model's arguments."""
-    return model(**tensors).embeddings.float().cpu().numpy()
+    return model(**arguments).embeddings.float().cpu().numpy()
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from transformers import AutoModelForPreTraining, PreTrainedConfig, PreTrainedTo
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.arrays import Positions, Vectors
+from eventformers.inference.encoding.batches import forward_batch
 from eventformers.inference.encoding.distinct_rows import DistinctRows
 from eventformers.inference.encoding.event_inputs import TextInputs, TokenRow, tokenise_texts
 from eventformers.inference.encoding.unit_vectors import unit_vectors
@@ -49,57 +50,79 @@ class EncodedTexts(NamedTuple):
     cut: dict[str, int]
 
 
-def encode_mentions(
+def encode_texts(
     encoder: EventEncoder,
-    mentions: Sequence[MentionText],
+    side: Side,
+    texts: Sequence[MentionText] | Sequence[EventText],
     *,
     batch_size: BatchSize = "auto",
     show_progress: bool = False,
 ) -> EncodedTexts:
-    """Encode mentions in their contexts, each distinct one once; sets the encoder's `truncated`.
+    """Encode mentions in their contexts, or events, each distinct one once; sets the encoder's `truncated`.
 
-    A plain encoder reads the context and the mention, but not the document's title and date. Contexts that
-    are too long are truncated as for a model of event grounding.
+    A plain encoder reads the context and the mention, but not the document's title and date; of an event it
+    reads `title . description`. Contexts that are too long are truncated as for a model of event grounding.
 
     Args:
         encoder: a model of event grounding, or any plain encoder.
-        mentions: the mentions.
-        batch_size: maximum number of mentions in a batch; `auto` fills batches by their number of tokens.
+        side: `mention` or `event`.
+        texts: the mentions, or the events.
+        batch_size: maximum number of texts in a batch; `auto` fills batches by their number of tokens.
         show_progress: draw a progress bar on standard error.
 
     Returns:
-        The vectors in the order of the mentions; those of a plain encoder have length 1. A mention that is
-        too long is truncated at its end and counted in a warning.
+        The vectors in the order of the texts; those of a plain encoder have length 1. A mention that is too
+        long is truncated at its end and counted in a warning.
 
     Raises:
-        EventformersError: the model is a cross-encoder, a mention has no text, a vector is zero, or memory
-            ran out.
+        EventformersError: the model is a cross-encoder, a mention has no text, an event has neither title nor
+            description, a vector is zero, or memory ran out.
     """
-    return _encode(encoder, "mention", mentions, batch_size, show_progress)
+    if scores_pairs(encoder.model.config):
+        raise EventformersError(
+            f"{encoder.name} is a cross-encoder, which scores pairs and returns no vectors; accepted: a "
+            "bi-encoder of event grounding or a plain encoder as the model, and this one as the reranker"
+        )
+    grounds = grounds_events(encoder)
+    if not grounds and (encoder.reads_chains or not encoder.tokenizer.is_fast):
+        # Models that read roles and slow tokenizers do not know the mention's position and may truncate it
+        # away.
+        plain = _plain_texts(side, texts)
+        vectors = encoder.encode(
+            plain,
+            prompt_name=_PROMPT_NAMES[side],
+            batch_size=batch_size,
+            show_progress=show_progress,
+        )
+        cut = {"text": encoder.truncated} if encoder.truncated else {}
+        return EncodedTexts(unit_vectors(vectors, plain).astype(np.float32), cut)
+    limit, tokenise = _reading(encoder, side, grounds)
+    # The warning names the limit that truncates.
+    limited = replace(encoder, max_length=limit)
+    inputs = SideInputs(encoder.tokenizer, limit, tokenise)
+    rows = DistinctRows(texts)
+    vectors = np.empty((rows.number, encoder.dimension), dtype=np.float32)
+    chosen: dict[str, Any] = {"side": side} if grounds else {}
 
+    def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> tuple[Vectors]:
+        encoded = forward_batch(model, {**tensors, **chosen})
+        rows.scatter(positions, encoded, vectors)
+        return (encoded,)
 
-def encode_events(
-    encoder: EventEncoder,
-    events: Sequence[EventText],
-    *,
-    batch_size: BatchSize = "auto",
-    show_progress: bool = False,
-) -> EncodedTexts:
-    """Encode events, each distinct text once; sets the encoder's `truncated`.
-
-    Args:
-        encoder: a model of event grounding, or any plain encoder, which reads `title . description`.
-        events: the events.
-        batch_size: maximum number of events in a batch; `auto` fills batches by their number of tokens.
-        show_progress: draw a progress bar on standard error.
-
-    Returns:
-        The vectors in the order of the events, of a plain encoder at length 1.
-
-    Raises:
-        EventformersError: an event has neither title nor description, a vector is zero, or memory ran out.
-    """
-    return _encode(encoder, "event", events, batch_size, show_progress)
+    limited.pass_distinct(rows, inputs, apply, batch_size=batch_size, show_progress=show_progress)
+    rows.copy_known(vectors)
+    encoder.truncated = limited.truncated
+    counts = Counter(cast("Sequence[Hashable]", texts))
+    cut = {part: sum(counts[text] for text in lost) for part, lost in sorted(inputs.cut.items())}
+    if cut.get("mention"):
+        warnings.warn(
+            f"{cut['mention']:,} of {len(texts):,} mentions are themselves longer than the limit of {limit} "
+            "tokens and are truncated at their end",
+            stacklevel=2,
+        )
+    if not grounds:
+        vectors = unit_vectors(vectors, _plain_texts(side, texts)).astype(np.float32)
+    return EncodedTexts(vectors, cut)
 
 
 def grounds_events(encoder: EventEncoder) -> bool:
@@ -172,60 +195,6 @@ class SideInputs(TextInputs):
         for part, positions in texts.cut.items():
             self.cut[part].update(keys[position] for position in positions)
         return texts.rows, sorted(set().union(*texts.cut.values()))
-
-
-def _encode(
-    encoder: EventEncoder,
-    side: Side,
-    texts: Sequence[MentionText] | Sequence[EventText],
-    batch_size: BatchSize,
-    show_progress: bool,
-) -> EncodedTexts:
-    if scores_pairs(encoder.model.config):
-        raise EventformersError(
-            f"{encoder.name} is a cross-encoder, which scores pairs and returns no vectors; accepted: a "
-            "bi-encoder of event grounding or a plain encoder as the model, and this one as the reranker"
-        )
-    grounds = grounds_events(encoder)
-    if not grounds and (encoder.reads_chains or not encoder.tokenizer.is_fast):
-        # Models that read roles and slow tokenizers do not know the mention's position and may truncate it
-        # away.
-        plain = _plain_texts(side, texts)
-        vectors = encoder.encode(
-            plain,
-            prompt_name=_PROMPT_NAMES[side],
-            batch_size=batch_size,
-            show_progress=show_progress,
-        )
-        cut = {"text": encoder.truncated} if encoder.truncated else {}
-        return EncodedTexts(unit_vectors(vectors, plain).astype(np.float32), cut)
-    limit, tokenise = _reading(encoder, side, grounds)
-    # The warning names the limit that truncates.
-    limited = replace(encoder, max_length=limit)
-    inputs = SideInputs(encoder.tokenizer, limit, tokenise)
-    rows = DistinctRows(texts)
-    vectors = np.empty((rows.number, encoder.dimension), dtype=np.float32)
-    chosen = {"side": side} if grounds else {}
-
-    def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> tuple[Vectors]:
-        encoded = cast("Vectors", model(**tensors, **chosen).embeddings.float().cpu().numpy())
-        rows.scatter(positions, encoded, vectors)
-        return (encoded,)
-
-    limited.pass_distinct(rows, inputs, apply, batch_size=batch_size, show_progress=show_progress)
-    rows.copy_known(vectors)
-    encoder.truncated = limited.truncated
-    counts = Counter(cast("Sequence[Hashable]", texts))
-    cut = {part: sum(counts[text] for text in lost) for part, lost in sorted(inputs.cut.items())}
-    if cut.get("mention"):
-        warnings.warn(
-            f"{cut['mention']:,} of {len(texts):,} mentions are themselves longer than the limit of {limit} "
-            "tokens and are truncated at their end",
-            stacklevel=3,
-        )
-    if not grounds:
-        vectors = unit_vectors(vectors, _plain_texts(side, texts)).astype(np.float32)
-    return EncodedTexts(vectors, cut)
 
 
 def _reading(encoder: EventEncoder, side: Side, grounds: bool) -> tuple[int, _Tokenise]:

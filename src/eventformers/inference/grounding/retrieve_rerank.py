@@ -24,8 +24,7 @@ from eventformers.inference.grounding.encoding import (
     BatchSize,
     EncodedTexts,
     Side,
-    encode_events,
-    encode_mentions,
+    encode_texts,
     grounds_events,
     score_calibration,
 )
@@ -115,7 +114,7 @@ def grounding_model(
     Args:
         encoder: finds candidates.
         cross_encoder: reranks them; None keeps the scores of the encoder.
-        batch_size: see `encode_mentions`.
+        batch_size: see `encode_texts`.
         search: kind of search, see `CandidateIndex`.
         show_progress: draw progress bars on standard error.
         event_progress: draw one for events; None follows `show_progress`.
@@ -124,9 +123,9 @@ def grounding_model(
     cut: Counter[str] = Counter()
     pairs: list[PairScores] = []
 
-    def read(side: Side, encode: Callable[..., EncodedTexts], shows: bool, texts: Sequence[Any]) -> Vectors:
-        encode_texts = partial(encode, encoder, texts, batch_size=batch_size, show_progress=shows)
-        encoded = recall(side, texts, encode_texts)
+    def read(side: Side, shows: bool, texts: Sequence[Any]) -> Vectors:
+        encode = partial(encode_texts, encoder, side, texts, batch_size=batch_size, show_progress=shows)
+        encoded = recall(side, texts, encode)
         cut.update({f"{side}_{part}": number for part, number in encoded.cut.items()})
         return encoded.vectors
 
@@ -147,8 +146,8 @@ def grounding_model(
         return sum(of_pairs, cut)
 
     return GroundingModel(
-        partial(read, "mention", encode_mentions, show_progress),
-        partial(read, "event", encode_events, show_progress if event_progress is None else event_progress),
+        partial(read, "mention", show_progress),
+        partial(read, "event", show_progress if event_progress is None else event_progress),
         partial(CandidateIndex, kind=search),
         score_pairs=None if cross_encoder is None else partial(score_pairs, cross_encoder),
         pairs_by_softmax=cross_encoder is not None and cross_encoder.learned_by_softmax,
