@@ -14,8 +14,8 @@ from eventformers.datasets_scripts.building import build_dataset
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.chains import next_event as module
-from eventformers.inference.chains.model_scorer import chain_scorer
 from eventformers.inference.chains.next_event import next_event, read_events
+from eventformers.inference.chains.scorers import chain_scorer
 from eventformers.inference.encode import load_encoder
 
 CHAIN = events("police arrested thief", "judge sentenced thief", "thief left city")

@@ -13,9 +13,8 @@ from eventformers.datasets_scripts.event_tables import CHAINS_TABLE, EVENTS_TABL
 from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.exploration.neighbours import nearest, text_vectors
 from eventformers.exploration.steps import Step, StepRun
-from eventformers.inference.chains.model_scorer import chain_scorer
 from eventformers.inference.chains.next_event import MAX_EVENTS
-from eventformers.inference.chains.scorers import CosineScorer, EmbedEvents, EncoderChainScorer
+from eventformers.inference.chains.scorers import CosineScorer, EmbedEvents, EncoderChainScorer, chain_scorer
 from eventformers.inference.encoding.arrays import Vectors
 from eventformers.inference.induction.type_naming import has_only_stop_words
 

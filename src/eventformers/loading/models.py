@@ -35,6 +35,7 @@ from eventformers.loading.model_files import (
     check_config,
     check_folder,
     check_weights,
+    first_line,
     read_object,
     read_weight_files,
 )
@@ -352,5 +353,5 @@ def first_sentence(error: BaseException) -> str:
     """The first line of a library's message; for a configuration error, the reason why a field is invalid."""
     if isinstance(error, StrictDataclassError) and error.__cause__ is not None:
         error = error.__cause__
-    line = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+    line = first_line(error)
     return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]} …"

@@ -23,13 +23,13 @@ from eventformers.evaluation.tasks.protocols import (
     wrong_columns,
 )
 from eventformers.inference.chains.decoders import Matrix, greedy, informed, row_normalized, viterbi
-from eventformers.inference.chains.model_scorer import chain_scorer
 from eventformers.inference.chains.scorers import (
     Aggregation,
     ChainScorer,
     DistinctEvents,
     EncoderChainScorer,
     Scores,
+    chain_scorer,
 )
 from eventformers.inference.encode import EventEncoder
 from eventformers.strict import strict_settings

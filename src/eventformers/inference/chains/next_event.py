@@ -29,8 +29,7 @@ from eventformers.datasets_scripts.raw_files import (
     read_lines,
 )
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.inference.chains.model_scorer import chain_scorer
-from eventformers.inference.chains.scorers import Aggregation
+from eventformers.inference.chains.scorers import Aggregation, chain_scorer
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_reader import ROLES, EventLike, file_values, read_item, values_of
 from eventformers.inference.encoding.event_tables import are_event_tables, read_table_events

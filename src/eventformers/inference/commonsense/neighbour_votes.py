@@ -91,14 +91,15 @@ def neighbour_votes(
         `(Q, A)`, sparse, without duplicate or negative entries.
     """
     votes = np.exp((cosines.astype(np.float64) - 1) / temperature)
-    counts = offsets[neighbours + 1] - offsets[neighbours]
-    flat = counts.ravel()
-    starts = np.cumsum(flat) - flat
-    within = np.arange(flat.sum()) - np.repeat(starts, flat)
-    columns = known[np.repeat(offsets[neighbours].ravel(), flat) + within]
-    rows = np.repeat(np.arange(len(cosines)), counts.sum(axis=1))
-    values = np.repeat(votes.ravel(), flat)
-    return sparse.coo_array((values, (rows, columns)), shape=(len(cosines), num_alternatives)).tocsr()
+    number, of_each = votes.shape
+    ends = np.arange(0, number * of_each + 1, of_each)
+    by_premise = sparse.csr_array((votes.ravel(), neighbours.ravel(), ends), shape=(number, len(offsets) - 1))
+    answers = sparse.csr_array(
+        (np.ones(len(known)), known, offsets), shape=(len(offsets) - 1, num_alternatives)
+    )
+    votes_of_alternatives = by_premise @ answers
+    votes_of_alternatives.sort_indices()
+    return votes_of_alternatives
 
 
 def expanded(queries: Vectors, votes: sparse.csr_array, alternatives: Vectors, expansion: float) -> Vectors:

@@ -179,20 +179,15 @@ def _check_names(
 
 
 def _wanted_columns(columns: Sequence[str], path: Path) -> frozenset[str]:
-    _check_header(columns, path)
-    return _KNOWN - {"id"}
+    return _file_columns(columns, path) - {"id"}
 
 
 def _file_columns(columns: Sequence[str], path: Path) -> frozenset[str]:
-    _check_header(columns, path)
-    return _KNOWN
-
-
-def _check_header(columns: Sequence[str], path: Path) -> None:
     _check_names(columns, path, 1, "column")
     repeated = sorted({name for name in columns if columns.count(name) > 1})
     if repeated:
         raise DataFormatError(path, 1, f"the column {shown(repeated[0])} twice", "each column once")
+    return _KNOWN
 
 
 def _starts_a_list(path: Path) -> bool:

@@ -224,7 +224,7 @@ def choose_null_threshold(
         The threshold, between two best scores that occur; None where no mention has a gold event as its first
         candidate.
     """
-    halves = _stack(_first(found, number), _first(_without(found, gold), number))
+    halves = Candidates.joined([_first(found, number), _first(_without(found, gold), number)])
     if rescore is not None:
         halves = rescore(halves)
     mentions = len(gold)
@@ -295,11 +295,6 @@ def _section(text: str) -> dict[str, str]:
 
 def _first(found: Candidates, number: int) -> Candidates:
     return replace(found, events=found.events[:, :number], scores=found.scores[:, :number])
-
-
-def _stack(above: Candidates, below: Candidates) -> Candidates:
-    events, scores = ([above.events, below.events], [above.scores, below.scores])
-    return Candidates(np.concatenate(events), np.concatenate(scores))
 
 
 def _without(found: Candidates, gold: Codes) -> Candidates:
