@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
+from functools import cached_property
 from typing import ClassVar, TypeAlias, cast
 
 import numpy as np
@@ -146,17 +147,10 @@ class RoleInputs(EventInputs):
     object.
     """
 
-    def __init__(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        event_order: EventOrder,
-        max_length: int,
-        prompt: str = "",
-    ) -> None:
-        super().__init__(tokenizer, event_order, max_length, prompt)
-        # The model's maximum includes the prompt.
-        self._longest = max_length - len(prompt_tokens(tokenizer, prompt))
-        self._words: dict[str, int] = {}
+    @cached_property
+    def _words(self) -> dict[str, int]:
+        """Number of each word so far."""
+        return {}
 
     def key(self, item: object, position: int) -> tuple[str, str, str]:
         """Return the item's roles; see `EventInputs`."""
@@ -174,7 +168,8 @@ class RoleInputs(EventInputs):
         encoded, cut = tokenise_events(
             self.tokenizer,
             events,
-            self._longest,
+            # The model's maximum includes the prompt.
+            self.max_length - len(prompt_tokens(self.tokenizer, self.prompt)),
             self.event_order,
             words=self._words,
             prompt=self.prompt,
