@@ -231,19 +231,12 @@ def read_events(events: Events, what: str) -> list[Event]:
 
 
 def _named_file(text: str) -> Path | None:
-    """Return the file that a text names; None if the text is an event.
-
-    Raises:
-        EventformersError: the text looks like a path, but the file does not exist.
-    """
+    """Return the file that a text names, also if it does not exist; None if the text is an event."""
     if "|" in text or text.lstrip().startswith("{"):
         return None
     path = Path(text).expanduser()
-    if path.is_file():
-        return path
-    if path.suffix.lower() in FILE_SUFFIXES or len(path.parts) > 1:
-        raise EventformersError(f"{path}: no such file; accepted: a file of events, or events themselves")
-    return None
+    is_named = path.is_file() or path.suffix.lower() in FILE_SUFFIXES or len(path.parts) > 1
+    return path if is_named else None
 
 
 def _events_of_file(path: Path, skipped: SkippedRows) -> Iterator[Event]:

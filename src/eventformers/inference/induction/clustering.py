@@ -87,16 +87,10 @@ class AverageLinkage:
         Raises:
             EventformersError: the matrix is not square, is empty, or is not finite.
         """
-        number = len(distances)
-        if distances.shape != (number, number) or not number:
-            raise EventformersError(
-                f"distances of shape {distances.shape}; accepted: (n, n) with at least one mention"
-            )
-        pairs = squareform(distances, checks=False).astype(np.float64)
-        if not np.isfinite(pairs).all():
-            raise EventformersError("distances are NaN or infinite; accepted: finite ones")
-        if number == 1:
+        _check_pairs(distances, "distances")
+        if len(distances) == 1:
             return cls(np.empty((0, 2), dtype=np.int64))
+        pairs = squareform(distances, checks=False).astype(np.float64)
         # SciPy rejects negative distances, and adding a constant to all distances does not change the tree.
         pairs -= pairs.min()
         return cls(linkage(pairs, method="average")[:, :2].astype(np.int64))
@@ -171,13 +165,8 @@ def cluster_affinity(similarities: NDArray[np.floating]) -> Labels:
     Raises:
         EventformersError: the matrix is not square, is empty or not finite, or no damping converges.
     """
+    _check_pairs(similarities, "similarities")
     number = len(similarities)
-    if similarities.shape != (number, number) or not number:
-        raise EventformersError(
-            f"similarities of shape {similarities.shape}; accepted: (n, n) with at least one mention"
-        )
-    if not np.isfinite(similarities).all():
-        raise EventformersError("similarities are NaN or infinite; accepted: finite ones")
     outside = similarities[~np.eye(number, dtype=bool)]
     if not outside.size or outside.min() == outside.max():
         # Equally near mentions are one cluster; the algorithm's answer would depend on its seed.
@@ -194,6 +183,14 @@ def cluster_affinity(similarities: NDArray[np.floating]) -> Labels:
         f"affinity propagation of {number} mentions did not converge in {_AFFINITY_STEPS} steps; use "
         "another clustering method, or set a number of clusters"
     )
+
+
+def _check_pairs(matrix: NDArray[np.floating], what: str) -> None:
+    number = len(matrix)
+    if matrix.shape != (number, number) or not number:
+        raise EventformersError(f"{what} of shape {matrix.shape}; accepted: (n, n) with at least one mention")
+    if not np.isfinite(matrix).all():
+        raise EventformersError(f"{what} are NaN or infinite; accepted: finite ones")
 
 
 def silhouette(units: Matrix, labels: Labels) -> float:
