@@ -15,7 +15,7 @@ from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
 from eventformers.evaluation import core as evaluation
 from eventformers.evaluation import data as evaluation_data
-from eventformers.evaluation import evaluate, score
+from eventformers.evaluation import evaluate, score, session
 from eventformers.evaluation.data import tasks_of_data
 from eventformers.evaluation.results import UNDEFINED, load_results, read_result
 from eventformers.evaluation.session import Session
@@ -215,7 +215,7 @@ def test_results_on_changed_rows_are_refused_before_the_work(tiny_encoder, raw_f
     (raw_folder / "hard.txt").write_text("\n".join(HARD_ROWS[:2]) + "\n", encoding="utf-8")
 
     with monkeypatch.context() as patch:
-        patch.setattr(evaluation, "score", lambda *_: pytest.fail("scored before the place was looked at"))
+        patch.setattr(evaluation, "_run", lambda *_: pytest.fail("scored before the place was looked at"))
         with pytest.raises(EventformersError, match="other rows"):
             evaluate(tiny_encoder, "hard_similarity", **settings)
     (path,) = (tmp_path / "out").rglob("*.json")
@@ -226,7 +226,7 @@ def test_results_on_changed_rows_are_refused_before_the_work(tiny_encoder, raw_f
 def test_a_hub_dataset_is_recorded_with_its_commit(tiny_encoder, raw_folder, monkeypatch):
     splits = load_built(raw_folder, "hard")
     commit = "d" * 40
-    monkeypatch.setattr(evaluation_data, "load_built", lambda *_, **__: splits)
+    monkeypatch.setattr(session, "load_built", lambda *_, **__: splits)
     offline = evaluate(tiny_encoder, "hard_similarity", data="org/events").dataset
     assert (offline.origin, offline.revision) == ("hub", None)
     readme = f"cache/snapshots/{commit}/README.md"

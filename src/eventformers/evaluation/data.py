@@ -2,95 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
-from datasets import Dataset, DatasetDict, concatenate_datasets
+from datasets import Dataset, DatasetDict
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-from eventformers.datasets_scripts.building import build_dataset, build_reports
-from eventformers.datasets_scripts.fingerprints import dataset_fingerprint, joint_fingerprint
-from eventformers.datasets_scripts.loading import find_built, load_built
-from eventformers.datasets_scripts.malformed import malformed_policy, takes_malformed
+from eventformers.datasets_scripts.fingerprints import joint_fingerprint
+from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.evaluation.results import DatasetRecord
+from eventformers.evaluation.session import BuiltData, DataStore
 from eventformers.evaluation.tasks import TASKS, Task
 from eventformers.evaluation.tasks.base import TaskRows
-
-
-@dataclass(frozen=True)
-class BuiltData:
-    """A built and loaded config of a dataset.
-
-    Attributes:
-        splits: its splits.
-        read_report: reads the build report, which may be empty.
-    """
-
-    splits: DatasetDict
-    read_report: Callable[[], Mapping[str, object]]
-    _fingerprints: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
-
-    @cached_property
-    def report(self) -> Mapping[str, object]:
-        """The build report, which may be empty."""
-        return self.read_report()
-
-    @cached_property
-    def all_rows(self) -> Dataset:
-        """The rows of all splits."""
-        return concatenate_datasets(list(self.splits.values()))
-
-    def fingerprint(self, rows: Dataset | DatasetDict, name: str) -> str:
-        """Compute the SHA-256 of rows of this config, once for each name."""
-        if name not in self._fingerprints:
-            self._fingerprints[name] = dataset_fingerprint(rows)
-        return self._fingerprints[name]
-
-
-class DataStore:
-    """A cache of datasets that builds and loads each config once.
-
-    The data must not change while the store is in use. The store keeps errors too, and does not retry.
-    """
-
-    def __init__(self) -> None:
-        self._held: dict[tuple[str | None, ...], BuiltData | EventformersError] = {}
-
-    def load(
-        self, data: str | Path | None, dataset: str, config: str, settings: Mapping[str, Any]
-    ) -> BuiltData:
-        """Load a config of a dataset.
-
-        Args:
-            data: raw files, a built folder or a Hub id; None takes the samples.
-            dataset: the name of the builder.
-            config: its config.
-            settings: its settings.
-
-        Raises:
-            DataFormatError: a raw file cannot be read.
-            EventformersError: the data lacks the config.
-        """
-        place = None if data is None else str(data)
-        key = (place, dataset, config, json.dumps(settings, sort_keys=True, default=str), malformed_policy())
-        if key not in self._held:
-            try:
-                splits = load_built(data, config, builder=dataset, **settings)
-                read_report = partial(_build_report, data, dataset, config, settings)
-                self._held[key] = BuiltData(splits, read_report)
-            except EventformersError as error:
-                self._held[key] = error
-        held = self._held[key]
-        if isinstance(held, EventformersError):
-            raise held
-        return held
 
 
 @takes_malformed
@@ -276,21 +204,6 @@ def _num_malformed(report: Mapping[str, object]) -> int:
     """Count the malformed parts that a build skipped; 0 if its report has no count."""
     listed = report.get("malformed")
     return int(listed["count"]) if isinstance(listed, Mapping) else 0
-
-
-def _build_report(
-    data: str | Path | None, dataset: str, config: str, settings: Mapping[str, Any]
-) -> Mapping[str, object]:
-    """Read the report of a build; empty for a built folder that lacks its report."""
-    try:
-        built = None if data is None else find_built(Path(data), dataset)
-        if built is not None and (report := build_reports(built).get(config)):
-            return report
-        # The rows are already loaded, so this reads the cache.
-        folder = build_dataset(dataset, config, data, **settings)
-    except EventformersError:
-        return {}
-    return build_reports(folder)[config]
 
 
 def _hub_commit(hub_id: str) -> str | None:

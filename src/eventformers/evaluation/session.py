@@ -2,18 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import replace
+import json
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from datasets import Dataset, DatasetDict, concatenate_datasets
+
+from eventformers.datasets_scripts.building import build_dataset, build_reports
+from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
+from eventformers.datasets_scripts.loading import find_built, load_built
+from eventformers.datasets_scripts.malformed import malformed_policy
 from eventformers.errors import EventformersError
-from eventformers.evaluation.data import DataStore
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding.latest_answer import LatestAnswer
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, load_cross_encoder
 
 Encoded = TypeVar("Encoded")
+
+
+@dataclass(frozen=True)
+class BuiltData:
+    """A built and loaded config of a dataset.
+
+    Attributes:
+        splits: its splits.
+        read_report: reads the build report, which may be empty.
+    """
+
+    splits: DatasetDict
+    read_report: Callable[[], Mapping[str, object]]
+    _fingerprints: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def report(self) -> Mapping[str, object]:
+        """The build report, which may be empty."""
+        return self.read_report()
+
+    @cached_property
+    def all_rows(self) -> Dataset:
+        """The rows of all splits."""
+        return concatenate_datasets(list(self.splits.values()))
+
+    def fingerprint(self, rows: Dataset | DatasetDict, name: str) -> str:
+        """Compute the SHA-256 of rows of this config, once for each name."""
+        if name not in self._fingerprints:
+            self._fingerprints[name] = dataset_fingerprint(rows)
+        return self._fingerprints[name]
+
+
+class DataStore:
+    """A cache of datasets that builds and loads each config once.
+
+    The data must not change while the store is in use. The store keeps errors too, and does not retry.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str | None, ...], BuiltData | EventformersError] = {}
+
+    def load(
+        self, data: str | Path | None, dataset: str, config: str, settings: Mapping[str, Any]
+    ) -> BuiltData:
+        """Load a config of a dataset.
+
+        Args:
+            data: raw files, a built folder or a Hub id; None takes the samples.
+            dataset: the name of the builder.
+            config: its config.
+            settings: its settings.
+
+        Raises:
+            DataFormatError: a raw file cannot be read.
+            EventformersError: the data lacks the config.
+        """
+        place = None if data is None else str(data)
+        key = (place, dataset, config, json.dumps(settings, sort_keys=True, default=str), malformed_policy())
+        if key not in self._held:
+            try:
+                splits = load_built(data, config, builder=dataset, **settings)
+                read_report = partial(_build_report, data, dataset, config, settings)
+                self._held[key] = BuiltData(splits, read_report)
+            except EventformersError as error:
+                self._held[key] = error
+        held = self._held[key]
+        if isinstance(held, EventformersError):
+            raise held
+        return held
 
 
 class Session:
@@ -144,3 +220,18 @@ class Session:
                 encoder.memory.forget()
         for held in (self._encoders, self._cross_encoders, self._given):
             held.clear()
+
+
+def _build_report(
+    data: str | Path | None, dataset: str, config: str, settings: Mapping[str, Any]
+) -> Mapping[str, object]:
+    """Read the report of a build; empty for a built folder that lacks its report."""
+    try:
+        built = None if data is None else find_built(Path(data), dataset)
+        if built is not None and (report := build_reports(built).get(config)):
+            return report
+        # The rows are already loaded, so this reads the cache.
+        folder = build_dataset(dataset, config, data, **settings)
+    except EventformersError:
+        return {}
+    return build_reports(folder)[config]

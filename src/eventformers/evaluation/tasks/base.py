@@ -5,16 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 import torch
 
 from eventformers.errors import EventformersError
+from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks.protocols import Embed, JsonValue, ProtocolOutput, Row, TaskSettings
-
-if TYPE_CHECKING:
-    from eventformers.evaluation.session import Session
-    from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encode import EventEncoder
 
 BatchSize: TypeAlias = int | Literal["auto"]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, islice
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import torch
 
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKind, TaskRows
 from eventformers.evaluation.tasks.protocols import (
     Embed,
@@ -33,10 +34,6 @@ from eventformers.inference.chains.scorers import (
 )
 from eventformers.inference.encode import EventEncoder
 from eventformers.strict import strict_settings
-
-if TYPE_CHECKING:
-    from eventformers.evaluation.session import Session
-
 
 BLOCK_QUESTIONS = 10_000
 """Number of questions that are read and scored at a time, which bounds the memory; each distinct event of a

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.known_pairs import KnownPairs, pairs_of_texts
 from eventformers.errors import EventformersError, shown
+from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKind, TaskRows
 from eventformers.evaluation.tasks.protocols import (
     Embed,
@@ -33,9 +34,6 @@ from eventformers.inference.search.ranking import (
 )
 from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import strict_settings
-
-if TYPE_CHECKING:
-    from eventformers.evaluation.session import Session
 
 MICO_LENGTH = 64
 """Maximum number of tokens of a premise or an alternative, as in MICO's evaluation."""

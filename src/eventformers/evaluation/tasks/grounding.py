@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import torch
 
+from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKind, TaskRows
 from eventformers.evaluation.tasks.grounding_protocols import (
     DEVELOPMENT_SPLIT,
@@ -36,9 +37,6 @@ from eventformers.inference.grounding.retrieve_rerank import (
     check_retriever_weight,
     grounding_model,
 )
-
-if TYPE_CHECKING:
-    from eventformers.evaluation.session import Session
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ import warnings
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
 
 from eventformers.errors import EventformersError
+from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks.base import BatchSize, Computing, Prepared, Task, TaskKind, TaskRows
 from eventformers.evaluation.tasks.induction_protocols import (
     EncodeMentions,
@@ -28,9 +29,6 @@ from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.latest_answer import digest_of
 from eventformers.inference.induction.mention_distances import MentionVectors
 from eventformers.inference.induction.mention_encoding import WITHOUT_TRIGGERS, encode_labels, encode_mentions
-
-if TYPE_CHECKING:
-    from eventformers.evaluation.session import Session
 
 _MAKING_CLUSTERS = ("distance", "manifold", "method", "num_clusters", "clustered_by")
 

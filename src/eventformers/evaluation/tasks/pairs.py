@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.events import event_text
 from eventformers.errors import EventformersError
+from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKind
 from eventformers.evaluation.tasks.protocols import (
     Embed,
@@ -28,9 +29,6 @@ from eventformers.inference.chains.virtual_context import ContextEncoder, Virtua
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.unit_vectors import rounded_cosines, unit_vectors
 from eventformers.strict import count, strict_settings
-
-if TYPE_CHECKING:
-    from eventformers.evaluation.session import Session
 
 _CONTEXT = VirtualContext(None)
 

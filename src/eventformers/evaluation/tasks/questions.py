@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import torch
 
 from eventformers.errors import EventformersError, shown
+from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKind, TaskRows
 from eventformers.evaluation.tasks.graph import MICO_LENGTH
 from eventformers.evaluation.tasks.protocols import (
@@ -23,9 +24,6 @@ from eventformers.evaluation.tasks.protocols import (
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.unit_vectors import rounded_cosines, unit_vectors
 from eventformers.models.text_prompts import prompt_of
-
-if TYPE_CHECKING:
-    from eventformers.evaluation.session import Session
 
 
 @dataclass(frozen=True)
