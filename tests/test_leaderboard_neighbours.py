@@ -10,7 +10,6 @@ from leaderboard_inputs import make_result, measured
 
 from eventformers.evaluation.results import write_result
 from eventformers.leaderboard import build_leaderboard, leaderboard
-from eventformers.leaderboard.neighbours import compare_neighbours, mean_answers
 from eventformers.leaderboard.page import leaderboard_page
 from eventformers.leaderboard.views import CLOSE, cell_text, close_note, markdown, to_json
 
@@ -26,22 +25,35 @@ def one_model(name: str, correct: int, **changes):
     return measured(model=name, value=100 * correct / QUESTIONS, answers=answers(correct), **changes)
 
 
+def cells_of(*measurements):
+    """The models' cells in the only column, by model."""
+    (board,) = build_leaderboard(measurements).boards
+    return {row.model: row.cells[0] for row in board.rows if row.kind == "model"}
+
+
 def test_each_model_is_compared_with_the_next_one_below():
-    first, second = compare_neighbours([40.0, 60.0, None], [answers(46), answers(69), answers(1)])[:2]
-    assert first is None
-    assert second is not None
-    assert second[0] == 0
-    assert second[1].difference == pytest.approx(20.0)
-    assert second[1].low > 0
+    second, first = one_model("second", 46), one_model("first", 69)
+    undefined = measured(model="undefined", value=None, answers=answers(1))
+    cells = cells_of(second, first, undefined)
+    assert cells["second"].comparison is cells["undefined"].comparison is None
+    assert cells["first"].next_model == "second"
+    assert cells["first"].comparison.difference == pytest.approx(20.0)
+    assert cells["first"].comparison.low > 0
     # A model without answers cannot be compared.
-    assert compare_neighbours([40.0, 60.0], [None, answers(69)]) == [None, None]
+    silent = measured(model="second", value=40.0)
+    assert all(cell.comparison is None for cell in cells_of(silent, first).values())
 
 
 def test_the_answers_of_runs_are_averaged():
-    assert mean_answers([[[1.0], [0.0, 1.0]], [[0.0], [0.0, 1.0]]]) == [[0.5], [0.0, 1.0]]
-    assert mean_answers([[[1.0]], None]) is None
-    assert mean_answers([[[1.0]], [[1.0, 0.0]]]) is None
-    assert mean_answers([]) is None
+    def mean(*runs):
+        measurements = [measured(model="mine", seed=seed, answers=run) for seed, run in enumerate(runs)]
+        (cell,) = cells_of(*measurements).values()
+        return cell.answers
+
+    assert mean([[1.0], [0.0, 1.0]], [[0.0], [0.0, 1.0]]) == [[0.5], [0.0, 1.0]]
+    assert mean([[1.0]], None) is None
+    assert mean([[1.0]], [[1.0, 0.0]]) is None
+    assert mean(None) is None
 
 
 def test_close_neighbours_are_marked_everywhere():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -88,24 +88,10 @@ def paired_bootstrap(
     both = np.concatenate([first, second])
     if not ((both >= 0) & (both <= 1)).all():
         raise EventformersError("found answers outside 0 to 1; accepted: booleans or numbers from 0 to 1")
-    _check_resamples(num_resamples)
-    gain, count = _by_cluster(100 * (first - second), clusters)
-    difference = float(gain.sum() / count.sum())
-    if len(gain) == 1:
-        # Every resample of one cluster is that cluster.
-        resampled = np.full(num_resamples, difference)
-    else:
-        resampled = bootstrap(
-            (gain, count),
-            _ratio_of_sums,
-            paired=True,
-            vectorized=True,
-            n_resamples=num_resamples,
-            batch=max(1, _BLOCK_NUMBERS // len(gain)),
-            method="percentile",
-            rng=np.random.default_rng(seed),
-        ).bootstrap_distribution
-    return _comparison(difference, resampled, first.size, len(gain), "points")
+    member = _cluster_numbers(clusters, first.size)
+    gain = np.bincount(member, weights=100 * (first - second))
+    count = np.bincount(member).astype(np.float64)
+    return _bootstrapped((gain, count), _ratio_of_sums, len(gain), first.size, "points", num_resamples, seed)
 
 
 def paired_correlations(
@@ -144,28 +130,15 @@ def paired_correlations(
     columns = np.concatenate([first, second, ratings]).T
     if not np.isfinite(columns).all():
         raise EventformersError("found similarities or ratings that are not finite; accepted: finite numbers")
-    _check_resamples(num_resamples)
-    member = _cluster_numbers(range(len(columns)) if clusters is None else clusters, len(columns))
+    member = _cluster_numbers(clusters, len(columns))
     groups = int(member.max()) + 1
 
     def gains(drawn: NDArray[np.int64], axis: int = -1) -> NDArray[np.float64]:
-        return _correlation_gains(columns, _counts(drawn, groups)[:, member], len(first))
+        counts = _counts(np.atleast_2d(drawn), groups)
+        return _correlation_gains(columns, counts[:, member], len(first))
 
-    numbers = np.arange(groups)
-    difference = float(gains(numbers[None])[0])
-    if groups == 1:
-        resampled = np.full(num_resamples, difference)
-    else:
-        resampled = bootstrap(
-            (numbers,),
-            gains,
-            vectorized=True,
-            n_resamples=num_resamples,
-            batch=max(1, _BLOCK_NUMBERS // columns.size),
-            method="percentile",
-            rng=np.random.default_rng(seed),
-        ).bootstrap_distribution
-    return _comparison(difference, resampled, len(columns), groups, "spearman")
+    numbers = (np.arange(groups),)
+    return _bootstrapped(numbers, gains, columns.size, len(columns), "spearman", num_resamples, seed)
 
 
 def compare_results(
@@ -282,20 +255,37 @@ def document_clusters(
     return list(loaded.rows["document_id"])
 
 
-def _check_resamples(num_resamples: int) -> None:
+def _bootstrapped(
+    data: tuple[NDArray[np.generic], ...],
+    statistic: Callable[..., NDArray[np.float64]],
+    numbers: int,
+    questions: int,
+    unit: Literal["points", "spearman"],
+    num_resamples: int,
+    seed: int,
+) -> PairedComparison:
+    """Resample the groups of questions, one for each element of the arrays in `data`.
+
+    `numbers` counts what one resample holds in memory.
+    """
     if not isinstance(num_resamples, int) or num_resamples < 1:
         raise EventformersError(
             f"num_resamples is {shown(num_resamples)}; accepted: an integer of at least 1"
         )
-
-
-def _comparison(
-    difference: float,
-    resampled: NDArray[np.float64],
-    questions: int,
-    clusters: int,
-    unit: Literal["points", "spearman"],
-) -> PairedComparison:
+    difference, groups = statistic(*data).item(), len(data[0])
+    # Every resample of one group is that group.
+    resampled = np.full(num_resamples, difference)
+    if groups > 1:
+        resampled = bootstrap(
+            data,
+            statistic,
+            paired=True,
+            vectorized=True,
+            n_resamples=num_resamples,
+            batch=max(1, _BLOCK_NUMBERS // numbers),
+            method="percentile",
+            rng=np.random.default_rng(seed),
+        ).bootstrap_distribution
     tail = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(resampled, [tail, 100 - tail])
     return PairedComparison(
@@ -304,7 +294,7 @@ def _comparison(
         high=float(high),
         p_value=(1 + int((resampled <= 0).sum())) / (1 + len(resampled)),
         questions=questions,
-        clusters=clusters,
+        clusters=groups,
         resamples=len(resampled),
         unit=unit,
     )
@@ -370,19 +360,12 @@ def _ratio_of_sums(
     return gain.sum(axis=axis) / count.sum(axis=axis)
 
 
-def _by_cluster(
-    gain: NDArray[np.float64], clusters: Sequence[Hashable] | NDArray[np.generic] | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sum the gain and count the questions of each cluster."""
+def _cluster_numbers(
+    clusters: Sequence[Hashable] | NDArray[np.generic] | None, questions: int
+) -> NDArray[np.int64]:
+    """Number the cluster of each question by the cluster's first question; None makes each its own."""
     if clusters is None:
-        return gain, np.ones_like(gain)
-    member = _cluster_numbers(clusters, len(gain))
-    summed = np.bincount(member, weights=gain).astype(np.float64)
-    return summed, np.bincount(member).astype(np.float64)
-
-
-def _cluster_numbers(clusters: Sequence[Hashable] | NDArray[np.generic], questions: int) -> NDArray[np.int64]:
-    """Number the clusters by their first question."""
+        return np.arange(questions)
     if len(clusters) != questions:
         raise EventformersError(
             f"found {len(clusters):,} clusters for {questions:,} questions; accepted: one for each question"

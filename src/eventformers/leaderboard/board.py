@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Literal
@@ -14,10 +15,9 @@ import pandas as pd
 
 from eventformers.datasets_scripts.building import BUILDERS
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.evaluation.significance import Answers, PairedComparison
+from eventformers.evaluation.significance import Answers, PairedComparison, compare_answers, mean_answers
 from eventformers.evaluation.tasks import TASKS, get_task
 from eventformers.leaderboard.data import COLUMN, measurement_table, same_data
-from eventformers.leaderboard.neighbours import compare_neighbours, mean_answers
 from eventformers.leaderboard.sources import BaselineScore, Measurement, read_folder
 from eventformers.model_cards.scores import score_text
 
@@ -27,6 +27,9 @@ Kind = Literal["model", "baseline", "published"]
 """Trained models; baselines and untrained encoders; published scores."""
 
 KINDS: tuple[Kind, ...] = ("model", "baseline", "published")
+
+NUM_RESAMPLES = 2_000
+"""Number of resamples: enough for an interval, with thousands of rows in seconds."""
 
 _SEED = re.compile(r"(.+?)[-_.]?seed[-_]?(\d+)")
 
@@ -353,8 +356,12 @@ def _cell(runs: pd.DataFrame) -> Cell:
     defined = known.value.tolist()
     # fmean and stdev sum exactly, so the result does not depend on the order of files.
     mean, spread = fmean(defined) if defined else None, stdev(defined) if len(defined) > 1 else None
-    answers = mean_answers(known.answers.tolist())
-    return Cell(mean, spread, len(defined), len(runs) - len(defined), answers=answers)
+    answers = [one for one in known.answers if isinstance(one, list)]
+    has_answers = len(answers) == len(known) > 0 and len({tuple(map(len, one)) for one in answers}) == 1
+    return Cell(
+        *(mean, spread, len(defined), len(runs) - len(defined)),
+        answers=mean_answers(answers) if has_answers else None,
+    )
 
 
 def _first_known(found: pd.DataFrame, names: list[str]) -> dict[str, Any]:
@@ -384,18 +391,17 @@ def _ranked(rows: Sequence[Row]) -> list[Row]:
 
 
 def _compared(rows: Sequence[Row]) -> list[Row]:
-    """Compare the rows with the next one in each column."""
+    """Compare each row with the one whose score is next below, in each column, if both have answers."""
     columns = []
     for cells in zip(*(row.cells for row in rows), strict=True):
-        found = compare_neighbours(
-            [cell and cell.value for cell in cells], [cell and cell.answers for cell in cells]
-        )
-        columns.append(
-            [
-                replace(cell, next_model=rows[one[0]].model, comparison=one[1]) if cell and one else cell
-                for cell, one in zip(cells, found, strict=True)
-            ]
-        )
+        scores = {place: cell.value for place, cell in enumerate(cells) if cell and cell.value is not None}
+        compared = list(cells)
+        for place, following in pairwise(sorted(scores, key=lambda place: -scores[place])):
+            one, other = cells[place], cells[following]
+            if one and other and one.answers is not None and other.answers is not None:
+                comparison = compare_answers(one.answers, other.answers, num_resamples=NUM_RESAMPLES)
+                compared[place] = replace(one, next_model=rows[following].model, comparison=comparison)
+        columns.append(compared)
     return [replace(row, cells=cells) for row, cells in zip(rows, zip(*columns, strict=True), strict=True)]
 
 
