@@ -31,7 +31,7 @@ COUNTS = count_chains(CHAINS, ["Tom", "ann", "ann"], CountSettings(window=2))
 
 
 def test_pairs_are_counted_by_the_role_of_the_protagonist() -> None:
-    fine, coarse, _ = COUNTS.same
+    fine, coarse = COUNTS[0, 0], COUNTS[1, 1]
     assert fine.pairs[("arrest", "object"), ("plead", "subject")] == 2
     assert fine.pairs[("arrest", "object"), ("jail", "object")] == 1
     assert fine.total == coarse.total == 5
@@ -39,7 +39,7 @@ def test_pairs_are_counted_by_the_role_of_the_protagonist() -> None:
 
 
 def test_a_window_of_one_counts_neighbours_alone() -> None:
-    fine = count_chains(CHAINS, ["Tom", "ann", "ann"], CountSettings(window=1)).same[0]
+    fine = count_chains(CHAINS, ["Tom", "ann", "ann"], CountSettings(window=1))[0, 0]
     assert fine.pairs[("arrest", "object"), ("jail", "object")] == 0
     assert fine.total == 4
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol as TypingProtocol
 from typing import TypeAlias, cast
@@ -109,40 +110,39 @@ class TrainedChainBaseline:
         }
 
 
-def _train_ppmi(chains: TrainingChains, settings: BaselineSettings, _: int, __: bool) -> ChainScorer:
+def _train_counts(
+    scorer: type[PpmiScorer] | type[BigramScorer],
+    chains: TrainingChains,
+    settings: BaselineSettings,
+    *_: object,
+) -> ChainScorer:
     chosen = cast(CountSettings, settings)
-    return PpmiScorer(count_chains(chains.events, chains.protagonists, chosen), chosen)
+    return scorer(count_chains(chains.events, chains.protagonists, chosen), chosen)
 
 
-def _train_bigram(chains: TrainingChains, settings: BaselineSettings, _: int, __: bool) -> ChainScorer:
-    chosen = cast(CountSettings, settings)
-    return BigramScorer(count_chains(chains.events, chains.protagonists, chosen), chosen)
-
-
-def _train_word2vec(chains: TrainingChains, settings: BaselineSettings, seed: int, _: bool) -> ChainScorer:
+def _train_word2vec(chains: TrainingChains, settings: BaselineSettings, seed: int, *_: object) -> ChainScorer:
     return train_word_vectors(chains.events, cast(WordVectorSettings, settings), seed=seed).scorer()
 
 
-def _network_trainer(name: str) -> Callable[[TrainingChains, BaselineSettings, int, bool], ChainScorer]:
-    def train(
-        chains: TrainingChains, settings: BaselineSettings, seed: int, show_progress: bool
-    ) -> ChainScorer:
-        chosen = cast(NetworkSettings, settings)
-        words = WordVectorSettings(dimension=chosen.word_dimension)
-        vectors = train_word_vectors(chains.events, words, seed=seed)
-        return train_network(
-            name, chains.events, vectors, chosen, seed=seed, show_progress=show_progress
-        ).scorer()
-
-    return train
+def _train_network(
+    name: str, chains: TrainingChains, settings: BaselineSettings, seed: int, show_progress: bool
+) -> ChainScorer:
+    chosen = cast(NetworkSettings, settings)
+    words = WordVectorSettings(dimension=chosen.word_dimension)
+    vectors = train_word_vectors(chains.events, words, seed=seed)
+    return train_network(
+        name, chains.events, vectors, chosen, seed=seed, show_progress=show_progress
+    ).scorer()
 
 
 CHAIN_BASELINES: dict[str, ChainBaseline] = {
-    "ppmi": ChainBaseline("PPMI", CountSettings(), _train_ppmi),
-    "bigram": ChainBaseline("bigram", CountSettings(unshared=0.001, history_weight=100.0), _train_bigram),
+    "ppmi": ChainBaseline("PPMI", CountSettings(), partial(_train_counts, PpmiScorer)),
+    "bigram": ChainBaseline(
+        "bigram", CountSettings(unshared=0.001, history_weight=100.0), partial(_train_counts, BigramScorer)
+    ),
     "word2vec": ChainBaseline("Word2Vec", WordVectorSettings(), _train_word2vec, needs_gensim=True),
     **{
-        name: ChainBaseline(title, DEFAULTS[name], _network_trainer(name), needs_gensim=True)
+        name: ChainBaseline(title, DEFAULTS[name], partial(_train_network, name), needs_gensim=True)
         for name, title in (
             ("event_comp", "Event-comp"),
             ("role_factor_tensor", "Role-factor tensor"),

@@ -9,8 +9,9 @@ Two events without a shared argument are compared by their predicates.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Literal, TypeAlias
@@ -25,7 +26,11 @@ from eventformers.strict import StrictSettings, count, setting, strict_settings
 
 Role: TypeAlias = Literal["subject", "object", ""]
 Key: TypeAlias = tuple[str, ...]
+ChainCounts: TypeAlias = "dict[tuple[int, int], PairCounts]"
+"""Counts of the pairs of events of chains, by the kinds of key of both events: predicate with dependency (0),
+predicate (1), its first word (2)."""
 
+_COUNTED = ((0, 0), (1, 0), (2, 0), (1, 1), (2, 1), (2, 2))
 _ARGUMENTS: tuple[Literal["subject", "object"], ...] = ("subject", "object")
 
 
@@ -72,34 +77,6 @@ class PairCounts:
         self.first[before] += 1
         self.second[after] += 1
         self.total += 1
-
-
-@dataclass
-class ChainCounts:
-    """Counts of the pairs of events of chains.
-
-    Attributes:
-        same: with the same kind of key on both sides: predicate with dependency, predicate, its first word.
-        to_dependency: the second event's predicate with dependency, after each kind of key of the first.
-        to_predicate: the second event's predicate, after each of the first's two coarser keys.
-    """
-
-    same: tuple[PairCounts, ...] = field(default_factory=lambda: tuple(PairCounts() for _ in range(3)))
-    to_dependency: tuple[PairCounts, ...] = field(
-        default_factory=lambda: tuple(PairCounts() for _ in range(3))
-    )
-    to_predicate: tuple[PairCounts, ...] = field(
-        default_factory=lambda: tuple(PairCounts() for _ in range(2))
-    )
-
-    def add(self, before: Sequence[Key], after: Sequence[Key]) -> None:
-        """Count a pair of events by their keys, from fine to coarse."""
-        for counts, one, other in zip(self.same, before, after, strict=True):
-            counts.add(one, other)
-        for counts, one in zip(self.to_dependency, before, strict=True):
-            counts.add(one, after[0])
-        for counts, one in zip(self.to_predicate, before[1:], strict=True):
-            counts.add(one, after[1])
 
 
 def event_keys(event: Event, role: Role) -> tuple[Key, Key, Key]:
@@ -152,25 +129,21 @@ def count_chains(
         EventformersError: no chain has two events.
     """
     settings = settings or CountSettings()
-    counts = ChainCounts()
+    counts = {kinds: PairCounts() for kinds in _COUNTED}
     for events, protagonist in zip(chains, protagonists, strict=True):
         keys = [event_keys(event, protagonist_role(event, protagonist)) for event in events]
         for position, after in enumerate(keys):
             for before in keys[max(0, position - settings.window) : position]:
-                counts.add(before, after)
-    if not counts.same[0].total:
+                for (one, other), of_kinds in counts.items():
+                    of_kinds.add(before[one], after[other])
+    if not counts[0, 0].total:
         raise EventformersError("found no chain of two events; accepted: at least one to count in")
     return counts
 
 
 @dataclass
-class PpmiScorer:
-    """Positive pointwise mutual information of pairs of events (Chambers and Jurafsky, ACL 2008).
-
-    PMI(a, b) = log(P(a, b) / (P(a) P(b))), ignoring the order, times the discount for rare pairs c / (c + 1)
-    · m / (m + 1), where c is the pair's count and m the smaller count of its two keys (Pantel and
-    Ravichandran, NAACL 2004); negative values become 0. For an unseen pair, the next coarser keys are used.
-    The score of a choice is the sum over the context.
+class _PairScorer(ABC):
+    """A scorer of chains by pairs of events.
 
     Attributes:
         counts: the counts of the training chains.
@@ -179,13 +152,49 @@ class PpmiScorer:
 
     counts: ChainCounts
     settings: CountSettings = field(default_factory=CountSettings)
+
+    @abstractmethod
+    def _value(self, before: Sequence[Key], after: Sequence[Key], finest: int) -> float:
+        """The value of an event after another by their keys, of which `finest` is the finest kind to use."""
+
+    def pair(self, before: Event, after: Event) -> float:
+        """Value of an event after another; the maximum if they share several arguments."""
+        shared = shared_roles(before, after)
+        if not shared:
+            return self.settings.unshared * self._value(event_keys(before, ""), event_keys(after, ""), 1)
+        return max(
+            self._value(event_keys(before, role), event_keys(after, other_role), 0)
+            for role, other_role in shared
+        )
+
+    def similarities(
+        self, sources: Sequence[Sequence[Event]], targets: Sequence[Sequence[Event]]
+    ) -> list[Scores]:
+        """Value of each target after each source, `(sources, targets)` for each question."""
+        check_questions(sources, targets, "targets")
+        return [
+            np.array([[self.pair(one, other) for other in others] for one in ones], dtype=np.float64)
+            for ones, others in zip(sources, targets, strict=True)
+        ]
+
+
+@dataclass
+class PpmiScorer(_PairScorer):
+    """Positive pointwise mutual information of pairs of events (Chambers and Jurafsky, ACL 2008).
+
+    PMI(a, b) = log(P(a, b) / (P(a) P(b))), ignoring the order, times the discount for rare pairs c / (c + 1)
+    · m / (m + 1), where c is the pair's count and m the smaller count of its two keys (Pantel and
+    Ravichandran, NAACL 2004); negative values become 0. For an unseen pair, the next coarser keys are used.
+    The score of a choice is the sum over the context.
+    """
+
     name: str = "ppmi"
 
     def score_choices(
         self, contexts: Sequence[Sequence[Event]], choices: Sequence[Sequence[Event]]
     ) -> list[Scores]:
         """Sum over the context of the PPMI with each choice, `(choices,)` for each question."""
-        return [matrix.sum(axis=0) for matrix in _matrices(self.pair, contexts, choices)]
+        return [matrix.sum(axis=0) for matrix in super().similarities(contexts, choices)]
 
     def similarities(
         self, sources: Sequence[Sequence[Event]], targets: Sequence[Sequence[Event]]
@@ -195,21 +204,11 @@ class PpmiScorer:
         Most pairs were never seen; without the 1, only the few seen pairs would determine a path of several
         steps.
         """
-        return [1 + matrix for matrix in _matrices(self.pair, sources, targets)]
+        return [1 + matrix for matrix in super().similarities(sources, targets)]
 
-    def pair(self, before: Event, after: Event) -> float:
-        """PPMI of two events; the maximum if they share several arguments."""
-        shared = shared_roles(before, after)
-        if not shared:
-            return self.settings.unshared * self._backed_off(event_keys(before, ""), event_keys(after, ""), 1)
-        return max(
-            self._backed_off(event_keys(before, role), event_keys(after, other_role), 0)
-            for role, other_role in shared
-        )
-
-    def _backed_off(self, before: Sequence[Key], after: Sequence[Key], finest: int) -> float:
+    def _value(self, before: Sequence[Key], after: Sequence[Key], finest: int) -> float:
         for level in range(finest, len(before)):
-            counts, one, other = self.counts.same[level], before[level], after[level]
+            counts, one, other = self.counts[level, level], before[level], after[level]
             seen = counts.pairs[one, other] + counts.pairs[other, one]
             if seen:
                 return self.settings.back_off ** (level - finest) * _discounted_ppmi(counts, one, other, seen)
@@ -226,21 +225,15 @@ def _discounted_ppmi(counts: PairCounts, one: Key, other: Key, seen: int) -> flo
 
 
 @dataclass
-class BigramScorer:
+class BigramScorer(_PairScorer):
     """Probability that one event follows another within the window (Jans et al., EACL 2012).
 
     P(b | a) = (c(a, b) + w P(b | a')) / (c(a) + w), where a' is the coarser key of a and w the history
     weight. The last step is P(b), with one count added for every event and for unseen ones. For two events
     without a shared argument, b is only the predicate, and the probability is multiplied by the factor
     `unshared`. The score of a choice is the sum of log P(choice | event) over the context.
-
-    Attributes:
-        counts: the counts of the training chains.
-        settings: the smoothing settings.
     """
 
-    counts: ChainCounts
-    settings: CountSettings = field(default_factory=CountSettings)
     name: str = "bigram"
 
     def score_choices(
@@ -250,43 +243,13 @@ class BigramScorer:
         question."""
         return [np.log(matrix).sum(axis=0) for matrix in self.similarities(contexts, choices)]
 
-    def similarities(
-        self, sources: Sequence[Sequence[Event]], targets: Sequence[Sequence[Event]]
-    ) -> list[Scores]:
-        """Probability of each target after each source, `(sources, targets)` for each question."""
-        return _matrices(self.pair, sources, targets)
-
-    def pair(self, before: Event, after: Event) -> float:
-        """Probability of an event after another; the maximum if they share several arguments."""
-        shared = shared_roles(before, after)
-        if not shared:
-            histories, outcome = event_keys(before, "")[1:], event_keys(after, "")[1]
-            return self.settings.unshared * self._probability(self.counts.to_predicate, histories, outcome)
-        return max(
-            self._probability(
-                self.counts.to_dependency, event_keys(before, role), event_keys(after, other_role)[0]
-            )
-            for role, other_role in shared
-        )
-
-    def _probability(self, counts: Sequence[PairCounts], histories: Sequence[Key], outcome: Key) -> float:
-        outcomes, weight = counts[0].second, self.settings.history_weight
-        probability = (outcomes[outcome] + 1) / (counts[0].total + len(outcomes) + 1)
-        for level, history in reversed(list(zip(counts, histories, strict=True))):
-            probability = (level.pairs[history, outcome] + weight * probability) / (
-                level.first[history] + weight
+    def _value(self, before: Sequence[Key], after: Sequence[Key], finest: int) -> float:
+        outcome, weight = after[finest], self.settings.history_weight
+        outcomes, total = self.counts[finest, finest].second, self.counts[finest, finest].total
+        probability = (outcomes[outcome] + 1) / (total + len(outcomes) + 1)
+        for kind in reversed(range(finest, len(before))):
+            counts, history = self.counts[kind, finest], before[kind]
+            probability = (counts.pairs[history, outcome] + weight * probability) / (
+                counts.first[history] + weight
             )
         return probability
-
-
-def _matrices(
-    value: Callable[[Event, Event], float],
-    sources: Sequence[Sequence[Event]],
-    targets: Sequence[Sequence[Event]],
-) -> list[Scores]:
-    """The value of every pair of a source and a target, `(sources, targets)` for each question."""
-    check_questions(sources, targets, "targets")
-    return [
-        np.array([[value(one, other) for other in others] for one in ones], dtype=np.float64)
-        for ones, others in zip(sources, targets, strict=True)
-    ]

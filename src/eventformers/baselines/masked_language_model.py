@@ -43,7 +43,6 @@ from eventformers.loading.models import (
 from eventformers.loading.tokenizers import load_tokenizer
 from eventformers.models.event_tokens import longest_input
 
-_METRIC = "mcnc"
 _LOGIT_BYTES = 2**28
 """Memory for the logits of a batch: one number per token of every row and word of the vocabulary."""
 
