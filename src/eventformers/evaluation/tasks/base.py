@@ -176,7 +176,8 @@ class Task:
         main_score: the key of the task's main score.
         description: what the score means, in one sentence.
         paper_reference: where the task was published.
-        published_scores: main scores from papers, by model.
+        published: main scores from papers, by model.
+        published_source: the paper, which ends the name of each of these models.
         published_split: the split that the published scores were measured on.
         published_rows: the number of rows of that split in the publication.
         published_data: whether the published rows are available; if not, no data counts as the same.
@@ -199,7 +200,8 @@ class Task:
     main_score: str
     description: str
     paper_reference: str
-    published_scores: Mapping[str, float] = field(default_factory=dict)
+    published: Mapping[str, float] = field(default_factory=dict)
+    published_source: str = ""
     published_split: str = "test"
     published_rows: int | None = None
     published_data: bool = True
@@ -209,6 +211,11 @@ class Task:
     companions_by_split: tuple[str, ...] = ()
     sample_settings: Mapping[str, object] = field(default_factory=dict)
     build_settings: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def published_scores(self) -> dict[str, float]:
+        """The main scores from papers, by model with its source."""
+        return {f"{model}{self.published_source}": score for model, score in self.published.items()}
 
     def is_published_data(self, split: str, rows: int | None, origin: str | None) -> bool:
         """Check whether a score was measured on the rows of the published scores.

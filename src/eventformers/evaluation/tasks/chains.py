@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations, islice
-from typing import Any, Literal, TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -368,55 +369,48 @@ PUBLISHED_INFERENCE: dict[str, tuple[float, ...]] = {
 
 def _published(task: str) -> dict[str, float]:
     column = _PUBLISHED_TASKS.index(task)
-    return {f"{model} (Zheng et al. 2022)": scores[column] for model, scores in PUBLISHED_INFERENCE.items()}
+    return {model: scores[column] for model, scores in PUBLISHED_INFERENCE.items()}
 
 
-def _cloze_task(name: str, title: str, description: str, paper_reference: str, **published: Any) -> Task:
-    return Task(
-        name=name,
-        title=title,
-        dataset="event_chains",
-        config=name,
-        splits=("test", "validation"),
-        kind=Chains(choose_next_event),
-        metric="mcnc",
-        main_score="accuracy",
-        description=description,
-        paper_reference=paper_reference,
-        **published,
-    )
+_task = partial(
+    Task,
+    dataset="event_chains",
+    splits=("test", "validation"),
+    main_score="accuracy",
+    published_source=" (Zheng et al. 2022)",
+)
 
 
 def _steps_task(name: str, title: str, decoder: Decoder, description: str) -> Task:
-    return Task(
+    return _task(
         name=name,
         title=title,
-        dataset="event_chains",
         config="multistep",
-        splits=("test", "validation"),
         kind=Chains(
             follow_steps,
             uses=("compat", "sky", "aggregation") if decoder == "sky" else ("compat",),
             decoder=decoder,
         ),
         metric="multistep_inference",
-        main_score="accuracy",
         description=description,
         paper_reference="Lee and Goldwasser, AAAI 2018",
-        published_scores=_published(name),
+        published=_published(name),
         published_rows=2_000,
         published_data=False,
     )
 
 
 CHAIN_TASKS: tuple[Task, ...] = (
-    _cloze_task(
-        "mcnc",
-        "Multiple-choice narrative cloze",
-        "Percentage of chains of eight events whose ninth event is chosen over four random events that share "
-        "an argument with the chain.",
-        "Granroth-Wilding and Clark, AAAI 2016",
-        published_scores=_published("mcnc"),
+    _task(
+        name="mcnc",
+        title="Multiple-choice narrative cloze",
+        config="mcnc",
+        kind=Chains(choose_next_event),
+        metric="mcnc",
+        description="Percentage of chains of eight events whose ninth event is chosen over four random "
+        "events that share an argument with the chain.",
+        paper_reference="Granroth-Wilding and Clark, AAAI 2016",
+        published=_published("mcnc"),
         published_rows=2_000,
         published_data=False,
     ),
@@ -445,18 +439,24 @@ CHAIN_TASKS: tuple[Task, ...] = (
         "sky",
         "As mcns_v, with each step chosen given the correct events of all others: an upper bound.",
     ),
-    _cloze_task(
-        "variable_mcnc",
-        "Narrative cloze of documents",
-        "Percentage of documents whose removed event is chosen over random events with words of the "
-        "document; the number of choices varies.",
-        "Weber et al., AAAI 2018",
+    _task(
+        name="variable_mcnc",
+        title="Narrative cloze of documents",
+        config="variable_mcnc",
+        kind=Chains(choose_next_event),
+        metric="mcnc",
+        description="Percentage of documents whose removed event is chosen over random events with words of "
+        "the document; the number of choices varies.",
+        paper_reference="Weber et al., AAAI 2018",
     ),
-    _cloze_task(
-        "coherent_mcnc",
-        "Coherent narrative cloze",
-        "As variable_mcnc, with six choices, on documents that people found coherent.",
-        "Weber et al., AAAI 2018",
+    _task(
+        name="coherent_mcnc",
+        title="Coherent narrative cloze",
+        config="coherent_mcnc",
+        kind=Chains(choose_next_event),
+        metric="mcnc",
+        description="As variable_mcnc, with six choices, on documents that people found coherent.",
+        paper_reference="Weber et al., AAAI 2018",
     ),
 )
 """Narrative cloze with one or several steps. Scores on differently built sets are not comparable."""

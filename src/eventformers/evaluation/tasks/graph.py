@@ -248,33 +248,28 @@ def ranks_output(
     )
 
 
-def _task(graph: str, title: str, description: str, published_rows: int, published: dict[str, float]) -> Task:
-    return Task(
-        name=f"{graph}_completion",
-        title=title,
-        dataset="commonsense_graphs",
-        config=f"{graph}_inductive_pairs",
-        other_configs=(f"{graph}_pairs",),
-        splits=("test", "validation"),
-        kind=Graph(rank_alternatives),
-        metric="ranking",
-        main_score="mrr",
-        description=description,
-        paper_reference="Wang et al., IJCNN 2021",
-        published_rows=published_rows,
-        published_scores={f"{model}, test (Su et al. 2022)": score for model, score in published.items()},
-        max_length=MICO_LENGTH,
-    )
-
+_task = partial(
+    Task,
+    dataset="commonsense_graphs",
+    splits=("test", "validation"),
+    kind=Graph(rank_alternatives),
+    metric="ranking",
+    main_score="mrr",
+    paper_reference="Wang et al., IJCNN 2021",
+    published_source=", test (Su et al. 2022)",
+    max_length=MICO_LENGTH,
+)
 
 GRAPH_TASKS: tuple[Task, ...] = (
     _task(
-        "conceptnet",
-        "ConceptNet completion (inductive)",
-        "Mean reciprocal rank, in percent, of the correct alternative of a premise among all alternatives of "
-        "the graph without other known ones, over both directions.",
-        19_592,
-        {
+        name="conceptnet_completion",
+        title="ConceptNet completion (inductive)",
+        config="conceptnet_inductive_pairs",
+        other_configs=("conceptnet_pairs",),
+        description="Mean reciprocal rank, in percent, of the correct alternative of a premise among all "
+        "alternatives of the graph without other known ones, over both directions.",
+        published_rows=19_592,
+        published={
             "ConvE": 0.21,
             "RotatE": 0.32,
             "Malaviya et al. 2020": 12.29,
@@ -285,12 +280,14 @@ GRAPH_TASKS: tuple[Task, ...] = (
         },
     ),
     _task(
-        "atomic",
-        "ATOMIC completion (inductive)",
-        "As conceptnet_completion, on ATOMIC, whose alternatives are consequences of events, and events "
-        "without their subject.",
-        48_972,
-        {
+        name="atomic_completion",
+        title="ATOMIC completion (inductive)",
+        config="atomic_inductive_pairs",
+        other_configs=("atomic_pairs",),
+        description="As conceptnet_completion, on ATOMIC, whose alternatives are consequences of events, "
+        "and events without their subject.",
+        published_rows=48_972,
+        published={
             "ConvE": 0.08,
             "RotatE": 0.10,
             "Malaviya et al. 2020": 0.02,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -143,46 +144,28 @@ def remembering_model(
     return grounding_model(encoder, cross_encoder, batch_size=batch_size, recall=recall)
 
 
-def _task(
-    name: str,
-    title: str,
-    protocol: Callable[..., ProtocolOutput],
-    metric: str,
-    main_score: str,
-    description: str,
-    published: dict[str, float],
-    uses: tuple[str, ...] = (),
-    companions_by_split: tuple[str, ...] = (),
-) -> Task:
-    return Task(
-        name=name,
-        title=title,
-        dataset="event_hierarchies",
-        config="mentions",
-        splits=("test", "validation"),
-        kind=Grounding(protocol, uses),
-        metric=metric,
-        main_score=main_score,
-        description=description,
-        paper_reference="Ou et al., AAAI 2023",
-        published_scores={f"{model} (Ou et al. 2023)": score for model, score in published.items()},
-        # Table 1: the mentions of Wikipedia.
-        published_rows=91_928,
-        companions=("events",),
-        companions_by_split=companions_by_split,
-    )
-
+_task = partial(
+    Task,
+    dataset="event_hierarchies",
+    config="mentions",
+    splits=("test", "validation"),
+    paper_reference="Ou et al., AAAI 2023",
+    published_source=" (Ou et al. 2023)",
+    # Table 1: the mentions of Wikipedia.
+    published_rows=91_928,
+    companions=("events",),
+)
 
 GROUNDING_TASKS: tuple[Task, ...] = (
     _task(
-        "event_retrieval",
-        "Retrieval of events",
-        retrieve_events,
-        "hierarchy_recall",
-        "recall_at_min",
-        "Percentage of mentions for which the event and all its ancestors are the first candidates, counting "
-        "as many candidates as these.",
-        {
+        name="event_retrieval",
+        title="Retrieval of events",
+        kind=Grounding(retrieve_events),
+        metric="hierarchy_recall",
+        main_score="recall_at_min",
+        description="Percentage of mentions for which the event and all its ancestors are the first "
+        "candidates, counting as many candidates as these.",
+        published={
             "bi-encoder, multilingual": 54.8,
             "HP, multilingual": 58.1,
             "HJL, multilingual": 51.4,
@@ -194,14 +177,14 @@ GROUNDING_TASKS: tuple[Task, ...] = (
         },
     ),
     _task(
-        "event_linking",
-        "Linking to events",
-        link_events,
-        "event_linking",
-        "strict_accuracy",
-        "Percentage of mentions linked to exactly their event and its ancestors, where the first candidates "
-        "whose probability reaches a threshold are linked.",
-        {
+        name="event_linking",
+        title="Linking to events",
+        kind=Grounding(link_events, ("reranker", "retriever_weight", "candidates", "threshold")),
+        metric="event_linking",
+        main_score="strict_accuracy",
+        description="Percentage of mentions linked to exactly their event and its ancestors, where the "
+        "first candidates whose probability reaches a threshold are linked.",
+        published={
             "bi-encoder, multilingual": 37.6,
             "HP, multilingual": 39.2,
             "HJL, multilingual": 40.2,
@@ -211,18 +194,16 @@ GROUNDING_TASKS: tuple[Task, ...] = (
             "HJL, crosslingual": 12.0,
             "HP and HJL, crosslingual": 13.1,
         },
-        uses=("reranker", "retriever_weight", "candidates", "threshold"),
     ),
     _task(
-        "parent_discovery",
-        "Discovery of parents",
-        discover_parents,
-        "ranking",
-        "hits_at_1",
-        "Percentage of events whose parent ranks first by the share of the event's mentions that are also "
-        "linked to the parent.",
-        {"HP, multilingual": 45.1, "HP, crosslingual": 37.4},
-        uses=("depth",),
+        name="parent_discovery",
+        title="Discovery of parents",
+        kind=Grounding(discover_parents, ("depth",)),
+        metric="ranking",
+        main_score="hits_at_1",
+        description="Percentage of events whose parent ranks first by the share of the event's mentions "
+        "that are also linked to the parent.",
+        published={"HP, multilingual": 45.1, "HP, crosslingual": 37.4},
         companions_by_split=("hierarchy",),
     ),
 )

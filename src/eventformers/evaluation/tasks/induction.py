@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self, cast
@@ -176,54 +176,32 @@ def _warn_of_seen_types(encoder: EventEncoder, mentions: Sequence[Row]) -> None:
 _REFERENCE = "Edwards and Ji, EACL 2023"
 
 
-def _task(
-    name: str,
-    title: str,
-    protocol: Callable[..., ProtocolOutput],
-    metric: str,
-    main_score: str,
-    description: str,
-    paper_reference: str,
-    published: dict[str, float],
-    uses: tuple[str, ...] = (),
-    companions: tuple[str, ...] = (),
-) -> Task:
-    return Task(
-        name=name,
-        title=title,
-        dataset="event_types",
-        config="mentions",
-        # All mentions are training data; only the labels of unseen types are held out.
-        splits=("train",),
-        kind=Induction(protocol, uses),
-        metric=metric,
-        main_score=main_score,
-        description=description,
-        paper_reference=paper_reference,
-        published_scores={
-            f"{model}, ACE 2005 (Edwards and Ji 2023)": score for model, score in published.items()
-        },
-        published_split="train",
-        # Mentions of the 23 unseen types of ACE 2005.
-        published_rows=1_300,
-        other_configs=("ace2005",),
-        companions=companions,
-        # The same split of types as in the recipe demo.
-        sample_settings={"num_seen": 6, "num_unseen": 6},
-    )
-
+_task = partial(
+    Task,
+    dataset="event_types",
+    config="mentions",
+    # All mentions are training data; only the labels of unseen types are held out.
+    splits=("train",),
+    published_source=", ACE 2005 (Edwards and Ji 2023)",
+    published_split="train",
+    # Mentions of the 23 unseen types of ACE 2005.
+    published_rows=1_300,
+    other_configs=("ace2005",),
+    # The same split of types as in the recipe demo.
+    sample_settings={"num_seen": 6, "num_unseen": 6},
+)
 
 INDUCTION_TASKS: tuple[Task, ...] = (
     _task(
-        "type_induction",
-        "Event type induction",
-        induce_types,
-        "clustering_nmi",
-        "nmi",
-        "Normalized mutual information, in percent, between the types of the mentions of unseen types and "
-        "their clusters, as many as there are types.",
-        "Huang and Ji, EMNLP 2020",
-        {
+        name="type_induction",
+        title="Event type induction",
+        kind=Induction(induce_types),
+        metric="clustering_nmi",
+        main_score="nmi",
+        description="Normalized mutual information, in percent, between the types of the mentions of unseen "
+        "types and their clusters, as many as there are types.",
+        paper_reference="Huang and Ji, EMNLP 2020",
+        published={
             "SS-VQ-VAE": 40.88,
             "paraphrase-MiniLM-L12, untrained": 50.71,
             "batch attention, manifold": 60.28,
@@ -231,28 +209,26 @@ INDUCTION_TASKS: tuple[Task, ...] = (
         },
     ),
     _task(
-        "type_naming",
-        "Names of event types",
-        name_types,
-        "ranking",
-        "mrr",
-        "Mean reciprocal rank, in percent, of the name of each unseen type among the names of all, by the "
-        "centroid of its mentions.",
-        _REFERENCE,
-        {"paraphrase-MiniLM-L12, untrained": 75.8, "batch attention, true clusters": 80.0},
-        uses=("clusters",),
+        name="type_naming",
+        title="Names of event types",
+        kind=Induction(name_types, ("clusters",)),
+        metric="ranking",
+        main_score="mrr",
+        description="Mean reciprocal rank, in percent, of the name of each unseen type among the names of "
+        "all, by the centroid of its mentions.",
+        paper_reference=_REFERENCE,
+        published={"paraphrase-MiniLM-L12, untrained": 75.8, "batch attention, true clusters": 80.0},
     ),
     _task(
-        "frame_linking",
-        "Frames of event types",
-        link_types,
-        "ranking",
-        "mrr",
-        "Mean reciprocal rank, in percent, of the best correct frame of each unseen type among all frames, "
-        "by their definitions and the centroid of its mentions.",
-        _REFERENCE,
-        {"paraphrase-MiniLM-L12, untrained": 37.4, "batch attention, true clusters": 53.9},
-        uses=("clusters", "valid_frames"),
+        name="frame_linking",
+        title="Frames of event types",
+        kind=Induction(link_types, ("clusters", "valid_frames")),
+        metric="ranking",
+        main_score="mrr",
+        description="Mean reciprocal rank, in percent, of the best correct frame of each unseen type among "
+        "all frames, by their definitions and the centroid of its mentions.",
+        paper_reference=_REFERENCE,
+        published={"paraphrase-MiniLM-L12, untrained": 37.4, "batch attention, true clusters": 53.9},
         companions=("frames",),
     ),
 )

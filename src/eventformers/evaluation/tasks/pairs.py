@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -194,33 +194,7 @@ def _pair_cosines(
     return rounded_cosines(cosines), len(chosen), len(distinct.events)
 
 
-def _task(
-    name: str,
-    title: str,
-    config: str,
-    protocol: Callable[..., ProtocolOutput],
-    main_score: str,
-    description: str,
-    paper_reference: str,
-    published_rows: int | None = None,
-    published: tuple[float, ...] = (),
-    metric: str | None = None,
-) -> Task:
-    return Task(
-        name=name,
-        title=title,
-        dataset="event_similarity",
-        config=config,
-        splits=("test",),
-        kind=Pairs(protocol),
-        metric=metric or name,
-        main_score=main_score,
-        description=description,
-        paper_reference=paper_reference,
-        published_rows=published_rows,
-        published_scores=dict(zip(_PUBLISHED_MODELS if published else (), published, strict=True)),
-    )
-
+_task = partial(Task, dataset="event_similarity", splits=("test",))
 
 _PUBLISHED_MODELS = (
     "BERT-base, margin loss (Gao et al. 2022)",
@@ -230,52 +204,59 @@ _PUBLISHED_MODELS = (
     "MulCL [W+E], BERT-base (Zheng et al. 2022)",
 )
 
+
+def _published(*scores: float) -> dict[str, float]:
+    return dict(zip(_PUBLISHED_MODELS, scores, strict=True))
+
+
 SIMILARITY_TASKS: tuple[Task, ...] = (
     _task(
-        "hard_similarity",
-        "Hard similarity (original)",
-        "hard",
-        compare_pairs,
-        "accuracy",
-        "Percentage of rows in which the two events of the same meaning are closer than the two that share "
-        "words; a tie is wrong.",
-        "Weber et al., AAAI 2018",
-        115,
-        (43.5, 72.1, 80.9, 76.6, 78.3),
+        name="hard_similarity",
+        title="Hard similarity (original)",
+        config="hard",
+        kind=Pairs(compare_pairs),
+        metric="hard_similarity",
+        main_score="accuracy",
+        description="Percentage of rows in which the two events of the same meaning are closer than the two "
+        "that share words; a tie is wrong.",
+        paper_reference="Weber et al., AAAI 2018",
+        published_rows=115,
+        published=_published(43.5, 72.1, 80.9, 76.6, 78.3),
     ),
     _task(
-        "hard_similarity_extended",
-        "Hard similarity (extended)",
-        "hard_extended",
-        compare_pairs,
-        "accuracy",
-        "As hard_similarity, on the extended set, where both pairs of a row share one event.",
-        "Ding et al., EMNLP 2019",
-        1_000,
-        (51.4, 63.4, 72.1, 62.3, 64.3),
-        "hard_similarity",
+        name="hard_similarity_extended",
+        title="Hard similarity (extended)",
+        config="hard_extended",
+        kind=Pairs(compare_pairs),
+        metric="hard_similarity",
+        main_score="accuracy",
+        description="As hard_similarity, on the extended set, where both pairs of a row share one event.",
+        paper_reference="Ding et al., EMNLP 2019",
+        published_rows=1_000,
+        published=_published(51.4, 63.4, 72.1, 62.3, 64.3),
     ),
     _task(
-        "transitive_similarity",
-        "Transitive sentence similarity",
-        "transitive",
-        grade_pairs,
-        "spearman",
-        "Spearman's rank correlation between the cosines of pairs of transitive sentences and their human "
-        "ratings.",
-        "Kartsaklis and Sadrzadeh, QPL 2014",
-        108,
-        (0.67, 0.75, 0.82, 0.73, 0.76),
-    ),
-    _task(
-        "verb_similarity",
-        "Verb similarity in context",
-        "verbs_in_context",
-        grade_pairs,
-        "spearman",
-        "As transitive_similarity, for pairs of sentences that differ only in the verb.",
-        "Wijnholds and Sadrzadeh, NAACL 2019",
+        name="transitive_similarity",
+        title="Transitive sentence similarity",
+        config="transitive",
+        kind=Pairs(grade_pairs),
         metric="transitive_similarity",
+        main_score="spearman",
+        description="Spearman's rank correlation between the cosines of pairs of transitive sentences and "
+        "their human ratings.",
+        paper_reference="Kartsaklis and Sadrzadeh, QPL 2014",
+        published_rows=108,
+        published=_published(0.67, 0.75, 0.82, 0.73, 0.76),
+    ),
+    _task(
+        name="verb_similarity",
+        title="Verb similarity in context",
+        config="verbs_in_context",
+        kind=Pairs(grade_pairs),
+        metric="transitive_similarity",
+        main_score="spearman",
+        description="As transitive_similarity, for pairs of sentences that differ only in the verb.",
+        paper_reference="Wijnholds and Sadrzadeh, NAACL 2019",
     ),
 )
 """Hard similarity, and graded similarity of transitive sentences and of verbs."""

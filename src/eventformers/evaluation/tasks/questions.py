@@ -121,40 +121,28 @@ def read_question(row: Row, number: int) -> tuple[list[str], int]:
     return [premise, *cast("Sequence[str]", alternatives)], label
 
 
-def _task(
-    name: str,
-    title: str,
-    description: str,
-    paper_reference: str,
-    published_rows: int,
-    published: dict[str, float],
-) -> Task:
-    return Task(
-        name=name,
-        title=title,
-        dataset="commonsense_qa",
-        config=name,
-        splits=("test", "validation"),
-        kind=Questions(choose_alternatives),
-        metric="mcnc",
-        main_score="accuracy",
-        description=f"{description}, without training on questions.",
-        paper_reference=paper_reference,
-        published_rows=published_rows,
-        published_scores={f"{model}, dev (Su et al. 2022)": score for model, score in published.items()},
-        published_split="validation",
-        max_length=MICO_LENGTH,
-    )
-
+_task = partial(
+    Task,
+    dataset="commonsense_qa",
+    splits=("test", "validation"),
+    kind=Questions(choose_alternatives),
+    metric="mcnc",
+    main_score="accuracy",
+    published_source=", dev (Su et al. 2022)",
+    published_split="validation",
+    max_length=MICO_LENGTH,
+)
 
 QUESTION_TASKS: tuple[Task, ...] = (
     _task(
-        "copa",
-        "COPA",
-        "Percentage of two-choice questions whose correct cause or effect is closest to the sentence",
-        "Roemmele et al., AAAI Spring Symposium 2011",
-        500,
-        {
+        name="copa",
+        title="COPA",
+        config="copa",
+        description="Percentage of two-choice questions whose correct cause or effect is closest to the "
+        "sentence, without training on questions.",
+        paper_reference="Roemmele et al., AAAI Spring Symposium 2011",
+        published_rows=500,
+        published={
             "RoBERTa-large, language model": 54.8,
             "GPT2-large, language model": 62.4,
             "self-talk": 66.0,
@@ -163,12 +151,14 @@ QUESTION_TASKS: tuple[Task, ...] = (
         },
     ),
     _task(
-        "siqa",
-        "Social IQA",
-        "Percentage of three-choice questions whose correct answer is closest to the social situation",
-        "Sap et al., EMNLP 2019",
-        1_954,
-        {
+        name="siqa",
+        title="Social IQA",
+        config="siqa",
+        description="Percentage of three-choice questions whose correct answer is closest to the social "
+        "situation, without training on questions.",
+        paper_reference="Sap et al., EMNLP 2019",
+        published_rows=1_954,
+        published={
             "RoBERTa-large, language model": 39.8,
             "GPT2-large, language model": 42.8,
             "self-talk": 46.2,
@@ -178,12 +168,14 @@ QUESTION_TASKS: tuple[Task, ...] = (
         },
     ),
     _task(
-        "csqa",
-        "CommonsenseQA",
-        "Percentage of five-choice questions whose correct answer is closest to the question",
-        "Talmor et al., NAACL 2019",
-        1_221,
-        {
+        name="csqa",
+        title="CommonsenseQA",
+        config="csqa",
+        description="Percentage of five-choice questions whose correct answer is closest to the question, "
+        "without training on questions.",
+        paper_reference="Talmor et al., NAACL 2019",
+        published_rows=1_221,
+        published={
             "RoBERTa-large, language model": 31.3,
             "GPT2-large, language model": 40.4,
             "self-talk": 32.4,
