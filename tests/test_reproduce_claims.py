@@ -17,9 +17,15 @@ from eventformers.evaluation.results import TaskResult
 from eventformers.reproduction import comparisons
 from eventformers.reproduction.claims import claims_sections, verdict
 from eventformers.reproduction.comparisons import RowComparison, compare_rows
-from eventformers.reproduction.layout import Column, PaperRow, PaperTable, with_each_other
 from eventformers.reproduction.papers import paper_tables
-from eventformers.reproduction.rows import ReproducedRow, ScoredSplit
+from eventformers.reproduction.rows import (
+    Column,
+    PaperRow,
+    PaperTable,
+    ReproducedRow,
+    ScoredSplit,
+    with_each_other,
+)
 
 DEV, TEST = (ScoredSplit("copa", split, "f", False) for split in ("validation", "test"))
 COLUMN = Column("copa", "COPA", "accuracy", ("validation", "test"))

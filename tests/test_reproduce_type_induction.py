@@ -19,10 +19,9 @@ from eventformers.methods import load_method
 from eventformers.reproduction import runs as reproduced_runs
 from eventformers.reproduction.findings import clusters_by_purity, spread_of_runs
 from eventformers.reproduction.kinds import ReadingRow
-from eventformers.reproduction.layout import Column, PaperRow
 from eventformers.reproduction.papers import get_table, paper_tables
 from eventformers.reproduction.planner import reproduce_table
-from eventformers.reproduction.rows import ReproducedRow, ScoredSplit
+from eventformers.reproduction.rows import Column, PaperRow, ReproducedRow, ScoredSplit
 from eventformers.reproduction.scores import scores_of
 from eventformers.trainers.run import resolve_recipe
 

@@ -26,8 +26,7 @@ from eventformers.model_cards.markdown import cell
 from eventformers.model_cards.markdown import table as markdown_table
 from eventformers.model_cards.scores import score_text
 from eventformers.reproduction.findings import Finding
-from eventformers.reproduction.layout import Column
-from eventformers.reproduction.rows import ReproducedRow, Reproduction
+from eventformers.reproduction.rows import Column, ReproducedRow, Reproduction
 from eventformers.reproduction.scores import run_values, scores_of_runs
 
 _ROUNDING = 1e-6
@@ -142,36 +141,29 @@ def _by_question(
     """Compare by the paired bootstrap; None if the score is no mean over questions and no correlation."""
     if column.part or row.paper.part or column.score != TASKS[column.task].main_score:
         return None
-    similarities, other_similarities = _similarities(row, column), _similarities(other, column)
-    if similarities is not None and other_similarities is not None:
-        return paired_correlations(
-            similarities.of_runs,
-            other_similarities.of_runs,
-            similarities.references,
-            clusters=_documents(call, column, row),
-        )
+    graded, other_graded = _similarities(row, column), _similarities(other, column)
+    if graded is not None and other_graded is not None:
+        (similarities, ratings), (other_similarities, _) = graded, other_graded
+        documents = _documents(call, column, row)
+        return paired_correlations(similarities, other_similarities, ratings, clusters=documents)
     answers, other_answers = _answers(row, column), _answers(other, column)
     if answers is None or other_answers is None:
         return None
     return compare_answers(answers, other_answers, clusters=_documents(call, column, row))
 
 
-@dataclass(frozen=True)
-class _Similarities:
-    """The similarities of pairs by each run of a row, `(runs, pairs)`, and the pairs' ratings."""
+def _similarities(row: ReproducedRow, column: Column) -> tuple[list[list[float]], list[float]] | None:
+    """Read the similarities of a column's pairs by each run, `(runs, pairs)`, and the ratings of the pairs.
 
-    of_runs: list[list[float]]
-    references: list[float]
-
-
-def _similarities(row: ReproducedRow, column: Column) -> _Similarities | None:
-    """Read the graded pairs of a column; None if it has other predictions or several splits."""
+    Returns:
+        Both; None if the column has other predictions or several splits.
+    """
     first, *others = row.columns[column]
     graded = [graded_pairs(results[first]) for results in row.results_of_runs]
     known = [pairs for pairs in graded if pairs is not None]
     if others or len(known) < len(graded):
         return None
-    return _Similarities([predictions for predictions, _ in known], known[0][1])
+    return [similarities for similarities, _ in known], known[0][1]
 
 
 def _answers(row: ReproducedRow, column: Column) -> Answers | None:

@@ -17,8 +17,7 @@ from eventformers.plots.figures import write_figure
 from eventformers.plots.grounding import RecallCurves, draw_recall
 from eventformers.reproduction.findings import Finding
 from eventformers.reproduction.kinds import TrainedRow
-from eventformers.reproduction.layout import Drawing
-from eventformers.reproduction.rows import ReproducedRow, Reproduction
+from eventformers.reproduction.rows import Drawing, ReproducedRow, Reproduction
 from eventformers.reproduction.scores import scores_of
 
 
@@ -103,5 +102,4 @@ FIGURES: dict[Drawing, Callable[[Reproduction, Sequence[ReproducedRow], Path], F
     "degree": _degree_figure,
     "recall": _recall_figure,
 }
-"""What draws each figure of a table's rows."""
 """The functions that draw the figures, by name."""

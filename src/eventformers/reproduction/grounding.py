@@ -20,9 +20,10 @@ from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks.grounding_protocols import DEVELOPMENT_SPLIT, GroundingSettings
 from eventformers.loading.encoders import resolve_encoder
-from eventformers.reproduction.layout import UNTRAINED, PaperRow
 from eventformers.reproduction.rows import (
+    UNTRAINED,
     Columns,
+    PaperRow,
     ReproducedRow,
     Reproduction,
     Run,
@@ -119,18 +120,15 @@ class GroundingRow(PaperRow):
         row.folder = models[0][0]
         with Session(call.session) as session:
             for model in models:
-                results: dict[ScoredSplit, TaskResult] = {}
-                row.results_of_runs.append(results)
-                for wanted in row.splits:
-                    results[wanted] = self._result(call, wanted, *model, session)
+                row.add_run(partial(self._result, call, *model, session))
 
     def _result(
         self,
         call: Reproduction,
-        wanted: ScoredSplit,
         folder: Path,
         reranker: Path | None,
         session: Session,
+        wanted: ScoredSplit,
     ) -> TaskResult:
         """Return a model's result; its result on development mentions chooses the threshold."""
         settings, home = cast(GroundingSettings, wanted.settings), folder
@@ -139,7 +137,7 @@ class GroundingRow(PaperRow):
             home = reranker or folder
             development = _development(call, settings)
             if wanted != development:
-                chosen = self._result(call, development, folder, reranker, session)
+                chosen = self._result(call, folder, reranker, session, development)
                 settings = replace(settings, threshold=float(str(chosen.details["threshold"])))
         told = {name: value for name, value in settings.recorded.items() if name != "reranker"}
         if self.baseline in ("", UNTRAINED):

@@ -21,8 +21,9 @@ from eventformers.evaluation.tasks.induction_protocols import InductionSettings
 from eventformers.inference.chains.virtual_context import VirtualContext
 from eventformers.inference.induction.mention_encoding import WITHOUT_TRIGGERS
 from eventformers.loading.encoders import resolve_encoder
-from eventformers.reproduction.layout import UNTRAINED, PaperRow
 from eventformers.reproduction.rows import (
+    UNTRAINED,
+    PaperRow,
     ReproducedRow,
     Reproduction,
     Run,
@@ -81,20 +82,21 @@ class TrainedRow(PaperRow):
     def _fill_run(self, call: Reproduction, row: ReproducedRow, run: Run) -> None:
         folder = train_run(call, run, row.tasks)
         revision = read_record(folder / RUN_RECORD)["revision"]
-        results: dict[ScoredSplit, TaskResult] = {}
-        row.results_of_runs.append(results)
+
+        def result_of(wanted: ScoredSplit) -> TaskResult:
+            settings = self._settings(call, wanted)
+            named = "" if wanted.is_usual else wanted.split
+            kind = with_settings(TASKS[wanted.task], settings).kind
+            variant = "-".join(filter(None, (named, kind.settings.name)))
+            return call.result(
+                wanted,
+                (folder, other_evaluation(folder, wanted)),
+                partial(evaluate, str(folder), settings=settings, session=session),
+                lambda held: (held.model_revision, held.variant) == (revision, variant),
+            )
+
         with Session(call.session) as session:
-            for wanted in row.splits:
-                settings = self._settings(call, wanted)
-                named = "" if wanted.is_usual else wanted.split
-                kind = with_settings(TASKS[wanted.task], settings).kind
-                variant = "-".join(filter(None, (named, kind.settings.name)))
-                results[wanted] = call.result(
-                    wanted,
-                    (folder, other_evaluation(folder, wanted)),
-                    partial(evaluate, str(folder), settings=settings, session=session),
-                    partial(_is_by, revision=revision, variant=variant),
-                )
+            row.add_run(result_of)
 
     def state(self, trained: Sequence[str], measured: int, seconds: float) -> str:
         """See `PaperRow`; the scores are part of the training."""
@@ -121,10 +123,6 @@ class TrainedRow(PaperRow):
         }
 
 
-def _is_by(result: TaskResult, revision: object, variant: str) -> bool:
-    return (result.model_revision, result.variant) == (revision, variant)
-
-
 @dataclass(frozen=True)
 class BaselineRow(PaperRow):
     """A row that measures a baseline.
@@ -143,16 +141,17 @@ class BaselineRow(PaperRow):
 
     def fill(self, call: Reproduction, row: ReproducedRow) -> None:
         """See `PaperRow`."""
-        row.folder = call.row_folder(row)
-        results: dict[ScoredSplit, TaskResult] = {}
-        row.results_of_runs.append(results)
+        folder = row.folder = call.row_folder(row)
         with Session(call.session) as session:
             prepared = cache(partial(self._prepared, call, session))
-            for wanted in row.splits:
-                places = (other_evaluation(row.folder, wanted),)
-                results[wanted] = call.result(
-                    wanted, places, lambda task, **arguments: prepared()(task, **arguments)
+
+            row.add_run(
+                lambda wanted: call.result(
+                    wanted,
+                    (other_evaluation(folder, wanted),),
+                    lambda task, **arguments: prepared()(task, **arguments),
                 )
+            )
 
     def _identity(self, call: Reproduction) -> dict[str, object]:
         """Collect what decides the baseline's outcome beside the scored rows.
@@ -244,23 +243,22 @@ class ReadingRow(PaperRow):
     def fill(self, call: Reproduction, row: ReproducedRow) -> None:
         """See `PaperRow`."""
         folders = {run: str(train_run(call, run, row.tasks)) for run in (*row.runs, *row.helpers)}
-        row.folder = call.row_folder(row)
+        folder = row.folder = call.row_folder(row)
         clustered_by = tuple(folders[run] for run in row.helpers)
         settings = replace(self._reading(call), clustered_by=clustered_by)
-        models = [folders[run] for run in row.runs] or [resolve_encoder(call.encoder)]
-        for number, model in enumerate(models, start=1):
-            results: dict[ScoredSplit, TaskResult] = {}
-            row.results_of_runs.append(results)
-            for wanted in row.splits:
-                place = other_evaluation(row.folder, wanted)
-                results[wanted] = call.result(
-                    wanted,
-                    (place / f"run-{number}" if self.averaged else place,),
-                    # The table has separate rows for the untrained encoder.
-                    partial(evaluate, model, baseline=False, settings=settings, session=call.session),
-                )
+
+        def score(model: str, run: str) -> None:
+            # The table has separate rows for the untrained encoder.
+            measure = partial(evaluate, model, baseline=False, settings=settings, session=call.session)
+            row.add_run(
+                lambda wanted: call.result(wanted, (other_evaluation(folder, wanted) / run,), measure)
+            )
             # The rows share vectors; the models of many runs would fill the memory.
             call.session.release_models()
+
+        models = [folders[run] for run in row.runs] or [resolve_encoder(call.encoder)]
+        for number, model in enumerate(models, start=1):
+            score(model, f"run-{number}" if self.averaged else "")
 
     def record(self, row: ReproducedRow) -> Mapping[str, object]:
         """See `PaperRow`."""

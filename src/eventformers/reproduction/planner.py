@@ -18,9 +18,8 @@ from eventformers.methods import Method, load_method
 from eventformers.reproduction.comparisons import compare_rows
 from eventformers.reproduction.figures import FIGURES
 from eventformers.reproduction.findings import Finding, clusters_by_purity, spread_of_runs
-from eventformers.reproduction.layout import PaperTable
 from eventformers.reproduction.papers import get_table
-from eventformers.reproduction.rows import MEASURED, ReproducedRow, Reproduction, read_record
+from eventformers.reproduction.rows import MEASURED, PaperTable, ReproducedRow, Reproduction, read_record
 from eventformers.reproduction.table import ReproducedTable, failed_state, write_table
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe

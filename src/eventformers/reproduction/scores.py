@@ -8,8 +8,7 @@ import numpy as np
 
 from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.tasks.protocols import JsonValue
-from eventformers.reproduction.layout import Column
-from eventformers.reproduction.rows import Columns, ReproducedRow, ScoredSplit
+from eventformers.reproduction.rows import Column, Columns, ReproducedRow, ScoredSplit
 
 Scores = Mapping[Column, float | None]
 """The score of each column; None if there is none."""

@@ -20,8 +20,7 @@ from eventformers.model_cards.markdown import table as markdown_table
 from eventformers.model_cards.scores import score_text
 from eventformers.provenance import git_commit, library_versions
 from eventformers.reproduction.findings import Finding
-from eventformers.reproduction.layout import UNTRAINED, Column
-from eventformers.reproduction.rows import ReproducedRow, Reproduction, ScoredSplit
+from eventformers.reproduction.rows import UNTRAINED, Column, ReproducedRow, Reproduction, ScoredSplit
 from eventformers.reproduction.scores import Scores, mean_scores, scores_of
 
 TABLE_FORMAT = 1

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from eventformers.errors import UnknownNameError
 from eventformers.methods import load_object, main_methods
-from eventformers.reproduction.layout import PaperTable
+from eventformers.reproduction.rows import PaperTable
 
 
 def paper_tables() -> dict[str, Mapping[str, PaperTable]]:

@@ -6,8 +6,8 @@ from typing import NamedTuple, get_args
 
 from eventformers.evaluation.tasks.grounding_protocols import DataTask, Domain, GroundingSettings
 from eventformers.reproduction.grounding import GroundingRow
-from eventformers.reproduction.layout import UNTRAINED, Column, Drawing, PaperTable
 from eventformers.reproduction.papers.grounding_languages import PUBLISHED_LANGUAGES
+from eventformers.reproduction.rows import UNTRAINED, Column, Drawing, PaperTable
 
 Scores = tuple[float | None, ...]
 

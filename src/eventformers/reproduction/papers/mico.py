@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from eventformers.reproduction.kinds import BaselineRow, TrainedRow
-from eventformers.reproduction.layout import Column, PaperRow, PaperTable, published_row, with_each_other
+from eventformers.reproduction.rows import Column, PaperRow, PaperTable, published_row, with_each_other
 
 GRAPHS = {"ConceptNet": "conceptnet_inductive_pairs", "ATOMIC": "atomic_inductive_pairs"}
 """The config of each graph that a row can train on."""

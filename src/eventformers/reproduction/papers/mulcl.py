@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from eventformers.evaluation.tasks.chains import PUBLISHED_INFERENCE
 from eventformers.reproduction.kinds import BaselineRow, TrainedRow
-from eventformers.reproduction.layout import (
+from eventformers.reproduction.rows import (
     UNTRAINED,
     Column,
     Drawing,

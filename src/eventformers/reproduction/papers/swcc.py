@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from eventformers.reproduction.kinds import TrainedRow
-from eventformers.reproduction.layout import (
-    PaperRow,
-    PaperTable,
-    main_score,
-    published_row,
-    with_each_other,
-)
+from eventformers.reproduction.rows import PaperRow, PaperTable, main_score, published_row, with_each_other
 
 SIMILARITY_TASKS = ("hard_similarity", "hard_similarity_extended", "transitive_similarity")
 

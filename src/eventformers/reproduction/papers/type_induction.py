@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from eventformers.evaluation.tasks.induction_protocols import InductionSettings
 from eventformers.reproduction.kinds import ReadingRow
-from eventformers.reproduction.layout import Column, PaperRow, PaperTable, published_row
+from eventformers.reproduction.rows import Column, PaperRow, PaperTable, published_row
 
 Scores = tuple[float | None, ...]
 
