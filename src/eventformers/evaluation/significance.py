@@ -309,15 +309,10 @@ def _counts(drawn: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
 def _correlation_gains(
     columns: NDArray[np.float64], counts: NDArray[np.int64], runs: int
 ) -> NDArray[np.float64]:
-    """Compute how much better the first `runs` columns correlate with the last one than the others do.
+    """Compute how much better the first `runs` columns correlate with the last one than the other columns do.
 
-    Args:
-        columns: similarities and ratings, `(pairs, columns)`.
-        counts: how often each resample has each pair, `(resamples, pairs)`.
-        runs: number of columns of the first model.
-
-    Returns:
-        `(resamples,)`.
+    From similarities and ratings, `(pairs, columns)`, and the count of each pair in each resample,
+    `(resamples, pairs)`; returns `(resamples,)`.
     """
     ranks = np.stack([_ranks(values, counts) for values in columns.T])
     total = counts.sum(axis=1, keepdims=True)

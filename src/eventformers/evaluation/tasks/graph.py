@@ -65,8 +65,8 @@ class GraphSettings(TaskSettings):
 
 
 @dataclass(frozen=True)
-class GraphModel:
-    """The scorer of graph tasks.
+class PremiseModel:
+    """The scorer of premises and their alternatives.
 
     Attributes:
         embed: maps texts to vectors.
@@ -80,7 +80,21 @@ class GraphModel:
 
 
 @dataclass(frozen=True)
-class Graph(TaskKind[GraphModel]):
+class Premises(TaskKind[PremiseModel]):
+    """Kind of task that compares premises with alternatives."""
+
+    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[PremiseModel]:
+        """See `TaskKind`."""
+        embed = partial(model.encode, batch_size=computing.batch_size, prompt_name=None)
+        return Prepared(PremiseModel(embed, model.model.device, model.prompts))
+
+    def of_vectors(self, embed: Embed, device: torch.device | None = None) -> PremiseModel:
+        """See `TaskKind`."""
+        return PremiseModel(embed, device)
+
+
+@dataclass(frozen=True)
+class Graph(Premises):
     """Kind of task that ranks alternatives among those of all splits."""
 
     Settings = GraphSettings
@@ -90,16 +104,7 @@ class Graph(TaskKind[GraphModel]):
     uses: tuple[str, ...] = ("rerank",)
     settings: GraphSettings = field(default_factory=GraphSettings)
 
-    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[GraphModel]:
-        """See `TaskKind`."""
-        embed = partial(model.encode, batch_size=computing.batch_size, prompt_name=None)
-        return Prepared(GraphModel(embed, model.model.device, model.prompts))
-
-    def of_vectors(self, embed: Embed, device: torch.device | None = None) -> GraphModel:
-        """See `TaskKind`."""
-        return GraphModel(embed, device)
-
-    def run(self, asked: GraphModel, data: TaskRows) -> ProtocolOutput:
+    def run(self, asked: PremiseModel, data: TaskRows) -> ProtocolOutput:
         """See `TaskKind`."""
         votes = vote_settings(self.settings.rerank)
         return self.protocol(

@@ -25,6 +25,7 @@ from eventformers.evaluation.tasks.protocols import (
     ProtocolOutput,
     Row,
     TaskSettings,
+    read_text,
 )
 from eventformers.inference.encoding.arrays import Positions
 from eventformers.inference.grounding.hierarchy_discovery import DEPTH, ParentRanks, discover_hierarchy
@@ -235,7 +236,7 @@ def discover_parents(model: GroundingModel, data: TaskRows, *, settings: Groundi
     mentions = _Mentions(data.rows, knowledge)
     parents: defaultdict[str, list[str]] = defaultdict(list)
     for edge in data.companions.get("hierarchy", ()):
-        parents[_text(edge, "child_id")].append(_text(edge, "parent_id"))
+        parents[read_text(edge, "child_id")].append(read_text(edge, "parent_id"))
     if not parents:
         raise EventformersError(
             "found no edge from a child to its parent in the scored split; accepted: at least one"
@@ -296,9 +297,9 @@ class _Knowledge:
         if not held:
             raise EventformersError("the knowledge base is empty; accepted: at least one event")
         self.model = model
-        self.texts = [EventText(_text(row, "title"), str(row.get("description") or "")) for row in held]
-        self._row_ids = [_text(row, "event_id") for row in held]
-        self._languages = [_text(row, "language") for row in held]
+        self.texts = [EventText(read_text(row, "title"), str(row.get("description") or "")) for row in held]
+        self._row_ids = [read_text(row, "event_id") for row in held]
+        self._languages = [read_text(row, "language") for row in held]
         self.in_one_pool = len(set(self._languages)) == 1
         self._place = {
             (self._pool(language), event): place
@@ -386,10 +387,10 @@ class _Mentions:
                     f"mention {row.get('mention_id', len(self.texts))} has the gold events {shown(gold)}; "
                     "accepted: at least one id, the atomic event first"
                 )
-            parts = [_text(row, name) for name in ("context_left", "mention", "context_right")]
+            parts = [read_text(row, name) for name in ("context_left", "mention", "context_right")]
             headings = [str(row.get(name) or "") for name in ("title", "date")]
             self.texts.append(MentionText(*parts, *headings))
-            self.languages.append(_text(row, "language"))
+            self.languages.append(read_text(row, "language"))
             self.gold.append([*gold])
             self.told.append(
                 {
@@ -421,12 +422,3 @@ def _parts(inputs: Mapping[str, Sequence[Sequence[str]]], mentions: _Mentions) -
         }
         for language in sorted(set(mentions.languages))
     }
-
-
-def _text(row: Row, column: str) -> str:
-    value = row.get(column)
-    if not isinstance(value, str):
-        raise EventformersError(
-            f"found columns {', '.join(map(str, row))}; accepted: a text in the column {shown(column)}"
-        )
-    return value

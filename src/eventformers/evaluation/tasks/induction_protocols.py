@@ -170,10 +170,7 @@ def name_types(
     found = _clusters_with_types(model, _unseen_mentions(rows), settings)
     names = found.unseen.names
     texts = [type_name(name) for name in names]
-    cosines = label_cosines(found.centroids, np.asarray(model.embed(texts), dtype=np.float32), names)
-    ranks = label_ranks(cosines, names, [{name} for name in found.types])
-    firsts = [names[place] for place in cosines.argmax(axis=1)]
-    return _ranked(found, range(len(ranks)), ranks, firsts, candidates=len(names), texts=len(texts))
+    return _ranked(model, found, range(len(found.types)), names, texts, [{name} for name in found.types])
 
 
 def link_types(
@@ -207,13 +204,9 @@ def link_types(
     judged = [place for place, name in enumerate(found.types) if mapped[name]]
     if not judged:
         raise EventformersError("no unseen type states a frame; accepted: mentions with frames of their type")
-    vectors = np.asarray(model.embed(linked.definitions), dtype=np.float32)
-    cosines = label_cosines(found.centroids[judged], vectors, linked.names)
     inheriting = linked.descendants if settings.valid_frames == "descendants" else _children(known)
     valid = [valid_frames(mapped[found.types[place]], inheriting) for place in judged]
-    ranks = label_ranks(cosines, linked.names, valid)
-    firsts = [linked.names[place] for place in cosines.argmax(axis=1)]
-    output = _ranked(found, judged, ranks, firsts, candidates=len(linked.names), texts=len(linked.names))
+    output = _ranked(model, found, judged, linked.names, linked.definitions, valid)
     output.details["frames_without_definition"] = linked.left_out
     output.details["clusters_without_frames"] = len(found.types) - len(judged)
     return output
@@ -315,21 +308,23 @@ def _clusters_with_types(model: MentionModel, unseen: _Unseen, settings: Inducti
 
 
 def _ranked(
+    model: MentionModel,
     found: _TypedClusters,
     places: Sequence[int],
-    ranks: Sequence[float],
-    firsts: Sequence[str],
-    *,
-    candidates: int,
-    texts: int,
+    names: Sequence[str],
+    texts: Sequence[str],
+    valid: Sequence[set[str]],
 ) -> ProtocolOutput:
-    """Make the output of a protocol of ranked labels for the clusters at some places."""
+    """Rank labels by their texts for the clusters at some places, each with its valid labels."""
+    vectors = np.asarray(model.embed(texts), dtype=np.float32)
+    cosines = label_cosines(found.centroids[list(places)], vectors, names)
+    ranks = label_ranks(cosines, names, valid)
     details = {
         **found.unseen.details,
         "clusters": len(found.types),
         "purity": float(np.mean(found.purities)),
         "type_representation": 100 * len(set(found.types)) / len(found.unseen.names),
-        "candidates": candidates,
+        "candidates": len(names),
     }
     return ProtocolOutput(
         inputs={"predictions": list(ranks)},
@@ -341,11 +336,11 @@ def _ranked(
                 "purity": round(found.purities[place], 2),
                 # JSON has no infinity.
                 "rank": rank if np.isfinite(rank) else None,
-                "first": first,
+                "first": names[first],
             }
-            for place, rank, first in zip(places, ranks, firsts, strict=True)
+            for place, rank, first in zip(places, ranks, cosines.argmax(axis=1), strict=True)
         ],
-        texts=len(found.unseen.rows) + texts,
-        distinct_texts=cast(int, found.unseen.details["distinct_sentences"]) + texts,
+        texts=len(found.unseen.rows) + len(texts),
+        distinct_texts=cast(int, found.unseen.details["distinct_sentences"]) + len(texts),
         details=details,
     )

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-import torch
-
 from eventformers.errors import EventformersError, shown
-from eventformers.evaluation.session import Session
-from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKind, TaskRows
-from eventformers.evaluation.tasks.graph import MICO_LENGTH
+from eventformers.evaluation.tasks.base import Task, TaskRows
+from eventformers.evaluation.tasks.graph import MICO_LENGTH, PremiseModel, Premises
 from eventformers.evaluation.tasks.protocols import (
     Embed,
     ProtocolOutput,
@@ -21,41 +18,18 @@ from eventformers.evaluation.tasks.protocols import (
     choices_output,
     read_text,
 )
-from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.unit_vectors import rounded_cosines, unit_vectors
 from eventformers.models.text_prompts import prompt_of
 
 
 @dataclass(frozen=True)
-class QuestionModel:
-    """The scorer of questions.
-
-    Attributes:
-        embed: maps texts to vectors.
-        prompts: the prompts before premises (`query`) and alternatives (`document`); None has none.
-    """
-
-    embed: Embed
-    prompts: Mapping[str, str] | None = None
-
-
-@dataclass(frozen=True)
-class Questions(TaskKind[QuestionModel]):
+class Questions(Premises):
     """Kind of task that compares premises with their few alternatives."""
 
     Settings = TaskSettings
     refusal = "does not ask questions; tasks that do"
 
-    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[QuestionModel]:
-        """See `TaskKind`."""
-        embed = partial(model.encode, batch_size=computing.batch_size, prompt_name=None)
-        return Prepared(QuestionModel(embed, model.prompts))
-
-    def of_vectors(self, embed: Embed, device: torch.device | None = None) -> QuestionModel:
-        """See `TaskKind`."""
-        return QuestionModel(embed)
-
-    def run(self, asked: QuestionModel, data: TaskRows) -> ProtocolOutput:
+    def run(self, asked: PremiseModel, data: TaskRows) -> ProtocolOutput:
         """See `TaskKind`."""
         return self.protocol(asked.embed, data.rows, prompts=asked.prompts)
 
