@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from eventformers.leaderboard.board import (
-        KINDS,
-        SORTABLE,
-        Board,
-        Cell,
-        Leaderboard,
-        Row,
-        ScoreColumn,
-        build_leaderboard,
-        leaderboard,
-        sorted_board,
-    )
+from eventformers.leaderboard.board import (
+    KINDS,
+    SORTABLE,
+    Board,
+    Cell,
+    Leaderboard,
+    Row,
+    ScoreColumn,
+    build_leaderboard,
+    leaderboard,
+    sorted_board,
+)
 
 __all__ = [
     "KINDS",
@@ -31,9 +27,3 @@ __all__ = [
     "leaderboard",
     "sorted_board",
 ]
-
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module("eventformers.leaderboard.board"), name)

@@ -44,6 +44,7 @@ def leaderboard_page(leaderboard: Leaderboard, folder: str | Path = ".") -> str:
     return render_page(
         Path(__file__).with_name("page.html.jinja"),
         boards=boards,
+        column_facts=column_facts,
         models=sum(row.kind == "model" for board in leaderboard.boards for row in board.rows),
         left_out=leaderboard.left_out,
         close_note=close_note(leaderboard),
@@ -78,18 +79,7 @@ def _board(board: Board, folder: Path) -> dict[str, Any]:
     return {
         "dataset": board.dataset,
         "title": board.title,
-        "columns": [
-            {
-                "key": column.key,
-                "title": column.title,
-                "description": column.description,
-                "facts": column_facts(column),
-                "data": column.data,
-                "dataset_revision": column.dataset_revision,
-                "is_sorted": place == board.sorted_by,
-            }
-            for place, column in enumerate(board.columns)
-        ],
+        "columns": board.columns,
         "sorted_by": board.sorted_by,
         "kinds": [
             {"name": kind, "heading": HEADINGS[kind], "rows": rows}
@@ -104,15 +94,12 @@ def _board(board: Board, folder: Path) -> dict[str, Any]:
 def _row(row: Row, board: Board, folder: Path) -> dict[str, Any]:
     seeds = f"seed{'s' if len(row.seeds) > 1 else ''} {', '.join(map(str, row.seeds))}" if row.seeds else ""
     return {
-        "model": row.model,
-        "variant": row.variant,
+        **vars(row),
         "facts": " · ".join(filter(None, (seeds, row.device))),
         "card": _address(row.card, folder),
         "rank": rank_text(board, row),
         "runs": row.runs or None,
-        "parameters": row.parameters,
         "parameters_text": count_text(row.parameters),
-        "speed": row.texts_per_second,
         "speed_text": speed_text(row),
         "cells": [_cell(cell, row, column) for cell, column in zip(row.cells, board.columns, strict=True)],
     }

@@ -172,20 +172,7 @@ def _board(board: Board) -> dict[str, JsonValue]:
         "dataset": board.dataset,
         "title": board.title,
         "columns": [
-            _known(
-                {
-                    "key": column.key,
-                    "task": column.task,
-                    "title": column.title,
-                    "split": column.split,
-                    "metric": column.metric,
-                    "data": column.data,
-                    "dataset_revision": column.dataset_revision,
-                    "origin": column.origin,
-                    "rows": column.rows,
-                }
-            )
-            for column in board.columns
+            _known({"key": column.key, **vars(column), "description": None}) for column in board.columns
         ],
         "rows": [_row(row, board) for row in board.rows],
     }
