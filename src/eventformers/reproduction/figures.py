@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -33,9 +33,7 @@ def _hops_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Pat
                 scores.setdefault(column.title, {}).setdefault(model, {})[layers] = value
     if not scores:
         return None
-    _write(draw_hops(scores), picture)
-    section = f"## By number of hops\n\n![{cell(call.table.title)}]({picture.name})"
-    return Finding("hops", section, scores)
+    return _drawn("hops", "number of hops", draw_hops(scores), call, picture, scores)
 
 
 def _degree_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Path) -> Finding | None:
@@ -54,9 +52,7 @@ def _degree_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: P
                 degrees[column.title] = known
     if not degrees:
         return None
-    _write(draw_degrees(degrees), picture)
-    section = (
-        f"## By average node degree\n\n![{cell(call.table.title)}]({picture.name})\n\n"
+    note = (
         "Degrees are those of the context's graph for MCNC, and of the graph of the right chain for several "
         f"steps, without self-loops.\n\n{degree_table(degrees)}"
     )
@@ -67,7 +63,7 @@ def _degree_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: P
         }
         for title, by_model in degrees.items()
     }
-    return Finding("degrees", section, content)
+    return _drawn("degrees", "average node degree", draw_degrees(degrees), call, picture, content, note)
 
 
 def _recall_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Path) -> Finding | None:
@@ -85,16 +81,26 @@ def _recall_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: P
             curves[name] = RecallCurves(found["recall"], found["atomic"])
     if not curves:
         return None
-    _write(draw_recall(curves), picture)
-    section = f"## By number of candidates\n\n![{cell(call.table.title)}]({picture.name})"
-    return Finding("recall", section, {name: asdict(of_model) for name, of_model in curves.items()})
+    content = {name: asdict(of_model) for name, of_model in curves.items()}
+    return _drawn("recall", "number of candidates", draw_recall(curves), call, picture, content)
 
 
-def _write(figure: Figure, picture: Path) -> None:
+def _drawn(
+    key: str,
+    by: str,
+    figure: Figure,
+    call: Reproduction,
+    picture: Path,
+    content: Mapping[str, object],
+    *notes: str,
+) -> Finding:
+    """Write a figure beside the table, and make its finding."""
     try:
         write_figure(figure, picture)
     except OSError as error:
         raise EventformersError(f"cannot write {picture}: {error.strerror}") from error
+    parts = [f"## By {by}", f"![{cell(call.table.title)}]({picture.name})", *notes]
+    return Finding(key, "\n\n".join(parts), content)
 
 
 FIGURES: dict[Drawing, Callable[[Reproduction, Sequence[ReproducedRow], Path], Finding | None]] = {

@@ -191,11 +191,6 @@ class ScoredSplit:
         chosen = task_under(self.task, self.settings).kind.data_settings
         return " ".join(name if value is True else str(value) for name, value in chosen.items())
 
-    def is_of(self, result: TaskResult) -> bool:
-        """Return whether a result was measured on these rows."""
-        found = (result.task, result.dataset.split, result.dataset.fingerprint)
-        return found == (self.task, self.split, self.fingerprint)
-
 
 Columns = Mapping[Column, tuple[ScoredSplit, ...]]
 """The scored splits of each column; empty if the data lacks its task or splits."""
@@ -402,7 +397,8 @@ class Reproduction:
             if place not in self.results:
                 self.results[place] = _readable_results(place)
             for held in self.results[place]:
-                if wanted.is_of(held) and is_same(held):
+                rows = (held.task, held.dataset.split, held.dataset.fingerprint)
+                if rows == (wanted.task, wanted.split, wanted.fingerprint) and is_same(held):
                     return held
         measured = measure(
             wanted.task,
