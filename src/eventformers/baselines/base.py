@@ -6,10 +6,10 @@ import hashlib
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.core import Scored, make_result, measure
@@ -22,7 +22,8 @@ from eventformers.evaluation.results import (
     result_path,
     write_result,
 )
-from eventformers.evaluation.tasks import Task, get_task
+from eventformers.evaluation.tasks import Task, get_task, names_of_kind
+from eventformers.evaluation.tasks.base import TaskKind
 from eventformers.evaluation.tasks.protocols import JsonValue, ProtocolOutput
 
 
@@ -92,14 +93,17 @@ class Baseline(ABC):
 
     Attributes:
         name: a key of `BASELINES`.
+        kind: the kind of task that it can be scored on.
     """
+
+    kind: ClassVar[type[TaskKind[Any]]]
 
     name: str
 
     @property
-    @abstractmethod
-    def tasks(self) -> Sequence[str]:
+    def tasks(self) -> list[str]:
         """The tasks that it can be scored on."""
+        return names_of_kind(self.kind)
 
     @abstractmethod
     def prepare(self, opened: BaselineTask, *arguments: Any, **options: Any) -> ReadyBaseline:

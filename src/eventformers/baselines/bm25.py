@@ -1,5 +1,4 @@
-"""Retrieval of candidate events by BM25, from the words that a mention shares with an event's title and
-description.
+"""Event grounding by BM25, from the words that a mention with its context shares with an event.
 
 Okapi BM25 (Robertson and Zaragoza, 2009) with Lucene's inverse document frequency, which is never negative. A
 text in any language is split into words; in scripts without blanks between words, into pairs of characters.
@@ -7,17 +6,26 @@ text in any language is split into words; in scripts without blanks between word
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 import sys
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
+from eventformers.baselines.base import Baseline, BaselineTask, ReadyBaseline, settings_revision
 from eventformers.errors import EventformersError
+from eventformers.evaluation.results import TaskResult
+from eventformers.evaluation.tasks import Task, get_task, with_settings
+from eventformers.evaluation.tasks.base import Prepared
+from eventformers.evaluation.tasks.grounding import Grounding
+from eventformers.evaluation.tasks.grounding_protocols import GroundingSettings
+from eventformers.inference.grounding.encoding import event_text, mention_text
+from eventformers.inference.grounding.retrieve_rerank import GroundingModel
 from eventformers.inference.search.bm25s_library import import_bm25s
 from eventformers.inference.search.candidate_index import Candidates, PooledIndex
 from eventformers.inference.search.exact import Found
@@ -140,7 +148,7 @@ def words(text: str) -> list[str]:
     return [word for word in found if word]
 
 
-@functools.cache
+@cache
 def _word_pattern() -> re.Pattern[str]:
     """Letters, digits and the marks that combine with them; otherwise a vowel sign would end a word."""
     marks = (chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "M")
@@ -152,3 +160,53 @@ def _array(texts: Sequence[str]) -> np.ndarray:
     array = np.empty(len(texts), dtype=object)
     array[:] = texts
     return array
+
+
+@dataclass(frozen=True)
+class Bm25(Baseline):
+    """BM25 on tasks of event grounding."""
+
+    kind = Grounding
+
+    def __call__(
+        self, task: str | Task, *arguments: Any, grounding: GroundingSettings | None = None, **options: Any
+    ) -> TaskResult:
+        """See `Baseline`.
+
+        Args:
+            task: a task of event grounding.
+            *arguments: as in `Baseline`.
+            grounding: settings of the mentions and of linking; None uses the defaults.
+            **options: as in `Baseline` and `prepare`.
+
+        Raises:
+            EventformersError: a re-ranker is requested.
+        """
+        if grounding is not None:
+            if grounding.reranker is not None:
+                raise EventformersError(f"{self.name} with a re-ranker; accepted: no reranker")
+            task = with_settings(get_task(task), grounding)
+        return super().__call__(task, *arguments, **options)
+
+    def prepare(self, opened: BaselineTask, *, settings: Bm25Settings | None = None) -> ReadyBaseline:
+        """See `Baseline`.
+
+        Args:
+            opened: the task.
+            settings: weighting of words; None uses the defaults.
+        """
+        weights = settings or Bm25Settings()
+        kind = opened.task.kind
+        prepared = Prepared(
+            GroundingModel(
+                lambda mentions: [mention_text(mention) for mention in mentions],
+                lambda events: [event_text(event) for event in events],
+                partial(Bm25Index, settings=weights),
+            )
+        )
+        return ReadyBaseline(
+            self.name,
+            settings_revision(asdict(weights)),
+            lambda: kind.run(prepared.asked, opened.scored_data.task_rows),
+            settings={**asdict(weights), **kind.record(prepared)},
+        )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol as TypingProtocol
 from typing import TypeAlias, cast
 
 from datasets import Dataset
@@ -24,20 +23,11 @@ from eventformers.evaluation.tasks import names_of_kind
 from eventformers.evaluation.tasks.chains import Chains
 from eventformers.evaluation.tasks.pairs import Pairs
 from eventformers.evaluation.tasks.protocols import JsonValue
-from eventformers.inference.chains.scorers import ChainScorer
-from eventformers.inference.encoding.arrays import Vectors
+from eventformers.inference.chains.scorers import ChainScorer, EncoderChainScorer
 
 TRAINING_CONFIG = "chains"
 TRAINING_SPLIT = "train"
 _CONFIGS_WITH_CHAINS = ("mcnc", "multistep")
-
-
-class EventVectors(TypingProtocol):
-    """A scorer that uses vectors of events."""
-
-    def embed(self, events: Sequence[Event]) -> Vectors:
-        """Events to vectors, (N, d)."""
-        ...
 
 
 BaselineSettings: TypeAlias = CountSettings | WordVectorSettings | NetworkSettings
@@ -220,11 +210,12 @@ def load_training_chains(data: str | Path | None) -> TrainingChains:
 class OnChains(Baseline):
     """A baseline of `CHAIN_BASELINES` on chain tasks, or its vectors of events on similarity tasks."""
 
+    kind = Chains
+
     @property
     def tasks(self) -> list[str]:
-        """See `Baseline`."""
-        has_vectors = CHAIN_BASELINES[self.name].needs_gensim
-        return [*names_of_kind(Chains), *(names_of_kind(Pairs) if has_vectors else ())]
+        """See `Baseline`; vectors of events also solve similarity tasks."""
+        return super().tasks + (names_of_kind(Pairs) if CHAIN_BASELINES[self.name].needs_gensim else [])
 
     def prepare(
         self,
@@ -276,7 +267,7 @@ class OnChains(Baseline):
                 )
         # The similarity tasks only need vectors of events.
         is_scorer = isinstance(task.kind, Chains)
-        asked = baseline.scorer if is_scorer else cast(EventVectors, baseline.scorer).embed
+        asked = baseline.scorer if is_scorer else cast(EncoderChainScorer, baseline.scorer).embed
         return ReadyBaseline(
             CHAIN_BASELINES[self.name].title,
             settings_revision(baseline.record, str(baseline.seed)),

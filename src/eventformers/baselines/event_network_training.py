@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -311,7 +311,9 @@ def _train(
         task = progress.add_task("training", total=settings.epochs)
         for _ in range(settings.epochs):
             epoch = []
-            for rows, earlier, later in _steps(table, settings, generator):
+            order = torch.randperm(len(table.starts) - 1, generator=generator)
+            for chains in order.split(settings.chains_per_step):
+                rows, earlier, later = table.pairs(chains, settings.window)
                 corrupted = table.corrupt(rows, settings, generator)
                 vectors = network(torch.cat([table.words[rows], corrupted.flatten(0, 1)]))
                 events, wrong = vectors[: len(rows)], vectors[len(rows) :].unflatten(0, corrupted.shape[:2])
@@ -328,14 +330,6 @@ def _train(
                 )
             progress.advance(task)
     return losses
-
-
-def _steps(
-    table: ChainTable, settings: NetworkSettings, generator: torch.Generator
-) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-    order = torch.randperm(len(table.starts) - 1, generator=generator)
-    for chains in order.split(settings.chains_per_step):
-        yield table.pairs(chains, settings.window)
 
 
 DEFAULTS: dict[str, NetworkSettings] = {

@@ -29,13 +29,11 @@ from eventformers.baselines.knowledge_graph_embeddings import (
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.relation_templates import DIRECTIONS
 from eventformers.errors import EventformersError, shown
-from eventformers.evaluation.tasks import names_of_kind
 from eventformers.evaluation.tasks.graph import Graph, ranks_output
 from eventformers.evaluation.tasks.protocols import JsonValue, MetricInputs, ProtocolOutput
 from eventformers.inference.search.ranking import (
     FilteredRanks,
     RankingQueries,
-    Scorer,
     filtered_ranks,
     ranking_queries,
 )
@@ -177,10 +175,7 @@ class GraphBaseline(Baseline):
     known entity is not (`unseen_query`), and those whose answer is not (`unseen_answer`).
     """
 
-    @property
-    def tasks(self) -> list[str]:
-        """See `Baseline`."""
-        return names_of_kind(Graph)
+    kind = Graph
 
     def prepare(
         self, opened: BaselineTask, *, settings: EmbeddingSettings | None = None, seed: int = 42
@@ -280,11 +275,6 @@ def rank_by_embeddings(embeddings: GraphEmbeddings, asked: EntityQueries) -> Fil
         EventformersError: a score is NaN or infinite.
     """
     device = embeddings.model.device
-    return filtered_ranks(_scorer(embeddings, asked), asked.queries, device=device)
-
-
-def _scorer(embeddings: GraphEmbeddings, asked: EntityQueries) -> Scorer:
-    device = embeddings.model.device
     # Rank of an entity among those of its candidate: the first entities are gathered, the others
     # compared with them round by round.
     order = np.arange(len(asked.candidate)) - np.searchsorted(asked.candidate, asked.candidate)
@@ -309,7 +299,7 @@ def _scorer(embeddings: GraphEmbeddings, asked: EntityQueries) -> Scorer:
             best[:, candidate] = torch.maximum(best[:, candidate], entities[:, member])
         return best
 
-    return score
+    return filtered_ranks(score, asked.queries, device=device)
 
 
 def _split_premises(queries: RankingQueries, asked: Ids) -> tuple[RankingQueries, Ids]:

@@ -25,7 +25,6 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokeni
 
 from eventformers.baselines.base import Baseline, BaselineTask, ReadyBaseline
 from eventformers.errors import EventformersError, shown
-from eventformers.evaluation.tasks import names_of_kind
 from eventformers.evaluation.tasks.protocols import ProtocolOutput, Row, choices_output
 from eventformers.evaluation.tasks.questions import Questions, read_question
 from eventformers.inference.encoding.batches import equal_length_batches
@@ -229,10 +228,7 @@ def choose_by_likelihood(
 class MaskedLanguageModelBaseline(Baseline):
     """A masked language model on multiple-choice tasks; a prediction has the scores of the alternatives."""
 
-    @property
-    def tasks(self) -> list[str]:
-        """See `Baseline`."""
-        return names_of_kind(Questions)
+    kind = Questions
 
     def prepare(
         self,
