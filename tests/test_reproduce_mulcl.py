@@ -129,14 +129,10 @@ def _json(table) -> dict:
 
 
 def _published(table: str) -> dict[str, dict[str, float]]:
-    columns = get_table("mulcl", table).columns
+    held = get_table("mulcl", table)
     return {
-        row.label: {
-            column.task: score
-            for column, score in zip(columns, row.published, strict=True)
-            if score is not None
-        }
-        for row in get_table("mulcl", table).rows
+        row.label: {column.task: score for column, score in held.published(row).items() if score is not None}
+        for row in held.rows
     }
 
 
@@ -144,7 +140,7 @@ def _published(table: str) -> dict[str, dict[str, float]]:
 def test_every_row_fits_its_table_and_its_settings_are_accepted(name):
     table = get_table("mulcl", name)
     for row in table.rows:
-        assert len(row.published) == len(table.columns)
+        assert len(table.published(row)) == len(table.columns)
         if isinstance(row, kinds.TrainedRow):
             method = load_method(row.method or table.method)
             recipe = resolve_recipe(method, method.paper_recipe, row.overrides, 1)

@@ -68,7 +68,7 @@ def _rows(table) -> dict[str, list[str]]:
 def test_every_row_fits_its_table_and_its_settings_are_accepted(name):
     table = get_table("type-induction", name)
     for row in table.rows:
-        assert len(row.published) == len(table.columns)
+        assert len(table.published(row)) == len(table.columns)
         assert isinstance(row, ReadingRow) == bool(row.slug)
         if isinstance(row, ReadingRow) and row.overrides is not None:
             resolve_recipe(METHOD, METHOD.paper_recipe, row.overrides, 1)

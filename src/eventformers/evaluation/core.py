@@ -13,16 +13,11 @@ from typing import Literal
 
 import torch
 
+from eventformers.datasets_scripts.dataset_card import read_front_matter
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError, shown
 from eventformers.evaluate_metrics import load_metric
 from eventformers.evaluation.data import TaskData, describe_data, load_data
-from eventformers.evaluation.models import (
-    TrainingStart,
-    encoder_settings,
-    read_training_start,
-    start_encoder,
-)
 from eventformers.evaluation.results import (
     BaselineRecord,
     DatasetRecord,
@@ -37,6 +32,8 @@ from eventformers.evaluation.tasks import Task, get_task, with_settings
 from eventformers.evaluation.tasks.base import BatchSize, Computing, TaskRows
 from eventformers.evaluation.tasks.protocols import Embed, JsonValue, ProtocolOutput, Row, TaskSettings
 from eventformers.inference.encode import EventEncoder
+from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder
+from eventformers.loading.model_files import find_file, read_object
 from eventformers.locks import one_writer
 from eventformers.provenance import git_commit, library_versions
 
@@ -60,6 +57,19 @@ class Scored:
     parts: dict[str, dict[str, JsonValue]]
     output: ProtocolOutput
     seconds: float
+
+
+@dataclass(frozen=True)
+class _TrainingStart:
+    """What the training of a model started from.
+
+    Attributes:
+        encoder: Hub id or folder of the start encoder; None if unknown.
+        seed: the seed of the run; None if unknown.
+    """
+
+    encoder: str | None
+    seed: int | None
 
 
 @takes_malformed
@@ -146,7 +156,7 @@ def evaluate(
             if path and not overwrite:
                 # Fails before the work instead of after it.
                 check_same_data(path, record.fingerprint)
-            training = read_training_start(model, encoder.revision)
+            training = _read_training_start(model, encoder.revision)
             scored = _run(chosen, prepared.asked, scored_data.task_rows)
             recorded, missing = _baseline(chosen, scored_data, encoder, baseline, training, held, computing)
             result = make_result(
@@ -158,7 +168,7 @@ def evaluate(
                 variant=variant,
                 baseline=recorded,
                 baseline_missing=missing,
-                settings=encoder_settings(encoder, batch_size) | chosen.kind.record(prepared),
+                settings=_encoder_settings(encoder, batch_size) | chosen.kind.record(prepared),
                 truncated=encoder.truncated,
                 seed=training.seed if training and seed is None else seed,
                 load_seconds=load_seconds,
@@ -291,7 +301,7 @@ def _baseline(
     scored_data: TaskData,
     encoder: EventEncoder,
     baseline: str | Path | EventEncoder | Literal[False] | None,
-    training: TrainingStart | None,
+    training: _TrainingStart | None,
     session: Session,
     computing: Computing,
 ) -> tuple[BaselineRecord | None, str | None]:
@@ -304,7 +314,7 @@ def _baseline(
             return None, "the model has no training record: it is a plain encoder, or its start is unknown"
         if training.encoder is None:
             return None, "neither the model's run.json nor base_model of its card names a start encoder"
-        baseline = start_encoder(training.encoder)
+        baseline = _start_encoder(training.encoder)
     reading: dict[str, str | None] = {}
     if not isinstance(baseline, EventEncoder):
         reading = {
@@ -338,7 +348,57 @@ def _baseline(
             model_revision=untrained.revision or "unknown",
             main_value=scored.main_value,
             scores=scored.scores,
-            settings=encoder_settings(untrained, computing.batch_size) | kind.record(prepared),
+            settings=_encoder_settings(untrained, computing.batch_size) | kind.record(prepared),
         ),
         None,
     )
+
+
+def _encoder_settings(encoder: EventEncoder, batch_size: BatchSize) -> dict[str, JsonValue]:
+    """Collect the settings of an encoder for a result."""
+    return {
+        "pooling": encoder.model.config.pooling if hasattr(encoder.model, "pool") else None,
+        "event_order": encoder.event_order,
+        "dtype": str(encoder.model.dtype).removeprefix("torch."),
+        "device": encoder.model.device.type,
+        "batch_size": batch_size,
+        "max_length": encoder.max_length,
+    }
+
+
+def _start_encoder(recorded: str) -> str | None:
+    """Return the argument of `load_encoder` for a recorded start encoder; prefer the package to the Hub."""
+    if recorded != PACKAGED_ENCODER:
+        return recorded
+    try:
+        resolve_encoder(None)
+    except EventformersError:
+        return recorded
+    return None
+
+
+def _read_training_start(
+    model: str | Path | EventEncoder | None, revision: str | None
+) -> _TrainingStart | None:
+    """Read the start of a trained model from its files; None for a plain or a loaded encoder.
+
+    A run's folder has `run.json`, which is not pushed, since it names local folders. A repository has the
+    start encoder as `base_model` of its card, and the seed in its training arguments.
+    """
+    if model is None or isinstance(model, EventEncoder):
+        return None
+    source = str(Path(model).expanduser()) if Path(model).expanduser().is_dir() else str(model)
+    if record := read_object(source, "run.json", revision):
+        recipe = record.get("recipe")
+        seed = recipe.get("seed") if isinstance(recipe, Mapping) else None
+        return _TrainingStart(_text(record.get("encoder")), seed if isinstance(seed, int) else None)
+    # Only our training writes this file. Cards of plain encoders may name a base model, too.
+    if not (arguments := read_object(source, "training_args.json", revision)):
+        return None
+    card, seed = find_file(source, "README.md", revision), arguments.get("seed")
+    base = read_front_matter(card).get("base_model") if card else None
+    return _TrainingStart(_text(base), seed if isinstance(seed, int) else None)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -35,7 +35,7 @@ def cell_text(cell: Cell | None, row: Row, column: ScoreColumn) -> str:
     is_published = row.kind == "published"
     told = score_text(cell.value, column.metric, published=is_published)
     if cell.spread is not None:
-        told += f" ± {spread_text(cell.spread, column.metric)}"
+        told += f" ± {cell.spread:.{3 if column.metric in CORRELATIONS else 1}f}"
     if cell.is_close:
         told += f" {CLOSE}"
     remarks = []
@@ -66,11 +66,6 @@ def close_note(leaderboard: Leaderboard) -> str:
         f"{CLOSE}: not significantly better than the next model below (95 % interval of a paired bootstrap "
         "over the questions). Compared where both have predictions of right and wrong answers."
     )
-
-
-def spread_text(spread: float, metric: str) -> str:
-    """Format a standard deviation with as many digits as its score."""
-    return f"{spread:.3f}" if metric in CORRELATIONS else f"{spread:.1f}"
 
 
 def column_facts(column: ScoreColumn) -> str:

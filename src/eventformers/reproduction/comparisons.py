@@ -118,8 +118,7 @@ def _compare(
     of_runs = np.subtract(values, others).tolist()
     by_question = _by_question(call, row, other, column)
     low, high = _interval_of_runs(of_runs) if by_question is None else (by_question.low, by_question.high)
-    position = call.table.columns.index(column)
-    paper, others_paper = row.paper.published[position], other.paper.published[position]
+    paper, others_paper = (call.table.published(one.paper)[column] for one in (row, other))
     return RowComparison(
         row=row.paper.label,
         other=other.paper.label,

@@ -18,6 +18,7 @@ from eventformers.evaluation.core import evaluate
 from eventformers.evaluation.data import load_task_data
 from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.session import Session
+from eventformers.evaluation.tasks import TASKS, with_settings
 from eventformers.evaluation.tasks.grounding_protocols import DEVELOPMENT_SPLIT, GroundingSettings
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.reproduction.rows import (
@@ -31,7 +32,6 @@ from eventformers.reproduction.rows import (
     identity_digest,
     other_evaluation,
     splits_of,
-    task_under,
 )
 from eventformers.reproduction.runs import plan_run, train_run
 from eventformers.trainers.run import resolve_recipe
@@ -203,7 +203,7 @@ def _check_domain(call: Reproduction, name: str, settings: GroundingSettings) ->
 
     def load(reading: GroundingSettings) -> dict[str, str]:
         """Compute the fingerprint of each split."""
-        held = load_task_data(task_under(name, reading), call.evaluation_data, call.session.data)
+        held = load_task_data(with_settings(TASKS[name], reading), call.evaluation_data, call.session.data)
         return {split: held.built.fingerprint(rows, split) for split, rows in held.splits.items()}
 
     found = load(settings)

@@ -16,7 +16,7 @@ from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation.data import load_task_data
 from eventformers.evaluation.results import TaskResult, read_result
 from eventformers.evaluation.session import Session
-from eventformers.evaluation.tasks import TASKS, Task, with_settings
+from eventformers.evaluation.tasks import TASKS, with_settings
 from eventformers.evaluation.tasks.protocols import JsonValue, TaskSettings
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.models import faults_told, folder_revision, load_config, model_revision
@@ -27,6 +27,9 @@ MEASURED = "measured"
 
 UNTRAINED = "untrained"
 """The baseline of a row that measures the encoder that the other rows start from."""
+
+Published = tuple[float | None, ...]
+"""The scores of a row, one for each column; None for a missing score."""
 
 logger = logging.getLogger(__name__)
 
@@ -65,12 +68,13 @@ class PaperRow:
     Attributes:
         slug: short name for folders; empty for a row that is only published.
         label: text of the first column.
-        published: the paper's scores, one for each column of the table; None for a missing score.
+        published: the paper's scores, one for each column of the table, None for a missing score; empty if
+            the paper lacks the row.
     """
 
     slug: str
     label: str
-    published: tuple[float | None, ...]
+    published: Published
 
     # The part of the results to show, such as a language; empty for all rows.
     part = ""
@@ -146,6 +150,10 @@ class PaperTable:
     recipes: Mapping[str, str] = field(default_factory=dict)
     lists_clusters: bool = False
 
+    def published(self, row: PaperRow) -> dict[Column, float | None]:
+        """Return the paper's score of a row in each column; None where the paper has none."""
+        return dict(zip(self.columns, row.published or (None,) * len(self.columns), strict=True))
+
 
 def main_score(task: str) -> Column:
     """Make the column of a task's main score on the usual split of the data."""
@@ -188,7 +196,7 @@ class ScoredSplit:
     @property
     def data_settings(self) -> str:
         """The settings of the data that differ from the defaults, as text."""
-        chosen = task_under(self.task, self.settings).kind.data_settings
+        chosen = with_settings(TASKS[self.task], self.settings or {}).kind.data_settings
         return " ".join(name if value is True else str(value) for name, value in chosen.items())
 
 
@@ -369,7 +377,7 @@ class Reproduction:
             DataFormatError: a raw file cannot be read.
             EventformersError: the data lacks the task.
         """
-        task = task_under(name, settings)
+        task = with_settings(TASKS[name], settings or {})
         held = load_task_data(task, self.evaluation_data, self.session.data)
         usual = task.choose_split(held.splits)
         return tuple(
@@ -415,11 +423,6 @@ class Reproduction:
     def row_folder(self, row: ReproducedRow) -> Path:
         """Return the folder of a row that shares its runs with others, or has none."""
         return self.folder / f"{slug(row.paper.slug)}-{row.digest}"
-
-
-def task_under(name: str, settings: TaskSettings | None) -> Task:
-    """Return a task with some settings; None takes the defaults."""
-    return TASKS[name] if settings is None else with_settings(TASKS[name], settings)
 
 
 def other_evaluation(folder: Path, wanted: ScoredSplit) -> Path:

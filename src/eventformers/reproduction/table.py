@@ -92,7 +92,7 @@ def _cells(
     call: Reproduction, row: ReproducedRow, twin: ReproducedRow | None, others: Collection[Column]
 ) -> list[str]:
     state = row.state if twin is None else f"the run of {twin.paper.label}"
-    pairs = zip(call.table.columns, row.paper.published, strict=True)
+    pairs = call.table.published(row.paper).items()
     published = [None if column in others else score for column, score in pairs]
     return _line(row.paper.label, scores_of(row), published, state)
 
@@ -234,14 +234,13 @@ def _json(
 
 
 def _row_json(call: Reproduction, row: ReproducedRow) -> dict[str, object]:
-    paper = row.paper
     return {
-        "label": paper.label,
+        "label": row.paper.label,
         "state": row.state,
         **row.paper.record(row),
         "folder": None if row.folder is None else row.folder.name,
         "scores": _by_key(scores_of(row)),
-        "paper": _by_key(dict(zip(call.table.columns, paper.published, strict=True))),
+        "paper": _by_key(call.table.published(row.paper)),
     }
 
 

@@ -379,6 +379,7 @@ _task = partial(
     main_score="accuracy",
     published_source=" (Zheng et al. 2022)",
 )
+_cloze_task = partial(_task, kind=Chains(choose_next_event), metric="mcnc")
 
 
 def _steps_task(name: str, title: str, decoder: Decoder, description: str) -> Task:
@@ -401,12 +402,10 @@ def _steps_task(name: str, title: str, decoder: Decoder, description: str) -> Ta
 
 
 CHAIN_TASKS: tuple[Task, ...] = (
-    _task(
+    _cloze_task(
         name="mcnc",
         title="Multiple-choice narrative cloze",
         config="mcnc",
-        kind=Chains(choose_next_event),
-        metric="mcnc",
         description="Percentage of chains of eight events whose ninth event is chosen over four random "
         "events that share an argument with the chain.",
         paper_reference="Granroth-Wilding and Clark, AAAI 2016",
@@ -439,22 +438,18 @@ CHAIN_TASKS: tuple[Task, ...] = (
         "sky",
         "As mcns_v, with each step chosen given the correct events of all others: an upper bound.",
     ),
-    _task(
+    _cloze_task(
         name="variable_mcnc",
         title="Narrative cloze of documents",
         config="variable_mcnc",
-        kind=Chains(choose_next_event),
-        metric="mcnc",
         description="Percentage of documents whose removed event is chosen over random events with words of "
         "the document; the number of choices varies.",
         paper_reference="Weber et al., AAAI 2018",
     ),
-    _task(
+    _cloze_task(
         name="coherent_mcnc",
         title="Coherent narrative cloze",
         config="coherent_mcnc",
-        kind=Chains(choose_next_event),
-        metric="mcnc",
         description="As variable_mcnc, with six choices, on documents that people found coherent.",
         paper_reference="Weber et al., AAAI 2018",
     ),

@@ -28,7 +28,7 @@ from eventformers.evaluation.tasks.protocols import (
     read_text,
 )
 from eventformers.inference.encoding.arrays import Positions
-from eventformers.inference.grounding.hierarchy_discovery import DEPTH, ParentRanks, discover_hierarchy
+from eventformers.inference.grounding.hierarchy_discovery import DEPTH, discover_hierarchy
 from eventformers.inference.grounding.linking import ChosenThreshold, choose_threshold, link, link_best
 from eventformers.inference.grounding.retrieve_rerank import (
     CANDIDATES,
@@ -256,7 +256,19 @@ def discover_parents(model: GroundingModel, data: TaskRows, *, settings: Groundi
             parts[name] = {"predictions": of_part.ranks.tolist()}
     return ProtocolOutput(
         inputs={"predictions": found.ranks.tolist()},
-        predictions=_told_parents(parents, found, first),
+        predictions=[
+            {
+                "event_id": child,
+                "parents": list(gold),
+                # JSON has no infinity.
+                "rank": rank if np.isfinite(rank) else None,
+                "first": first.get(child),
+                **({"pessimistic_rank": worst} if worst != rank else {}),
+            }
+            for (child, gold), rank, worst in zip(
+                parents.items(), found.ranks.tolist(), found.pessimistic.tolist(), strict=True
+            )
+        ],
         texts=len(mentions.texts) + len(knowledge.texts),
         distinct_texts=len(set(mentions.texts)) + len(set(knowledge.texts)),
         parts=parts,
@@ -269,24 +281,6 @@ def discover_parents(model: GroundingModel, data: TaskRows, *, settings: Groundi
             "children_mentioned": len(parts.get("mentioned", {}).get("predictions", ())),
         },
     )
-
-
-def _told_parents(
-    parents: Mapping[str, Sequence[str]], found: ParentRanks, first: Mapping[str, str]
-) -> list[dict[str, JsonValue]]:
-    """Make one record for each child, with None for an infinite rank, which JSON lacks."""
-    told: list[dict[str, JsonValue]] = []
-    for (child, gold), rank, worst in zip(
-        parents.items(), found.ranks.tolist(), found.pessimistic.tolist(), strict=True
-    ):
-        record: dict[str, JsonValue] = {
-            "event_id": child,
-            "parents": list(gold),
-            "rank": rank if np.isfinite(rank) else None,
-            "first": first.get(child),
-        }
-        told.append(record | ({"pessimistic_rank": worst} if worst != rank else {}))
-    return told
 
 
 class _Knowledge:

@@ -25,7 +25,7 @@ from eventformers.evaluation.tasks.protocols import (
     read_event,
 )
 from eventformers.inference.chains.scorers import DistinctEvents
-from eventformers.inference.chains.virtual_context import ContextEncoder, VirtualContext, context_encoder
+from eventformers.inference.chains.virtual_context import VirtualContext, context_encoder
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.unit_vectors import rounded_cosines, unit_vectors
 from eventformers.strict import count, strict_settings
@@ -98,8 +98,17 @@ class Pairs(TaskKind[Embed]):
         if context is None:
             return Prepared(partial(model.encode, batch_size=computing.batch_size))
         reader = context_encoder(model, context)
-        embed = partial(reader.encode, batch_size=computing.batch_size)
-        return Prepared(embed, record=partial(_context_record, reader))
+
+        def record() -> Mapping[str, JsonValue]:
+            told: dict[str, JsonValue] = {
+                "retrieved": reader.retrieved,
+                "num_layers": reader.num_layers,
+                "contexts": len(reader.index.contexts),
+                "events_without_context": reader.without_context,
+            }
+            return {"virtual_context": told}
+
+        return Prepared(partial(reader.encode, batch_size=computing.batch_size), record=record)
 
     def of_vectors(self, embed: Embed, device: torch.device | None = None) -> Embed:
         """See `TaskKind`."""
@@ -108,17 +117,6 @@ class Pairs(TaskKind[Embed]):
     def untrained(self, model: EventEncoder) -> Self:
         """Remove the contexts, since the untrained encoder reads events alone."""
         return replace(self, settings=PairSettings())
-
-
-def _context_record(reader: ContextEncoder) -> Mapping[str, JsonValue]:
-    return {
-        "virtual_context": {
-            "retrieved": reader.retrieved,
-            "num_layers": reader.num_layers,
-            "contexts": len(reader.index.contexts),
-            "events_without_context": reader.without_context,
-        }
-    }
 
 
 def compare_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple, get_args
 
 from eventformers.evaluation.tasks.grounding_protocols import DataTask, Domain, GroundingSettings
 from eventformers.reproduction.grounding import GroundingRow
 from eventformers.reproduction.papers.grounding_languages import PUBLISHED_LANGUAGES
-from eventformers.reproduction.rows import UNTRAINED, Column, Drawing, PaperTable
-
-Scores = tuple[float | None, ...]
+from eventformers.reproduction.rows import UNTRAINED, Column, Drawing, PaperTable, Published
 
 
 class _System(NamedTuple):
@@ -69,7 +68,7 @@ _CANDIDATES = tuple(
 def _system(
     name: str,
     task: DataTask,
-    published: Scores,
+    published: Published,
     *,
     domain: Domain = "wikipedia",
     language: str = "",
@@ -89,15 +88,13 @@ def _system(
     )
 
 
-def _baselines(
-    task: DataTask, columns: tuple[Column, ...], *, domain: Domain = "wikipedia"
-) -> list[GroundingRow]:
+def _baselines(task: DataTask, domain: Domain = "wikipedia") -> list[GroundingRow]:
     """Make rows for the encoder that the systems start from and for BM25; the paper has neither."""
     return [
         GroundingRow(
             "-".join(filter(None, (task, name, "" if domain == "wikipedia" else domain))),
             f"{label}, {task} (not in the paper)",
-            (None,) * len(columns),
+            (),
             baseline=name,
             grounding=GroundingSettings(task=task, domain=domain),
         )
@@ -125,29 +122,26 @@ def _table(
 
 
 def _systems(
-    task: DataTask, columns: tuple[Column, ...], published: dict[str, Scores], *, domain: Domain = "wikipedia"
+    task: DataTask, published: Mapping[str, Published], *, domain: Domain = "wikipedia"
 ) -> list[GroundingRow]:
     """Make rows for the baselines and for the systems in the paper's table."""
     systems = [_system(name, task, scores, domain=domain) for name, scores in published.items()]
-    return [*_baselines(task, columns, domain=domain), *systems]
+    return [*_baselines(task, domain), *systems]
 
 
-def _all_systems(
-    task: DataTask, columns: tuple[Column, ...], published: dict[str, Scores]
-) -> list[GroundingRow]:
+def _all_systems(task: DataTask, published: Mapping[str, Published]) -> list[GroundingRow]:
     """Make rows for all four systems, of which the paper's table may have only some."""
-    none = (None,) * len(columns)
-    return _systems(task, columns, {name: published.get(name, none) for name in _SYSTEMS})
+    return _systems(task, {name: published.get(name, ()) for name in _SYSTEMS})
 
 
-def _languages(name: str, task: DataTask, whole: Scores) -> list[GroundingRow]:
+def _languages(name: str, task: DataTask, whole: Published) -> list[GroundingRow]:
     """Make rows for the best system of a task, in all languages and in each of the paper's."""
     label = _SYSTEMS[name].label
     rows = [_system(name, task, whole, title=f"{label}, all languages")]
     for language, of in PUBLISHED_LANGUAGES.items():
         scores = of.multilingual if task == "multilingual" else of.crosslingual
         rows.append(_system(name, task, (of.mentions, *scores), language=language, title=of.name))
-    return [*_baselines(task, _LANGUAGES), *rows]
+    return [*_baselines(task), *rows]
 
 
 GROUNDING_TABLES: dict[str, PaperTable] = {
@@ -156,7 +150,6 @@ GROUNDING_TABLES: dict[str, PaperTable] = {
         _LINKING,
         *_all_systems(
             "multilingual",
-            _LINKING,
             {
                 "baseline": (65.4, 54.8, 34.4, 37.6, 57.8, 59.5, 56.4, 62.8, 53.0, 58.3),
                 "hp": (71.3, 58.1, 40.4, 39.2, 61.7, 60.3, 60.8, 62.0, 57.5, 58.7),
@@ -166,7 +159,6 @@ GROUNDING_TABLES: dict[str, PaperTable] = {
         ),
         *_all_systems(
             "crosslingual",
-            _LINKING,
             {
                 "baseline": (53.8, 32.8, 8.5, 11.9, 21.2, 27.5, 22.1, 28.8, 23.6, 29.2),
                 "hp": (59.7, 37.0, 8.6, 10.9, 18.6, 25.7, 22.3, 28.0, 24.0, 28.9),
@@ -178,21 +170,19 @@ GROUNDING_TABLES: dict[str, PaperTable] = {
     "table3": _table(
         "Table 3: parents of events",
         _PARENTS,
-        *_all_systems("multilingual", _PARENTS, {"hp": (46.0, 45.1, 69.0, 72.6, 76.6, 81.3, 79.6, 84.6)}),
-        *_all_systems("crosslingual", _PARENTS, {"hp": (52.0, 37.4, 78.3, 60.5, 86.2, 75.6, 90.8, 83.9)}),
+        *_all_systems("multilingual", {"hp": (46.0, 45.1, 69.0, 72.6, 76.6, 81.3, 79.6, 84.6)}),
+        *_all_systems("crosslingual", {"hp": (52.0, 37.4, 78.3, 60.5, 86.2, 75.6, 90.8, 83.9)}),
     ),
     "table4": _table(
         "Table 4: Wikinews",
         _WIKINEWS,
         *_systems(
             "multilingual",
-            _WIKINEWS,
             {"baseline": (68.6, 51.7, 67.2, 62.0), "hjl": (67.4, 55.8, 65.3, 62.7)},
             domain="wikinews",
         ),
         *_systems(
             "crosslingual",
-            _WIKINEWS,
             {"baseline": (51.2, 15.3, 29.8, 30.0), "hp-hjl": (53.7, 21.1, 37.6, 35.7)},
             domain="wikinews",
         ),
@@ -212,7 +202,7 @@ GROUNDING_TABLES: dict[str, PaperTable] = {
         f"figure{number}": _table(
             f"Figure {number}: recall by candidates, {task}",
             _CANDIDATES,
-            *_all_systems(task, _CANDIDATES, {}),
+            *_all_systems(task, {}),
             figure="recall",
         )
         for number, task in enumerate(get_args(DataTask), start=3)

@@ -12,14 +12,13 @@ from eventformers.reproduction.rows import (
     Drawing,
     PaperRow,
     PaperTable,
+    Published,
     main_score,
     published_row,
     with_each_other,
 )
 
 SIMILARITY_TASKS = ("hard_similarity", "hard_similarity_extended", "transitive_similarity")
-
-Scores = tuple[float | None, ...]
 
 _INFERENCE = (
     Column("mcnc", "MCNC", "accuracy"),
@@ -42,7 +41,7 @@ _SUPERVISED_ALONE = "stages=[supervised]"
 _SINGLE_EVENT_HOPS = 1
 """Number of graph layers with which the paper reads single events (Figure 3)."""
 
-_PUBLISHED_INFERENCE: dict[str, Scores] = {
+_PUBLISHED_INFERENCE: dict[str, Published] = {
     **PUBLISHED_INFERENCE,
     "order": (66.5, 64.0, 54.9, 67.3, 65.1),
     "replacement": (66.6, 64.1, 54.7, 67.3, 65.0),
@@ -50,7 +49,7 @@ _PUBLISHED_INFERENCE: dict[str, Scores] = {
     "normal-corrupted": (65.0, 61.3, 52.0, 66.1, 62.5),
     "corrupted-corrupted": (64.5, 60.7, 51.7, 65.9, 62.2),
 }
-_PUBLISHED_SIMILARITY: dict[str, Scores] = {
+_PUBLISHED_SIMILARITY: dict[str, Published] = {
     "Event-comp": (33.9, 18.7, 0.57),
     "Role-factor tensor": (43.5, 20.7, 0.64),
     "EventTransE": (53.7, 48.1, 0.65),
@@ -98,14 +97,14 @@ def _table(
     return PaperTable(f"MulCL (Zheng et al., 2022), {title}", "heterevent", columns, rows, compared, figure)
 
 
-def _scores(published: Mapping[str, Scores], label: str, columns: tuple[Column, ...]) -> Scores:
+def _scores(published: Mapping[str, Published], label: str, columns: tuple[Column, ...]) -> Published:
     """Return a system's published scores, with None for columns that the paper lacks."""
     scores = published.get(label, ())
     return (*scores, *[None] * (len(columns) - len(scores)))
 
 
 def _model(
-    name: str, level: str, published: Scores, *, context_layers: int = 0, note: str = "", hops: int = 0
+    name: str, level: str, published: Published, *, context_layers: int = 0, note: str = "", hops: int = 0
 ) -> PaperRow:
     """Make a row of MulCL or of HeterEvent, which is not pretrained; defaults keep the recipe's settings."""
     overrides = [_SUPERVISED_ALONE] if name == "HeterEvent" else []
@@ -125,14 +124,18 @@ def _model(
 
 
 def _models(
-    published: Mapping[str, Scores], columns: tuple[Column, ...], *, context_layers: int = 0, note: str = ""
+    published: Mapping[str, Published],
+    columns: tuple[Column, ...],
+    *,
+    context_layers: int = 0,
+    note: str = "",
 ) -> list[PaperRow]:
     """Make rows for HeterEvent and MulCL, each trained on words, on events and on both."""
     return [
         _model(
             name,
             level,
-            _scores({} if note else published, f"{name} [{level}]", columns),
+            () if note else _scores(published, f"{name} [{level}]", columns),
             context_layers=context_layers,
             note=note,
         )
@@ -142,7 +145,7 @@ def _models(
 
 
 def _ablations(
-    published: Mapping[str, Scores], columns: tuple[Column, ...], *, context_layers: int = 0
+    published: Mapping[str, Published], columns: tuple[Column, ...], *, context_layers: int = 0
 ) -> list[PaperRow]:
     """Make rows for MulCL [W+E] and for each of its contrasts removed."""
     return [
@@ -163,12 +166,12 @@ def _ablations(
     ]
 
 
-def _cited(published: Mapping[str, Scores], columns: tuple[Column, ...]) -> list[PaperRow]:
+def _cited(published: Mapping[str, Published], columns: tuple[Column, ...]) -> list[PaperRow]:
     return [published_row(label, *_scores(published, label, columns)) for label in _CITED]
 
 
 def _baselines(
-    published: Mapping[str, Scores], columns: tuple[Column, ...], without: tuple[str, ...] = ()
+    published: Mapping[str, Published], columns: tuple[Column, ...], without: tuple[str, ...] = ()
 ) -> list[PaperRow]:
     return [
         BaselineRow(name.replace("_", "-"), label, _scores(published, label, columns), name)
@@ -177,32 +180,21 @@ def _baselines(
     ]
 
 
-def _zero_shot(columns: tuple[Column, ...]) -> PaperRow:
+_ZERO_SHOT = TrainedRow(
+    "swcc",
+    "SWCC, zero-shot (not in the paper)",
+    (),
     # Training on the documents of the questions would reveal which events go together.
-    return TrainedRow(
-        "swcc",
-        "SWCC, zero-shot (not in the paper)",
-        (None,) * len(columns),
-        ("data.document_split=train",),
-        method="swcc",
-    )
+    ("data.document_split=train",),
+    method="swcc",
+)
 
-
-def _hops(columns: tuple[Column, ...]) -> list[PaperRow]:
-    """Make rows for HeterEvent [W+E] and MulCL [W+E] with 1 to 4 graph layers, also for single events."""
-    return [
-        _model(
-            name,
-            "W+E",
-            (None,) * len(columns),
-            context_layers=hops,
-            hops=hops,
-            note=f", {hops} hop{'s' if hops > 1 else ''}",
-        )
-        for name in ("HeterEvent", "MulCL")
-        for hops in (1, 2, 3, 4)
-    ]
-
+_HOPS = [
+    _model(name, "W+E", (), context_layers=hops, hops=hops, note=f", {hops} hop{'s' if hops > 1 else ''}")
+    for name in ("HeterEvent", "MulCL")
+    for hops in (1, 2, 3, 4)
+]
+"""HeterEvent [W+E] and MulCL [W+E] with 1 to 4 graph layers, also for single events."""
 
 _TABLE_1 = (*_INFERENCE, *_DOCUMENTS)
 
@@ -211,7 +203,7 @@ MULCL_TABLES: dict[str, PaperTable] = {
         "Table 1: inference",
         _TABLE_1,
         *_baselines(_PUBLISHED_INFERENCE, _TABLE_1),
-        _zero_shot(_TABLE_1),
+        _ZERO_SHOT,
         *_cited(_PUBLISHED_INFERENCE, _TABLE_1),
         *_models(_PUBLISHED_INFERENCE, _TABLE_1),
     ),
@@ -219,7 +211,7 @@ MULCL_TABLES: dict[str, PaperTable] = {
         "Table 2: similarity",
         _SIMILARITY,
         *_baselines(_PUBLISHED_SIMILARITY, _SIMILARITY, _WITHOUT_VECTORS),
-        _zero_shot(_SIMILARITY),
+        _ZERO_SHOT,
         *_cited(_PUBLISHED_SIMILARITY, _SIMILARITY),
         *_models(_PUBLISHED_SIMILARITY, _SIMILARITY, context_layers=_SINGLE_EVENT_HOPS),
         *_models(_PUBLISHED_SIMILARITY, _SIMILARITY, note=", events read alone (beyond the paper)"),
@@ -235,7 +227,7 @@ MULCL_TABLES: dict[str, PaperTable] = {
     "figure3": _table(
         "Figure 3: number of hops",
         (*_INFERENCE, *_SIMILARITY),
-        *_hops((*_INFERENCE, *_SIMILARITY)),
+        *_HOPS,
         figure="hops",
     ),
     "figure4": _table(

@@ -6,9 +6,7 @@ from dataclasses import replace
 
 from eventformers.evaluation.tasks.induction_protocols import InductionSettings
 from eventformers.reproduction.kinds import ReadingRow
-from eventformers.reproduction.rows import Column, PaperRow, PaperTable, published_row
-
-Scores = tuple[float | None, ...]
+from eventformers.reproduction.rows import Column, PaperRow, PaperTable, Published, published_row
 
 RUNS = 5
 """Number of runs of an average or an ensemble."""
@@ -39,15 +37,15 @@ _COSINE_ON_MANIFOLD = InductionSettings(distance="cosine", manifold=True)
 _AFFINITY = InductionSettings(distance="cosine", manifold=False, method="affinity")
 
 
-def _untrained(slug: str, label: str, published: Scores, reading: InductionSettings) -> ReadingRow:
+def _untrained(slug: str, label: str, published: Published, reading: InductionSettings) -> ReadingRow:
     return ReadingRow(slug, label, published, reading=reading, overrides=None)
 
 
-def _mean(slug: str, label: str, published: Scores, reading: InductionSettings) -> ReadingRow:
+def _mean(slug: str, label: str, published: Published, reading: InductionSettings) -> ReadingRow:
     return ReadingRow(slug, label, published, reading=reading, averaged=True)
 
 
-def _ensemble(slug: str, label: str, published: Scores, reading: InductionSettings) -> ReadingRow:
+def _ensemble(slug: str, label: str, published: Published, reading: InductionSettings) -> ReadingRow:
     return ReadingRow(f"ensemble-{slug}", f"E-{label}", published, reading=reading, ensemble=True)
 
 
@@ -99,7 +97,7 @@ _TRAINED_OR_NOT = tuple((f"{prefix}FT-23", f"{prefix}Default-23") for prefix in 
 """The comparisons of Tables 3 and 4."""
 
 
-def _labels_rows(weight: str, published: dict[str, Scores]) -> list[ReadingRow]:
+def _labels_rows(weight: str, published: dict[str, Published]) -> list[ReadingRow]:
     """Make the rows of Tables 3 and 4.
 
     `Default` rows have centroids of the untrained encoder; `FT` rows have centroids of an encoder trained
@@ -173,13 +171,13 @@ TYPE_INDUCTION_TABLES: dict[str, PaperTable] = {
         _untrained(
             "trigger",
             "SBERT+Agglo, tokens of the trigger (not in the paper)",
-            (None,) * len(_INDUCTION),
+            (),
             InductionSettings(manifold=False, trigger_input="span"),
         ),
         _untrained(
             "trigger-manifold",
             "SBERT+Manifold+Agglo, tokens of the trigger (not in the paper)",
-            (None,) * len(_INDUCTION),
+            (),
             InductionSettings(manifold=True, trigger_input="span"),
         ),
         compared=(
