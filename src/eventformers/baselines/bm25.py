@@ -77,7 +77,7 @@ class Bm25Index(PooledIndex):
     ) -> None:
         if len(texts) != len(event_ids):
             raise EventformersError(f"{len(texts):,} texts for {len(event_ids):,} events; accepted: one each")
-        every = _array(texts)
+        every = np.array(texts, dtype=object)
         chosen = settings or Bm25Settings()
         super().__init__(event_ids, languages, lambda rows: _WordPool(every[rows].tolist(), chosen))
 
@@ -96,7 +96,7 @@ class Bm25Index(PooledIndex):
         Raises:
             EventformersError: see `PooledIndex.search`.
         """
-        return super().search(_array(mentions), number, languages=languages)
+        return super().search(np.array(mentions, dtype=object), number, languages=languages)
 
 
 class _WordPool:
@@ -153,13 +153,6 @@ def _word_pattern() -> re.Pattern[str]:
     """Letters, digits and the marks that combine with them; otherwise a vowel sign would end a word."""
     marks = (chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "M")
     return re.compile(f"(?:[^\\W_]|[{''.join(marks)}])+")
-
-
-def _array(texts: Sequence[str]) -> np.ndarray:
-    """Convert texts to an array of objects, which supports indexing by rows."""
-    array = np.empty(len(texts), dtype=object)
-    array[:] = texts
-    return array
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from datasets import Dataset
 
@@ -31,8 +31,8 @@ _CONFIGS_WITH_CHAINS = ("mcnc", "multistep")
 
 
 BaselineSettings: TypeAlias = CountSettings | WordVectorSettings | NetworkSettings
-Train: TypeAlias = "Callable[[TrainingChains, BaselineSettings, int, bool], ChainScorer]"
-"""Function of chains, settings, seed and a switch for the progress bar, which returns a scorer."""
+Train: TypeAlias = "Callable[[TrainingChains, Any, int, bool], ChainScorer]"
+"""Function of chains, its settings, seed and a switch for the progress bar, which returns a scorer."""
 
 
 @dataclass(frozen=True)
@@ -103,26 +103,25 @@ class TrainedChainBaseline:
 def _train_counts(
     scorer: type[PpmiScorer] | type[BigramScorer],
     chains: TrainingChains,
-    settings: BaselineSettings,
+    settings: CountSettings,
     *_: object,
 ) -> ChainScorer:
-    chosen = cast(CountSettings, settings)
-    return scorer(count_chains(chains.events, chains.protagonists, chosen), chosen)
+    return scorer(count_chains(chains.events, chains.protagonists, settings), settings)
 
 
-def _train_word2vec(chains: TrainingChains, settings: BaselineSettings, seed: int, *_: object) -> ChainScorer:
-    return train_word_vectors(chains.events, cast(WordVectorSettings, settings), seed=seed).scorer()
+def _train_word2vec(
+    chains: TrainingChains, settings: WordVectorSettings, seed: int, *_: object
+) -> ChainScorer:
+    return train_word_vectors(chains.events, settings, seed=seed).scorer()
 
 
 def _train_network(
-    name: str, chains: TrainingChains, settings: BaselineSettings, seed: int, show_progress: bool
+    name: str, chains: TrainingChains, settings: NetworkSettings, seed: int, show_progress: bool
 ) -> ChainScorer:
-    chosen = cast(NetworkSettings, settings)
-    words = WordVectorSettings(dimension=chosen.word_dimension)
+    words = WordVectorSettings(dimension=settings.word_dimension)
     vectors = train_word_vectors(chains.events, words, seed=seed)
-    return train_network(
-        name, chains.events, vectors, chosen, seed=seed, show_progress=show_progress
-    ).scorer()
+    trained = train_network(name, chains.events, vectors, settings, seed=seed, show_progress=show_progress)
+    return trained.scorer()
 
 
 CHAIN_BASELINES: dict[str, ChainBaseline] = {

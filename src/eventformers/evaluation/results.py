@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, cast, get_type_hints
+from typing import cast, get_type_hints
 
 import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
@@ -417,10 +417,7 @@ class ResultNotes:
     def of(cls, result: TaskResult) -> ResultNotes:
         """Take what a reader of the bare score must know."""
         dataset, baseline = result.dataset, result.baseline
-        untrained: dict[str, Any] = {}
-        if baseline is not None and baseline.main_value is not None:
-            value = float(f"{baseline.main_value:.4g}")
-            untrained = {"baseline": baseline.model, "baseline_value": value}
+        value = None if baseline is None else baseline.main_value
         return cls(
             task=result.task,
             main_score=result.main_score,
@@ -432,7 +429,8 @@ class ResultNotes:
             candidates=cast("int | None", result.details.get("candidates")),
             fingerprint=dataset.fingerprint[:12],
             seed=result.seed,
-            **untrained,
+            baseline=None if baseline is None or value is None else baseline.model,
+            baseline_value=None if value is None else float(f"{value:.4g}"),
         )
 
     @classmethod

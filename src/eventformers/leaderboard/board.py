@@ -159,7 +159,7 @@ class Leaderboard:
     """
 
     boards: tuple[Board, ...]
-    left_out: tuple[str, ...] = field(default=())
+    left_out: tuple[str, ...] = ()
 
 
 def leaderboard(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -217,28 +218,24 @@ def read_model_files(
         DataFormatError: a file is not in the Hub's format.
         EventformersError: a file cannot be read.
     """
-    known: dict[str, Any] = {
-        "model": model,
-        "revision": revision,
-        "card": card,
-        "parameters": parameters,
-        "source": source,
-    }
+    measured = partial(
+        Measurement, model=model, revision=revision, card=card, parameters=parameters, source=source
+    )
     found: list[Measurement] = []
     others: list[str] = []
     for path in sorted(folder.glob(ENTRIES)):
         for entry in _entries(path):
-            measured = _from_entry(entry, path, known)
-            if measured is None:
+            one = _from_entry(entry, path, measured)
+            if one is None:
                 others.append(f"{entry.dataset_id} {entry.task_id}")
             else:
-                found.append(measured)
+                found.append(one)
     told = {(one.task, one.split) for one in found}
     for result in _model_index(folder / CARD):
         if result.task_name not in TASKS:
             others.append(str(result.task_name or result.dataset_name))
         elif (result.task_name, _split(result.task_name, result.dataset_split)) not in told:
-            found.append(_from_index(result, folder / CARD, known))
+            found.append(_from_index(result, folder / CARD, measured))
     if others:
         logger.warning("%s: left out results of unknown tasks: %s", source, ", ".join(sorted(set(others))))
     return found
@@ -285,7 +282,9 @@ def _entries(path: Path) -> list[EvalResultEntry]:
         raise DataFormatError(path, None, found, accepted) from error
 
 
-def _from_entry(entry: EvalResultEntry, path: Path, known: Mapping[str, Any]) -> Measurement | None:
+def _from_entry(
+    entry: EvalResultEntry, path: Path, measured: Callable[..., Measurement]
+) -> Measurement | None:
     """Make a measurement from an entry; None for an unknown task."""
     noted = ResultNotes.read(entry.notes)
     task = noted.task if noted else entry.task_id
@@ -302,13 +301,12 @@ def _from_entry(entry: EvalResultEntry, path: Path, known: Mapping[str, Any]) ->
             "seed": noted.seed,
             "baseline": noted.baseline and BaselineScore(noted.baseline, None, noted.baseline_value),
         }
-    return Measurement(
+    return measured(
         task=task,
         value=_number(entry.value, path),
         dataset_revision=entry.dataset_revision,
         created=str(entry.date or ""),
         **told,
-        **known,
     )
 
 
@@ -323,15 +321,14 @@ def _model_index(card: Path) -> list[EvalResult]:
         raise DataFormatError(card, None, found, "a model-index in the Hub's format") from error
 
 
-def _from_index(result: EvalResult, path: Path, known: Mapping[str, Any]) -> Measurement:
+def _from_index(result: EvalResult, path: Path, measured: Callable[..., Measurement]) -> Measurement:
     task = str(result.task_name)
-    return Measurement(
+    return measured(
         task=task,
         split=_split(task, result.dataset_split),
         metric=result.metric_type,
         value=_number(result.metric_value, path),
         dataset_revision=result.dataset_revision,
-        **known,
     )
 
 

@@ -126,7 +126,9 @@ def markdown(leaderboard: Leaderboard) -> str:
             parts.append(table([*ranks, "model", "variant", "runs", *titles, "parameters", "texts/s"], body))
     if note := close_note(leaderboard):
         parts.append(note)
-    parts += [f"Data: {_data_text(leaderboard)}."]
+    columns = [column for board in leaderboard.boards for column in board.columns]
+    data = "; ".join(f"{column.task} ({column.split}) {column.data}" for column in columns)
+    parts.append(f"Data: {data}.")
     parts += [f"- {escaped(sentence)}" for sentence in leaderboard.left_out]
     return "\n\n".join(parts) + "\n"
 
@@ -152,14 +154,6 @@ def _linked(row: Row) -> str:
     name = escaped(row.model)
     is_address = row.card is not None and row.card.startswith(("https://", "http://"))
     return f"[{name}]({row.card})" if is_address else name
-
-
-def _data_text(leaderboard: Leaderboard) -> str:
-    return "; ".join(
-        f"{column.task} ({column.split}) {column.data}"
-        for board in leaderboard.boards
-        for column in board.columns
-    )
 
 
 def _board(board: Board) -> dict[str, JsonValue]:
