@@ -144,7 +144,6 @@ class BaselineRow(PaperRow):
         folder = row.folder = call.row_folder(row)
         with Session(call.session) as session:
             prepared = cache(partial(self._prepared, call, session))
-
             row.add_run(
                 lambda wanted: call.result(
                     wanted,
