@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypedDict, cast
@@ -89,7 +89,7 @@ def list_datasets() -> list[DatasetEntry]:
 
 def build_dataset(
     name: str,
-    config: str | None = None,
+    config: str | Sequence[str] | None = None,
     data_dir: DataDir | None = None,
     output: str | Path | None = None,
     *,
@@ -104,8 +104,8 @@ def build_dataset(
 
     Args:
         name: a key of `BUILDERS`.
-        config: config to build; None builds every config that has raw files and skips one with an empty
-            split, with a warning.
+        config: config to build, or several; None builds every config that has raw files and skips one with an
+            empty split, with a warning.
         data_dir: folder or file with the raw data, or several, as a list or as one text joined with the path
             separator of the system; None uses the bundled samples.
         output: folder to write; None uses a folder in the cache of `datasets` that is named by the
@@ -125,9 +125,10 @@ def build_dataset(
     """
     builder_class = _builder_class(name)
     check_settings(builder_class, settings)
-    if config is not None:
-        check_config(builder_class, config)
-    wanted = [config] if config is not None else _feedable(builder_class, data_dir)
+    named = list(dict.fromkeys([config] if isinstance(config, str) else config or ()))
+    for one in named:
+        check_config(builder_class, one)
+    wanted = named or _feedable(builder_class, data_dir)
     builders = []
     with tempfile.TemporaryDirectory(prefix="eventformers-") as scratch:
         for one in wanted:
@@ -143,9 +144,9 @@ def build_dataset(
                     missing = [one for one in builders if not is_there[one]]
                 try:
                     if missing:
-                        _build(missing, folder, more_files)
+                        _build(missing, folder, more_files, skips_empty=not named)
                 except NoRowsError as error:
-                    if len(missing) == len(builders):
+                    if named or len(missing) == len(builders):
                         raise
                     warnings.warn(f"left out: {error}", stacklevel=2)
         except OSError as error:
@@ -215,8 +216,17 @@ def _build(
     builders: list[EventDatasetBuilder],
     folder: Path,
     more_files: Callable[[Reports], Mapping[str, str]] | None,
+    *,
+    skips_empty: bool,
 ) -> None:
-    """Write the configs and move them into place together; skip one without rows if there are several."""
+    """Write the configs and move them into place together.
+
+    Args:
+        builders: the configs to build.
+        folder: the folder to write.
+        more_files: see `build_dataset`.
+        skips_empty: skip a config without rows if there are several.
+    """
     empty: list[NoRowsError] = []
     built: list[str] = []
     with staged_folder(folder, replaced=built, last=(_README,)) as staging:
@@ -225,7 +235,7 @@ def _build(
                 _build_config(builder, staging)
             except NoRowsError as error:
                 empty.append(error)
-                if len(empty) == len(builders):
+                if not skips_empty or len(empty) == len(builders):
                     raise
                 warnings.warn(f"left out: {error}", stacklevel=3)
             else:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eventformers import cli
-from eventformers.datasets_scripts import list_datasets
+from eventformers.datasets_scripts import build_reports, list_datasets
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -29,6 +29,12 @@ def test_rows_in_a_pipe_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_list_of_datasets_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(printed(capsys, "data", "list", "--json")) == list_datasets()
+
+
+def test_every_named_config_is_built(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    chosen = ("--config", "hard", "--config", "transitive")
+    printed(capsys, "data", "build", "event_similarity", *chosen, "-o", str(tmp_path))
+    assert sorted(build_reports(tmp_path)) == ["hard", "transitive"]
 
 
 def test_scores_as_json(capsys: pytest.CaptureFixture[str], tiny_encoder: Path) -> None:

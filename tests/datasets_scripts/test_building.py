@@ -111,6 +111,19 @@ def test_configs_add_up_in_a_folder_and_the_default_comes_first(raw: Path, tmp_p
     ]
 
 
+def test_several_named_configs_are_built_together(raw: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    build_dataset("event_similarity", ["transitive", "hard", "transitive"], raw, folder)
+    assert sorted(build_reports(folder)) == ["hard", "transitive"]
+    (raw / "transitive.txt").write_text("\n", encoding="utf-8")
+    before = contents(folder)
+    with pytest.raises(EventformersError, match="config transitive, split test: no rows"):
+        build_dataset("event_similarity", ["hard", "transitive"], raw, folder)
+    assert contents(folder) == before
+    with pytest.raises(UnknownNameError, match="hrd"):
+        build_dataset("event_similarity", ["transitive", "hrd"], raw, folder)
+
+
 def test_changed_raw_files_are_never_answered_with_old_rows(raw: Path, tmp_path: Path) -> None:
     folder = build_dataset("event_similarity", "hard", raw, tmp_path / "out")
     assert (subjects(folder), subjects(raw)) == (["a"], ["a"])

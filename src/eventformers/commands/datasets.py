@@ -36,7 +36,9 @@ def data_list(as_json: Json = False) -> None:
 def data_build(
     name: Annotated[str, typer.Argument(help="A name that `eventformers data list` shows.")],
     output: Output,
-    config: Annotated[str | None, typer.Option(help="Config to build. Default: all.")] = None,
+    config: Annotated[
+        list[str] | None, typer.Option(help="Config to build. Repeatable. Default: all.")
+    ] = None,
     data_dir: Annotated[str | None, typer.Option(help="Folder of raw files. Default: the samples.")] = None,
     malformed: Malformed = "error",
     settings: Settings = None,

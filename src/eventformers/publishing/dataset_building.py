@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -19,7 +19,7 @@ FRAMEWORK = "eventformers"
 
 def build_dataset(
     name: str,
-    config: str | None = None,
+    config: str | Sequence[str] | None = None,
     data_dir: DataDir | None = None,
     output: str | Path | None = None,
     **settings: object,
@@ -28,8 +28,8 @@ def build_dataset(
 
     Args:
         name: a name of `eventformers data list`.
-        config: one config; None builds every config that has raw files and skips one with an empty split,
-            with a warning.
+        config: one config, or several; None builds every config that has raw files and skips one with an
+            empty split, with a warning.
         data_dir: folder or file with the raw data, or several, as a list or as one text joined with the path
             separator of the system; None uses the bundled samples.
         output: the folder to write; None uses one in the cache of `datasets`, which gets no `eval.yaml`.
