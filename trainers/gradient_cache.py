@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -18,32 +18,20 @@ def _chunks(inputs: Mapping[str, torch.Tensor], size: int) -> Iterator[dict[str,
         yield {name: tensor[start : start + size] for name, tensor in inputs.items()}
 
 
-class _RandomState:
-    """Random state of CPU and accelerator, for repeating dropout masks."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-        self.cpu = torch.get_rng_state()
-        self.accelerator = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
-
-    def replay(self) -> AbstractContextManager[None]:
-        devices = [self.device] if self.device.type == "cuda" else []
-        context = fork_rng(devices=devices)
-        return _Replay(context, self)
+def _random_state(device: torch.device) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return the random state of the CPU and of the accelerator, which determine the dropout masks."""
+    return torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
 
 
-class _Replay(AbstractContextManager):
-    def __init__(self, context: AbstractContextManager, state: _RandomState) -> None:
-        self.context, self.state = context, state
-
-    def __enter__(self) -> None:
-        self.context.__enter__()
-        torch.set_rng_state(self.state.cpu)
-        if self.state.accelerator is not None:
-            torch.cuda.set_rng_state(self.state.accelerator, self.state.device)
-
-    def __exit__(self, *error: Any) -> None:
-        self.context.__exit__(*error)
+@contextmanager
+def _replayed(state: tuple[torch.Tensor, torch.Tensor | None], device: torch.device) -> Iterator[None]:
+    """Draw from a recorded random state inside the `with` statement."""
+    of_cpu, of_accelerator = state
+    with fork_rng(devices=[device] if of_accelerator is not None else []):
+        torch.set_rng_state(of_cpu)
+        if of_accelerator is not None:
+            torch.cuda.set_rng_state(of_accelerator, device)
+        yield
 
 
 def backward_in_chunks(
@@ -81,7 +69,7 @@ def backward_in_chunks(
     device = next(head.parameters()).device
     states, parts = [], []
     for chunk in chunks:
-        states.append(_RandomState(device))
+        states.append(_random_state(device))
         with torch.no_grad(), autocast():
             parts.append(head.encode_views(**chunk))
     views = {name: torch.cat([part[name] for part in parts]).requires_grad_() for name in parts[0]}
@@ -91,7 +79,7 @@ def backward_in_chunks(
     start = 0
     for chunk, state in zip(chunks, states, strict=True):
         rows = len(next(iter(chunk.values())))
-        with state.replay(), autocast():
+        with _replayed(state, device), autocast():
             part = head.encode_views(**chunk)
         surrogate = sum(
             (part[name] * view.grad[start : start + rows]).sum()
