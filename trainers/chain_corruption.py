@@ -17,27 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from eventformers.strict import Count, Share
+from eventformers.trainers.codes import Codes
 
-Codes = npt.NDArray[np.int64]
 Uniforms = npt.NDArray[np.float64]
 
 LEAST_EVENTS = 3
 """Minimum number of events of a chain with every kind of corruption: a segment of two must be shorter."""
-
-
-class RowDraws:
-    """Random numbers for the rows of a batch, from one generator for each row.
-
-    Args:
-        generators: one for each row.
-    """
-
-    def __init__(self, generators: Sequence[np.random.Generator]) -> None:
-        self._generators = generators
-
-    def uniform(self, *shape: int) -> Uniforms:
-        """Draw numbers from 0 to below 1, `(rows, *shape)`, each row from its own generator."""
-        return np.stack([generator.random(shape) for generator in self._generators])
 
 
 def change_order(chains: Codes, draws: Uniforms, probability: float) -> Codes:
@@ -173,66 +158,53 @@ class CorruptionSettings:
     segment_order_share: Share = 0.5
 
 
-@dataclass(frozen=True)
-class CorruptedChains:
-    """Corruptions of a batch of chains; None for a kind that was not requested.
-
-    Args:
-        order_corrupted: `(B, N, n)`.
-        replacement_corrupted: `(B, N, n)`.
-        segments: `(B, S, n)`.
-        corrupted_segments: `(B, S, N, n)`.
-    """
-
-    order_corrupted: Codes | None
-    replacement_corrupted: Codes | None
-    segments: Codes | None
-    corrupted_segments: Codes | None
-
-
 def corrupt_chains(
     chains: Codes,
     others: Codes,
-    draws: RowDraws,
+    generators: Sequence[np.random.Generator],
     settings: CorruptionSettings,
     *,
     order: bool = True,
     replacement: bool = True,
     composition: bool = True,
-) -> CorruptedChains:
+) -> dict[str, Codes]:
     """Corrupt chains in every requested way.
 
     Args:
         chains: `(B, n)`; n is the same in every batch, since a chain draws numbers for n events.
         others: `(B, P)`, events to substitute in each chain, none of which is in it.
-        draws: random numbers.
+        generators: the random generator of each chain.
         settings: number and strength of the corruptions.
         order: make corruptions by another order (Eq. 3).
         replacement: make corruptions by substitution (Eq. 4).
         composition: make segments and their corruptions (Eq. 5).
 
     Returns:
-        The corruptions.
+        The requested ones of `order_corrupted` `(B, N, n)`, `replacement_corrupted` `(B, N, n)`, and
+        `segments` `(B, S, n)` with `corrupted_segments` `(B, S, N, n)`.
     """
+
+    def uniform(*shape: int) -> Uniforms:
+        return np.stack([generator.random(shape) for generator in generators])
+
     count, width = settings.num_corrupted, chains.shape[1]
     probability = settings.corruption_probability
     # All numbers are drawn even if unused, so that leaving out a kind does not change the others.
-    for_order = draws.uniform(count, 2, width)
-    for_replacement = draws.uniform(count, 2, width)
-    for_segments = draws.uniform(settings.num_segments, 2)
-    for_corrupted = draws.uniform(settings.num_segments, count, 5, width)
-    segments = draw_segments(chains, for_segments, settings.min_segment_length) if composition else None
-    return CorruptedChains(
-        order_corrupted=change_order(chains[:, None], for_order, probability) if order else None,
-        replacement_corrupted=(
-            replace_events(chains[:, None], others[:, None], for_replacement, probability)
-            if replacement
-            else None
-        ),
-        segments=segments,
-        corrupted_segments=(
-            None
-            if segments is None
-            else corrupt_segments(segments, others, for_corrupted, probability, settings.segment_order_share)
-        ),
-    )
+    for_order = uniform(count, 2, width)
+    for_replacement = uniform(count, 2, width)
+    for_segments = uniform(settings.num_segments, 2)
+    for_corrupted = uniform(settings.num_segments, count, 5, width)
+    corrupted = {}
+    if order:
+        corrupted["order_corrupted"] = change_order(chains[:, None], for_order, probability)
+    if replacement:
+        corrupted["replacement_corrupted"] = replace_events(
+            chains[:, None], others[:, None], for_replacement, probability
+        )
+    if composition:
+        segments = draw_segments(chains, for_segments, settings.min_segment_length)
+        corrupted["segments"] = segments
+        corrupted["corrupted_segments"] = corrupt_segments(
+            segments, others, for_corrupted, probability, settings.segment_order_share
+        )
+    return corrupted

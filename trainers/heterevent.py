@@ -35,7 +35,6 @@ from eventformers.trainers.cached_arrays import Arrays, cached_arrays
 from eventformers.trainers.chain_corruption import (
     LEAST_EVENTS,
     CorruptionSettings,
-    RowDraws,
     corrupt_chains,
 )
 from eventformers.trainers.chain_rows import ChainRow, ChainRows, read_chains
@@ -133,21 +132,17 @@ class HeterEventCollator:
         corrupted = corrupt_chains(
             chains,
             incoming,
-            RowDraws(generators),
+            generators,
             self.corruption,
             order=bool(config.order_weight),
             replacement=bool(config.replacement_weight),
             composition=bool(config.composition_weight),
         )
         width = max(len(row["events"]) for row in rows)
-        tensors = {"chains": chains, **vars(corrupted)}
+        tensors = {"chains": chains, **corrupted}
         return {
             **self._tokenised(events),
-            **{
-                name: torch.from_numpy(value[..., :width].copy())
-                for name, value in tensors.items()
-                if value is not None
-            },
+            **{name: torch.from_numpy(value[..., :width].copy()) for name, value in tensors.items()},
         }
 
     def _incoming(self, row: ChainRow) -> Codes:
@@ -183,9 +178,9 @@ class HeterEventCollator:
         distinct, places = _distinct(numbers)
         events = self.chains.events(distinct)
         if self.num_distractors:
-            known = {_roles(event) for event in events}
-            drawn = {_roles(event): event for row in rows for event in self._distractors(row)}
-            events += [event for roles, event in drawn.items() if roles not in known]
+            table = _EventTable(events)
+            for row in rows:
+                table.numbers(self._distractors(row))
         return {
             **self._tokenised(events),
             "chains": torch.from_numpy(places[:, 1:].copy()),
@@ -200,13 +195,11 @@ class HeterEventCollator:
             Indices into `events`, `(rows, num_distractors)`. A row without distractors repeats its incoming
             events.
         """
-        known = {tuple(event.values()): place for place, event in enumerate(events)}
+        table = _EventTable(events)
         places = np.resize(incoming.T, (self.num_distractors, len(rows))).T.copy()
         for of_row, row in zip(places, rows, strict=True):
-            for number, event in enumerate(self._distractors(row)):
-                of_row[number] = known.setdefault(tuple(event.values()), len(events))
-                if of_row[number] == len(events):
-                    events.append(event)
+            if distractors := self._distractors(row):
+                of_row[:] = table.numbers(distractors)
         return places
 
     def _distractors(self, row: ChainRow) -> list[Event]:
@@ -221,20 +214,12 @@ class HeterEventCollator:
 
     def _questions(self, rows: Sequence[QuestionRow]) -> Batch:
         """Collate questions: the true choice is the left-out event, the others are its `choices`."""
-        table: dict[tuple[str, ...], int] = {}
-        events: list[Event] = []
-
-        def number(event: Event) -> int:
-            place = table.setdefault(_roles(event), len(events))
-            if place == len(events):
-                events.append(event)
-            return place
-
-        contexts = [np.array([number(event) for event in row["context"]]) for row in rows]
-        choices = [[number(event) for event in row["choices"]] for row in rows]
+        table = _EventTable([])
+        contexts = [np.array(table.numbers(row["context"])) for row in rows]
+        choices = [table.numbers(row["choices"]) for row in rows]
         targets = [places.pop(row["label"]) for row, places in zip(rows, choices, strict=True)]
         return {
-            **self._tokenised(events),
+            **self._tokenised(table.events),
             "chains": torch.from_numpy(padded(contexts)),
             "target_events": torch.tensor(targets),
             "target_position": torch.tensor([len(context) for context in contexts]),
@@ -251,6 +236,20 @@ class HeterEventCollator:
         if self.config.stage == "supervised":
             encoded.update(event_keys(events, order))
         return encoded
+
+
+class _EventTable:
+    """Distinct events and their numbers; new events are appended to `events`."""
+
+    def __init__(self, events: list[Event]) -> None:
+        self.events = events
+        self._numbers = {_roles(event): number for number, event in enumerate(events)}
+
+    def numbers(self, events: Sequence[Event]) -> list[int]:
+        for event in events:
+            if self._numbers.setdefault(_roles(event), len(self.events)) == len(self.events):
+                self.events.append(event)
+        return [self._numbers[_roles(event)] for event in events]
 
 
 def _roles(event: Event) -> tuple[str, ...]:
@@ -341,16 +340,12 @@ def _prepare(
     collator = HeterEventCollator(tokenizer, rows, config, seed, pool, corruption=corruption, **views)
     report = built_report(data, name, builder=builder, **settings)
     if report:
-        skipped = cast("dict[str, int]", report.get("skipped", {}))
         windows = {"document_windows": rows.num_chains - len(chains)} if share else {}
-        report = {**report, **windows, "skipped": {**skipped, **_counted(rows.skipped)}}
+        counted = {reason: count for reason, count in rows.skipped.items() if count}
+        report = {**report, **windows, "skipped": {**report.get("skipped", {}), **counted}}
     questions = _questions(recipe, data, config, settings)
     # The losses contrast a chain with its own corruptions and views, and an event with others of its chain.
     return TrainingData(rows, questions, collator, report, least_rows=1)
-
-
-def _counted(skipped: Mapping[str, int]) -> dict[str, int]:
-    return {reason: count for reason, count in skipped.items() if count}
 
 
 def _questions(
