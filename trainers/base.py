@@ -26,6 +26,7 @@ from transformers.trainer_utils import EvalLoopOutput, HubStrategy, has_length
 from eventformers import __version__
 from eventformers.datasets_scripts.hub_timeout import limit_requests
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.files import write_text
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.checkpoints import read_state, readable
 from eventformers.trainers.gradient_cache import backward_in_chunks
@@ -436,7 +437,4 @@ def write_arguments(arguments: EventTrainingArguments, folder: Path) -> None:
         if not name.endswith(("_dir", "_token")) and name != "run_name"
     }
     values["module_learning_rates"] = arguments.module_learning_rates
-    text = json.dumps(values, indent=2, sort_keys=True) + "\n"
-    temporary = folder / f".{ARGUMENTS_FILE}.tmp"
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(folder / ARGUMENTS_FILE)
+    write_text(folder / ARGUMENTS_FILE, json.dumps(values, indent=2, sort_keys=True) + "\n")

@@ -6,26 +6,26 @@ import json
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from accelerate import PartialState
-from transformers import PreTrainedConfig, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig
 
 from eventformers.errors import EventformersError
 from eventformers.files import staged_folder, write_text
 from eventformers.methods import Method, load_method
-from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.strict import check_types
 from eventformers.trainers.arguments import TRAINING_TYPES, EventTrainingArguments
 from eventformers.trainers.base import write_arguments
 from eventformers.trainers.checkpoints import RUN_FILE, STAGE_FILE, remove_earlier_run
-from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter
+from eventformers.trainers.lora import ADAPTER_FOLDER
 from eventformers.trainers.recipes import Recipe, apply_settings, check_keys, load_recipe
 from eventformers.trainers.stage_training import (
     StageOptions,
     StageRun,
+    TrainedHead,
     check_settings,
     train_stage,
 )
@@ -49,36 +49,22 @@ _OURS = {
 
 
 @dataclass
-class TrainingRun:
-    """A finished training run.
+class TrainingRun(TrainedHead):
+    """A finished training run, with the head, the arguments and the data of its last stage.
 
     Args:
         method: the method.
         recipe: the recipe with its overrides.
         seed: the seed.
-        model: the trained head of the last stage with merged adapters.
-        adapter: the adapters of all stages; None without `lora`.
-        tokenizer: the encoder's tokenizer.
-        arguments: the training arguments of the last stage.
-        data: description of its data for the card.
-        validation_rows: number of rows of its validation loss.
         stages: the record of each stage.
-        is_main_process: True on rank 0; only rank 0 writes.
         chosen: sections of the card about the calibration of the trained model: titles and Markdown.
     """
 
     method: Method
     recipe: Recipe
     seed: int
-    model: EventPreTrainedModel
-    adapter: Adapter | None
-    tokenizer: PreTrainedTokenizerBase
-    arguments: EventTrainingArguments
-    data: dict[str, Any]
-    validation_rows: int
     stages: list[FinishedStage]
-    is_main_process: bool = True
-    chosen: dict[str, str] = field(default_factory=dict)
+    chosen: dict[str, str]
 
     @property
     def steps(self) -> int:
@@ -188,9 +174,11 @@ def train_head(
     Raises:
         EventformersError: a setting is not accepted, there is nothing to resume, or memory ran out.
     """
+    if recipe.seed is None:
+        raise EventformersError("the recipe has no seed; resolve_recipe draws one")
     method = load_method(recipe.method)
     options = StageOptions(
-        seed=_required_seed(recipe),
+        seed=recipe.seed,
         encoder=encoder,
         encoder_name=encoder_name,
         data=data,
@@ -225,13 +213,14 @@ def train_head(
         place = len(finished)
         _show(f"stage {stages[place].name} ({place + 1} of {len(stages)})", stages)
 
+    earlier: Path | None = None
     for stage in stages:
         if resume and stage.record is not None:
             finished.append(stage.record)
+            earlier = stage.folder
             continue
-        trained = train_stage(
-            method, stage, options, earlier=_folder_before(stage, stages), on_ready=note_run
-        )
+        trained = train_stage(method, stage, options, earlier=earlier, on_ready=note_run)
+        earlier = stage.folder
         finished.append(trained.finished)
         if stage is not stages[-1]:
             if trained.is_main_process:
@@ -242,23 +231,11 @@ def train_head(
         values, chosen = trained.calibrate(trained.model)
         if values:
             trained.finished.history.append({"step": trained.finished.steps, **values})
-    return TrainingRun(
-        method=method,
-        recipe=recipe,
-        seed=options.seed,
-        model=trained.model,
-        adapter=trained.adapter,
-        tokenizer=trained.tokenizer,
-        arguments=trained.arguments,
-        data=trained.data,
-        validation_rows=trained.validation_rows,
-        stages=finished,
-        is_main_process=trained.is_main_process,
-        chosen=chosen,
-    )
+    last = {entry.name: getattr(trained, entry.name) for entry in fields(TrainedHead)}
+    return TrainingRun(**last, method=method, recipe=recipe, seed=recipe.seed, stages=finished, chosen=chosen)
 
 
-def save_run(run: TrainingRun | StageRun, folder: Path) -> None:
+def save_run(run: TrainedHead, folder: Path) -> None:
     """Write a run's model with its code, its tokenizer and its training arguments.
 
     Args:
@@ -293,11 +270,6 @@ def _epochs_text(stage: Stage) -> str:
     return f"{epochs:g} epoch{'' if epochs == 1 else 's'}"
 
 
-def _folder_before(stage: Stage, stages: Sequence[Stage]) -> Path | None:
-    place = stages.index(stage)
-    return stages[place - 1].folder if place else None
-
-
 def _keep_stage(trained: StageRun, stage: Stage, record: Mapping[str, Any]) -> None:
     """Write the model of a stage that is not the last one."""
     with staged_folder(stage.folder, last=(STAGE_FILE,)) as staging:
@@ -308,9 +280,3 @@ def _keep_stage(trained: StageRun, stage: Stage, record: Mapping[str, Any]) -> N
 
 def _write_record(record: Mapping[str, Any], folder: Path) -> None:
     write_text(folder / RUN_FILE, json.dumps(record, indent=2, sort_keys=True) + "\n")
-
-
-def _required_seed(recipe: Recipe) -> int:
-    if recipe.seed is None:
-        raise EventformersError("the recipe has no seed; resolve_recipe draws one")
-    return recipe.seed

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import torch
 from peft import PeftModel
@@ -18,10 +18,7 @@ from transformers.trainer_utils import set_seed
 
 from eventformers.datasets_scripts.licenses import UNSPECIFIED, is_open
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.loading.models import (
-    faults_told,
-    load_config,
-)
+from eventformers.loading.models import faults_told, load_config
 from eventformers.loading.tokenizers import load_tokenizer
 from eventformers.methods import Method
 from eventformers.models.modeling_base import EventPreTrainedModel
@@ -77,8 +74,8 @@ class StageOptions:
 
 
 @dataclass
-class StageRun:
-    """A trained stage.
+class TrainedHead:
+    """A trained head with what is saved beside it.
 
     Args:
         model: the trained head with merged adapters.
@@ -87,9 +84,7 @@ class StageRun:
         arguments: the training arguments.
         data: description of the data for the card.
         validation_rows: number of rows of the validation loss.
-        finished: the record of the stage.
-        is_main_process: True on rank 0.
-        calibrate: see `TrainingData`.
+        is_main_process: True on rank 0; only rank 0 writes.
     """
 
     model: EventPreTrainedModel
@@ -98,25 +93,20 @@ class StageRun:
     arguments: EventTrainingArguments
     data: dict[str, Any]
     validation_rows: int
-    finished: FinishedStage
     is_main_process: bool
-    calibrate: Callable[[Any], Calibration] | None
 
 
-class PreparedStage(NamedTuple):
-    """The parts of a stage before training.
+@dataclass
+class StageRun(TrainedHead):
+    """A trained stage.
 
-    Attributes:
-        model: the head.
-        tokenizer: the encoder's tokenizer.
-        data: the training data and the collator.
-        arguments: the training arguments.
+    Args:
+        finished: the record of the stage.
+        calibrate: see `TrainingData`.
     """
 
-    model: EventPreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
-    data: TrainingData
-    arguments: EventTrainingArguments
+    finished: FinishedStage
+    calibrate: Callable[[Any], Calibration] | None
 
 
 def check_settings(method: Method, stage: Stage, options: StageOptions) -> None:
@@ -210,15 +200,17 @@ def train_stage(
 
 def _prepare_stage(
     method: Method, stage: Stage, options: StageOptions, earlier: Path | None
-) -> PreparedStage:
+) -> tuple[EventPreTrainedModel, PreTrainedTokenizerBase, TrainingData, EventTrainingArguments]:
+    """Make the untrained head, its tokenizer, the training data and the training arguments."""
     recipe = stage.recipe
     set_seed(options.seed)
     fields = head_fields(recipe, options.encoder)
+    # With adapters the encoder itself does not train, so it keeps the dtype of its weights.
+    dtype = "auto" if options.lora else torch.float32
     if earlier is None:
-        # With adapters the encoder itself does not train, so it keeps the dtype of its weights.
-        model = build_head(method, options.encoder, fields, dtype="auto" if options.lora else torch.float32)
+        model = build_head(method, options.encoder, fields, dtype)
     else:
-        model = continue_head(method, earlier, fields, dtype="auto" if options.lora else torch.float32)
+        model = continue_head(method, earlier, fields, dtype)
     # Preparing data can take minutes, so a wrong setting must fail before.
     if (dropout := recipe.training.get("encoder_dropout")) is not None:
         set_dropout(model.text_encoders(), dropout)
@@ -228,7 +220,7 @@ def _prepare_stage(
     arguments = _make_arguments(recipe, stage.folder, options, data.validation is not None)
     _check_text_length(model, tokenizer, data)
     _check_together(method, model, arguments, data, options)
-    return PreparedStage(model, tokenizer, data, arguments)
+    return model, tokenizer, data, arguments
 
 
 def _check_together(
@@ -238,11 +230,7 @@ def _check_together(
     prepared: TrainingData,
     options: StageOptions,
 ) -> None:
-    """Check the settings that depend on the model or the data.
-
-    Raises:
-        EventformersError: a setting is not accepted with this model or this data.
-    """
+    """Check the settings that depend on the model or the data."""
     if arguments.push_to_hub:
         check_publishable(prepared.description)
     if arguments.gradient_cache_chunk_size is not None and not hasattr(model, "encode_views"):
@@ -262,15 +250,14 @@ def _make_trainable(
 ) -> tuple[EventPreTrainedModel | PeftModel, StartWeights | None]:
     """Freeze modules, and add the encoder cache and the adapters.
 
-    Returns:
-        The model to train, a PEFT model with `lora`; and without `lora` the initial weights to average with.
+    Without `lora`, also return the initial weights if the final encoder is to have a share of them.
     """
     frozen = arguments.frozen_modules or []
     freeze(model, frozen)
     if arguments.encoder_cache_tokens is not None:
         cache_encoder(model, arguments.encoder_cache_tokens)
     if not options.lora:
-        return model, _start_weights(model, arguments.start_weight_share)
+        return model, StartWeights(_encoders(model)) if arguments.start_weight_share else None
     adapted = add_lora(model, options.encoder_name)
     # PEFT unfreezes the modules that it trains without adapters.
     freeze(adapted, frozen)
@@ -278,11 +265,7 @@ def _make_trainable(
 
 
 def _run_steps(trainer: EventTrainer, checkpoint: str | None) -> None:
-    """Train to the last step, starting from a checkpoint if there is one.
-
-    Raises:
-        EventformersError: memory ran out, or there was no step.
-    """
+    """Train to the last step, starting from a checkpoint if there is one."""
     try:
         if checkpoint is not None and is_finished(Path(checkpoint)):
             # Trainer would run one more step.
@@ -315,8 +298,7 @@ def _finish_weights(
 ) -> tuple[EventPreTrainedModel, Adapter | None]:
     """Average with the initial weights if the settings say so, and merge adapters.
 
-    Returns:
-        The head, and its adapters including those of earlier stages; None without adapters.
+    Return the head, and its adapters including those of earlier stages.
     """
     if not isinstance(trained, PeftModel):
         if start is not None:
@@ -370,11 +352,6 @@ def _check_text_length(
         )
 
 
-def _start_weights(model: EventPreTrainedModel, share: float) -> StartWeights | None:
-    """Copy the initial weights if the final encoder is to have a share of them."""
-    return StartWeights(_encoders(model)) if share else None
-
-
 def _encoders(model: EventPreTrainedModel) -> nn.Module:
     """Return all encoders of a model as one module."""
     return nn.ModuleList(model.text_encoders())
@@ -383,11 +360,7 @@ def _encoders(model: EventPreTrainedModel) -> nn.Module:
 def _make_arguments(
     recipe: Recipe, folder: Path, options: StageOptions, has_validation: bool
 ) -> EventTrainingArguments:
-    """Make the training arguments of a stage.
-
-    Raises:
-        EventformersError: an argument is not accepted.
-    """
+    """Make the training arguments of a stage."""
     check_silhouette_settings(recipe.training)
     chooses_later = recipe.training.get("silhouette_window") is not None
     settings: dict[str, Any] = {
