@@ -18,7 +18,7 @@ from eventformers.datasets_scripts.ace_types import ace_frames
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.mention_reader import REACH, Mention, Span, named, nearest
 from eventformers.datasets_scripts.raw_files import replace_marked
-from eventformers.datasets_scripts.xml_files import XmlElement, check_children, children, read_xml
+from eventformers.datasets_scripts.xml_files import XmlElement, attribute, check_children, children, read_xml
 from eventformers.errors import DataFormatError, EventformersError, shown
 
 ANNOTATION_SUFFIX = ".apf.xml"
@@ -123,10 +123,12 @@ def _mentions(
         check_children(document, _DOCUMENT_PARTS, path)
         for event in children(document, "event"):
             check_children(event, _EVENT_PARTS, path)
-            event_type = f"{_attribute(event, 'TYPE', path)}:{_attribute(event, 'SUBTYPE', path)}"
+            event_type = ":".join(
+                attribute(event, name, path, ACCEPTED_EVENT) for name in ("TYPE", "SUBTYPE")
+            )
             for mention in children(event, "event_mention"):
                 check_children(mention, _MENTION_PARTS, path)
-                mention_id = _attribute(mention, "ID", path)
+                mention_id = attribute(mention, "ID", path, ACCEPTED_EVENT)
                 sentence, trigger, start = _sentence(text, mention, named(mention_id))
                 yield Mention(
                     mention_id=mention_id,
@@ -264,13 +266,6 @@ def _unescaped(text: str) -> str:
 def _rank(annotation: Path) -> int:
     folder = annotation.parent.name
     return ADJUDICATED_FOLDERS.index(folder) if folder in ADJUDICATED_FOLDERS else len(ADJUDICATED_FOLDERS)
-
-
-def _attribute(element: XmlElement, name: str, path: Path) -> str:
-    value = element.get(name)
-    if not value:
-        raise DataFormatError(path, element.line, f"<{element.tag}> without {name}", ACCEPTED_EVENT)
-    return value
 
 
 def _number(charseq: XmlElement, name: str, mention_id: str, path: Path) -> int:

@@ -40,6 +40,9 @@ _IMPORT = re.compile(rf"^\s*from ({re.escape(__package__)}\.\w+) import ", re.MU
 
 JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
 
+SAMPLE_ORIGIN = ("eventformers-samples", "Apache-2.0")
+"""Source and licence of the rows of the samples."""
+
 SourceCount = dict[str, str | int]
 """Report of one source: its `license`, and counts such as `documents` and `events`."""
 
@@ -138,6 +141,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     """
 
     BUILDER_CONFIG_CLASS: ClassVar[type[EventDatasetConfig]] = EventDatasetConfig
+    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]]
     config: EventDatasetConfig
     NAME: ClassVar[str]
     """Name of the builder in snake_case."""
@@ -149,11 +153,16 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     """The possible splits of a config, in order."""
     SAMPLES_FOLDER: ClassVar[str]
     RAW_FILES: ClassVar[dict[str, str]]
-    """The raw files of each config, described for messages and the card."""
+    """The raw files of each config, described for messages and the card; the first config is the default."""
     TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {}
     """The columns of CSV and Parquet files that are raw files, by their content."""
     UNDECIDING_SETTINGS: ClassVar[Mapping[str, frozenset[str]]] = {}
     """By config, the settings that affect how rows are computed, but never which rows result."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.BUILDER_CONFIGS = [cls.BUILDER_CONFIG_CLASS(name=name) for name in cls.RAW_FILES]
+        cls.DEFAULT_CONFIG_NAME = cls.BUILDER_CONFIGS[0].name
 
     def __init__(
         self,

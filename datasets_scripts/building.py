@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, TypedDict
 
 import datasets
 import pyarrow.parquet as pq
@@ -19,7 +19,6 @@ from eventformers.datasets_scripts.base import (
     SAMPLES,
     BuildReport,
     EventDatasetBuilder,
-    JsonValue,
     NoRowsError,
     check_config,
     check_settings,
@@ -53,7 +52,7 @@ BUILDERS: dict[str, type[EventDatasetBuilder]] = {
 }
 """The dataset builders by their snake_case names."""
 
-Reports = Mapping[str, Mapping[str, JsonValue]]
+Reports = Mapping[str, Mapping[str, Any]]
 """The build reports of a folder by config."""
 
 _README = "README.md"
@@ -155,9 +154,9 @@ def build_dataset(
     return folder
 
 
-def build_reports(folder: str | Path) -> dict[str, dict[str, JsonValue]]:
+def build_reports(folder: str | Path) -> dict[str, dict[str, Any]]:
     """Read the build reports of a built folder, by config; empty if there are none."""
-    reports: dict[str, dict[str, JsonValue]] = {}
+    reports = {}
     for path in sorted(Path(folder).glob(f"*/{REPORT_NAME}")):
         if not path.parent.name.startswith("."):
             reports[path.parent.name] = json.loads(path.read_text(encoding="utf-8"))
@@ -267,13 +266,13 @@ def _build_config(builder: EventDatasetBuilder, staging: Path) -> None:
     )
 
 
-def _first_row(folder: Path, report: Mapping[str, JsonValue]) -> dict[str, Any]:
-    split = next(iter(cast("dict[str, JsonValue]", report["splits"])))
+def _first_row(folder: Path, report: Mapping[str, Any]) -> dict[str, Any]:
+    split = next(iter(report["splits"]))
     path = next(folder.glob(f"{split}-*.parquet"), None)
     if path is None:
         return {}
     with pq.ParquetFile(path) as file:
-        return cast("dict[str, Any]", next(file.iter_batches(batch_size=1)).to_pylist()[0])
+        return next(file.iter_batches(batch_size=1)).to_pylist()[0]
 
 
 def _warn_of_malformed(folder: Path, configs: list[str]) -> None:
@@ -284,8 +283,8 @@ def _warn_of_malformed(folder: Path, configs: list[str]) -> None:
             warn_of_malformed(listed, config)
 
 
-def _report(builder: EventDatasetBuilder, ready: Path, seconds: float) -> dict[str, JsonValue]:
-    splits: dict[str, dict[str, JsonValue]] = {}
+def _report(builder: EventDatasetBuilder, ready: Path, seconds: float) -> dict[str, Any]:
+    splits: dict[str, dict[str, Any]] = {}
     for split, split_report in builder.reports.items():
         path = ready / f"{split}-00000-of-00001.parquet"
         splits[split] = {
@@ -296,22 +295,22 @@ def _report(builder: EventDatasetBuilder, ready: Path, seconds: float) -> dict[s
             "statistics": split_report.statistics,
         }
     report = BuildReport.total(builder.reports)
-    digests = {split: str(counts["rows_fingerprint"]) for split, counts in splits.items()}
+    digests = {split: counts["rows_fingerprint"] for split, counts in splits.items()}
     return {
         "builder": builder.NAME,
         "config": builder.config.name,
         "sample": builder.is_sample,
         "fingerprint": builder.fingerprint,
         "rows_fingerprint": next(iter(digests.values())) if len(digests) == 1 else joint_fingerprint(digests),
-        "rows": sum(cast(int, counts["rows"]) for counts in splits.values()),
-        "splits": cast(JsonValue, splits),
-        "settings": {name: cast(JsonValue, value) for name, value in builder.deciding_settings().items()},
-        "raw_files": cast(JsonValue, builder.raw_digests),
+        "rows": sum(counts["rows"] for counts in splits.values()),
+        "splits": splits,
+        "settings": builder.deciding_settings(),
+        "raw_files": builder.raw_digests,
         "read": dict(sorted(report.read.items())),
         "skipped": dict(sorted(report.skipped.items())),
         "malformed": report.skipped.to_dict(),
-        "sources": cast(JsonValue, dict(sorted(report.sources.items()))),
-        "licenses": cast(JsonValue, report.licenses),
+        "sources": dict(sorted(report.sources.items())),
+        "licenses": report.licenses,
         "statistics": report.statistics,
         "seconds": round(seconds, 2),
     }

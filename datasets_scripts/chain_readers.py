@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -19,6 +18,7 @@ from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
+    cached_by_file,
     check_keys,
     checked_event,
     event_of,
@@ -175,14 +175,9 @@ def read_documents(
                 yield document
 
 
+@cached_by_file
 def raw_file_kind(path: Path) -> RawFileKind | None:
     """Determine the kind of a file from its name and its first line; None for any other text file."""
-    status = path.stat()
-    return _kind(path, status.st_size, status.st_mtime_ns)
-
-
-@lru_cache(maxsize=256)
-def _kind(path: Path, size: int, changed: int) -> RawFileKind | None:
     if path.name == EXTRACTION_REPORT or not (has_records(path) or path.suffix == ".txt"):
         return None
     if has_records(path):

@@ -11,14 +11,9 @@ import datasets
 import pyarrow as pa
 from datasets import Value
 
-from eventformers.datasets_scripts.base import SAMPLES, EventDatasetBuilder, EventDatasetConfig
-from eventformers.datasets_scripts.graph_readers import (
-    SPLITS,
-    TRIPLE_COLUMNS,
-    Triple,
-    read_triples,
-    split_files,
-)
+from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, SAMPLES, EventDatasetBuilder, EventDatasetConfig
+from eventformers.datasets_scripts.document_splits import SPLITS
+from eventformers.datasets_scripts.graph_readers import TRIPLE_COLUMNS, Triple, read_triples, split_files
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.record_files import Column
 from eventformers.datasets_scripts.relation_templates import DIRECTIONS, RelationTemplates, relation_templates
@@ -127,10 +122,6 @@ class CommonsenseGraphs(EventDatasetBuilder):
         RAW_FILES, frozenset({"templates"})
     )
     BUILDER_CONFIG_CLASS = CommonsenseGraphsConfig
-    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
-        CommonsenseGraphsConfig(name=name) for name in RAW_FILES
-    ]
-    DEFAULT_CONFIG_NAME = "conceptnet"
 
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
@@ -213,7 +204,7 @@ class CommonsenseGraphs(EventDatasetBuilder):
         own, with an unknown licence.
         """
         if self.is_sample:
-            return "eventformers-samples", "Apache-2.0"
+            return SAMPLE_ORIGIN
         paths = self.split_files[split]
         folders = {folder for name, found in _FOLDERS.items() if graph_of(name) == graph for folder in found}
         if all(path.parent.name in folders or path.name.startswith(_PUBLISHED_FILES) for path in paths):

@@ -10,7 +10,8 @@ from typing import ClassVar
 import datasets
 from datasets import List, Value
 
-from eventformers.datasets_scripts.base import EventDatasetBuilder, EventDatasetConfig
+from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, EventDatasetBuilder
+from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.datasets_scripts.question_readers import (
     QUESTION_COLUMNS,
     Question,
@@ -73,7 +74,7 @@ class CommonsenseQA(EventDatasetBuilder):
         " Multi-alternative Contrastive Learning Framework for Commonsense Knowledge Representation, Findings"
         " of EMNLP 2022 (templates)."
     )
-    SPLITS = ("train", "validation", "test")
+    SPLITS = SPLITS
     SAMPLES_FOLDER = "commonsense"
     RAW_FILES: ClassVar[dict[str, str]] = {
         "copa": "copa-dev.xml, copa-test.xml, or copa-dev-new.jsonl, copa-test-new.jsonl; copa-dev.csv,"
@@ -82,10 +83,6 @@ class CommonsenseQA(EventDatasetBuilder):
         "csqa": "dev_rand_split.jsonl; train_rand_split.jsonl; dev_rand_split.csv, dev_rand_split.parquet",
     }
     TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {"questions": QUESTION_COLUMNS}
-    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
-        EventDatasetConfig(name=name) for name in _FOLDERS
-    ]
-    DEFAULT_CONFIG_NAME = "copa"
 
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
@@ -143,7 +140,7 @@ class CommonsenseQA(EventDatasetBuilder):
                 line.
         """
         config, report = self.config.name, self.report
-        source, license_name = ("eventformers-samples", "Apache-2.0") if self.is_sample else _SOURCES[config]
+        source, license_name = SAMPLE_ORIGIN if self.is_sample else _SOURCES[config]
         rules: Counter[str] = Counter()
         for question in self._questions(rules):
             report.read["questions"] += 1

@@ -14,17 +14,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
 from eventformers.errors import shown
-
-if TYPE_CHECKING:
-    import duckdb
 
 Normalisation = Literal["min_max", "log_min_max", "constant"]
 NORMALISATIONS: tuple[Normalisation, ...] = ("min_max", "log_min_max", "constant")
@@ -35,14 +32,9 @@ _BYTES_PER_PAIR = 400
 
 _SIZE = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{1,20})?|\.[0-9]{1,20})\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 
+_ROLES = EVENT_ORDERS["subject_predicate_object"]
 _OCCURRENCE_SCHEMA = pa.schema(
-    [
-        ("document", pa.int32()),
-        ("position", pa.int32()),
-        ("subject", pa.string()),
-        ("predicate", pa.string()),
-        ("object", pa.string()),
-    ]
+    [("document", pa.int32()), ("position", pa.int32()), *((role, pa.string()) for role in _ROLES)]
 )
 
 
@@ -141,17 +133,14 @@ class CooccurrenceCounter:
 
     def add(self, events: Iterable[Event]) -> None:
         """Add the events of one document in order."""
-        document = self.statistics.documents
+        events = list(events)
+        self._columns["document"] += [self.statistics.documents] * len(events)
+        self._columns["position"] += range(len(events))
+        for role in _ROLES:
+            self._columns[role] += [event[role] for event in events]
         self.statistics.documents += 1
-        position = -1
-        for position, event in enumerate(events):
-            self._documents.append(document)
-            self._positions.append(position)
-            self._subjects.append(event["subject"])
-            self._predicates.append(event["predicate"])
-            self._objects.append(event["object"])
-        self.statistics.occurrences += position + 1
-        if len(self._documents) >= _INGEST_ROWS:
+        self.statistics.occurrences += len(events)
+        if len(self._columns["document"]) >= _INGEST_ROWS:
             self._flush()
 
     def tables(self) -> Iterator[pa.Table]:
@@ -164,8 +153,7 @@ class CooccurrenceCounter:
         events = self._number_events()
         weights = self._pair_bounds(events.num_rows)
         struct = pa.StructArray.from_arrays(
-            [events.column(name).combine_chunks() for name in ("subject", "predicate", "object")],
-            names=["subject", "predicate", "object"],
+            [events.column(role).combine_chunks() for role in _ROLES], names=_ROLES
         )
         for first, last in self._ranges(weights):
             table = self._count_range(first, last, struct)
@@ -178,16 +166,10 @@ class CooccurrenceCounter:
         )
 
     def _clear_columns(self) -> None:
-        self._documents: list[int] = []
-        self._positions: list[int] = []
-        self._subjects: list[str] = []
-        self._predicates: list[str] = []
-        self._objects: list[str] = []
+        self._columns: dict[str, list[Any]] = {name: [] for name in _OCCURRENCE_SCHEMA.names}
 
     def _flush(self) -> None:
-        columns = [self._documents, self._positions, self._subjects, self._predicates, self._objects]
-        batch = pa.table(columns, schema=_OCCURRENCE_SCHEMA)
-        self._database.register("batch", batch)
+        self._database.register("batch", pa.table(self._columns, schema=_OCCURRENCE_SCHEMA))
         self._database.execute("INSERT INTO raw SELECT * FROM batch")
         self._database.unregister("batch")
         self._clear_columns()
@@ -199,11 +181,9 @@ class CooccurrenceCounter:
             "CREATE TABLE counted AS SELECT subject, predicate, object, count(*) AS frequency FROM raw"
             " GROUP BY ALL"
         )
-        total, rare = _one_row(
-            database.execute(
-                "SELECT count(*), count(*) FILTER (frequency < ?) FROM counted", [self.min_event_frequency]
-            )
-        )
+        [(total, rare)] = database.execute(
+            "SELECT count(*), count(*) FILTER (frequency < ?) FROM counted", [self.min_event_frequency]
+        ).fetchall()
         self.statistics.distinct_events, self.statistics.events_below_minimum_frequency = total, rare
         database.execute(
             "CREATE TABLE events AS SELECT (row_number() OVER (ORDER BY subject, predicate, object) - 1)"
@@ -365,11 +345,6 @@ def _most_frequent(
         # The sort stays within an anchor's own positions, so position minus start of the anchor is the rank.
         kept[ranked] = crowded - np.repeat(starts, lengths)[crowded] < limit
     return kept
-
-
-def _one_row(result: duckdb.DuckDBPyConnection) -> tuple[int, ...]:
-    row = result.fetchone()
-    return tuple(row) if row is not None else ()
 
 
 def bytes_of(size: str) -> int:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
-from eventformers.datasets_scripts.base import EventDatasetBuilder, JsonValue, SourceCount, config_names
+from eventformers.datasets_scripts.base import EventDatasetBuilder, config_names
 from eventformers.datasets_scripts.licenses import hub_licenses, is_open
 from eventformers.datasets_scripts.raw_files import parse_yaml
 from eventformers.errors import DataFormatError
 
-Report = Mapping[str, JsonValue]
+Report = Mapping[str, Any]
 
 REPORT_NAME = "build_report.json"
 _SHOWN_FILES = 20
@@ -35,7 +35,7 @@ def dataset_card(
         first_rows: the first row of each config, shown only if every source is openly licensed.
     """
     configs = sorted(reports, key=config_names(builder).index)
-    licenses = sorted({name for config in configs for name in _texts(reports[config], "licenses")})
+    licenses = sorted({name for config in configs for name in reports[config]["licenses"]})
     samples = any(reports[config]["sample"] for config in configs)
     front = {
         "configs": [
@@ -44,7 +44,7 @@ def dataset_card(
                 **({"default": True} if position == 0 else {}),
                 "data_files": [
                     {"split": split, "path": f"{config}/{split}-*.parquet"}
-                    for split in _splits(reports[config])
+                    for split in reports[config]["splits"]
                 ],
             }
             for position, config in enumerate(configs)
@@ -55,8 +55,8 @@ def dataset_card(
         "pretty_name": builder.TITLE + (" (samples)" if samples else ""),
     }
     first, *others = configs
-    split = next(iter(_splits(reports[first])))
-    examples = {name: _example_lines(first_rows[name], _texts(reports[name], "licenses")) for name in configs}
+    split = next(iter(reports[first]["splits"]))
+    examples = {name: _example_lines(first_rows[name], reports[name]["licenses"]) for name in configs}
     parts = [
         f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n",
         f"# {front['pretty_name']}\n",
@@ -79,7 +79,7 @@ def dataset_card(
     return "\n".join(parts)
 
 
-def read_front_matter(readme: Path) -> dict[str, JsonValue]:
+def read_front_matter(readme: Path) -> dict[str, Any]:
     """Read the YAML between the two `---` of a README; empty if there is none."""
     try:
         text = readme.read_text(encoding="utf-8")
@@ -95,7 +95,7 @@ def read_front_matter(readme: Path) -> dict[str, JsonValue]:
     return front if isinstance(front, dict) else {}
 
 
-def built_configs(folder: Path) -> dict[str, dict[str, JsonValue]]:
+def built_configs(folder: Path) -> dict[str, dict[str, Any]]:
     """Read the configs of a built dataset from its README, by name; empty if the README is something else."""
     entries = read_front_matter(folder / "README.md").get("configs")
     return {
@@ -108,17 +108,17 @@ def built_configs(folder: Path) -> dict[str, dict[str, JsonValue]]:
 def _config_section(
     builder: type[EventDatasetBuilder], config: str, report: Report, example: list[str]
 ) -> str:
-    splits = _splits(report)
+    splits = report["splits"]
     lines = [
         f"## {config}",
         "",
         *example,
         f"- columns: {', '.join(f'`{name}`' for name in builder.features(config))}",
-        f"- settings: {_listed(cast('dict[str, JsonValue]', report['settings'])) or 'none'}",
+        f"- settings: {_listed(report['settings']) or 'none'}",
     ]
     for split, counts in splits.items():
         lines += _split_lines(f"{split}: " if len(splits) > 1 else "", counts)
-    files = cast("list[dict[str, JsonValue]]", report["raw_files"])
+    files = report["raw_files"]
     lines += [
         f"- raw file: `{item['name']}`, {item['bytes']:,} bytes, SHA-256 `{item['sha256']}`"
         for item in files[:_SHOWN_FILES]
@@ -126,7 +126,7 @@ def _config_section(
     if len(files) > _SHOWN_FILES:
         lines.append(f"- {len(files) - _SHOWN_FILES:,} more raw files, in `{config}/{REPORT_NAME}`")
     lines += _malformed_lines(config, report)
-    sources = cast("dict[str, SourceCount]", report["sources"])
+    sources = report["sources"]
     kinds = list(dict.fromkeys(kind for kept in sources.values() for kind in kept if kind != "license"))
     lines += ["", f"| {' | '.join(['source', 'license', *kinds])} |", "|---|---" + "|---" * len(kinds) + "|"]
     for name, kept in sorted(sources.items()):
@@ -155,7 +155,7 @@ def _shortened(value: Any) -> Any:
 
 def _malformed_lines(config: str, report: Report) -> list[str]:
     """List the parts skipped as malformed; empty if there are none."""
-    listed = cast("dict[str, Any]", report.get("malformed"))
+    listed = report.get("malformed")
     if not listed or not listed["count"]:
         return []
     lines = [f"- malformed parts left out: {listed['count']:,}, listed in `{config}/{REPORT_NAME}`"]
@@ -165,13 +165,9 @@ def _malformed_lines(config: str, report: Report) -> list[str]:
     return lines
 
 
-def _splits(report: Report) -> dict[str, Report]:
-    return cast("dict[str, Report]", report["splits"])
-
-
 def _languages(report: Report) -> list[str]:
     """The languages that a builder records for its rows; empty if it records none."""
-    told = [cast("Report", counts["statistics"]).get("languages") for counts in _splits(report).values()]
+    told = [counts["statistics"].get("languages") for counts in report["splits"].values()]
     return [str(name) for names in told if isinstance(names, list) for name in names]
 
 
@@ -181,17 +177,17 @@ def _split_lines(label: str, counts: Report) -> list[str]:
         f"- {label}fingerprint of the rows: `{counts['rows_fingerprint']}`",
     ]
     for name in ("read", "skipped"):
-        lines.append(f"- {label}{name}: {_listed(cast('dict[str, JsonValue]', counts[name])) or 'none'}")
+        lines.append(f"- {label}{name}: {_listed(counts[name]) or 'none'}")
     if counts["statistics"]:
-        lines.append(f"- {label}statistics: {_listed(cast('dict[str, JsonValue]', counts['statistics']))}")
+        lines.append(f"- {label}statistics: {_listed(counts['statistics'])}")
     return lines
 
 
-def _listed(values: Mapping[str, JsonValue]) -> str:
+def _listed(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name} {_shown(value)}" for name, value in sorted(values.items()))
 
 
-def _shown(value: JsonValue) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(str, value)) + "]"
     if value is None:
@@ -199,7 +195,3 @@ def _shown(value: JsonValue) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return str(value)
-
-
-def _texts(report: Report, name: str) -> list[str]:
-    return cast("list[str]", report[name])

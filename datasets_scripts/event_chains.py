@@ -114,10 +114,6 @@ class EventChains(EventDatasetBuilder):
         ),
     }
     BUILDER_CONFIG_CLASS = EventChainsConfig
-    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
-        EventChainsConfig(name=name) for name in (*_WHOLE_CONFIGS, *_SPLIT_CONFIGS, *_CLOZE_CONFIGS)
-    ]
-    DEFAULT_CONFIG_NAME = "documents"
 
     _repeats: RepeatedDocuments | None = None
 

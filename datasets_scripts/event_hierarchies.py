@@ -11,7 +11,7 @@ from typing import ClassVar
 import datasets
 from datasets import List, Value
 
-from eventformers.datasets_scripts.base import EventDatasetBuilder
+from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, EventDatasetBuilder
 from eventformers.datasets_scripts.document_splits import SPLITS, name_hash
 from eventformers.datasets_scripts.event_knowledge import (
     EventKnowledge,
@@ -51,7 +51,6 @@ from eventformers.datasets_scripts.raw_files import is_blank
 from eventformers.datasets_scripts.record_files import Column
 from eventformers.errors import EventformersError
 
-_SAMPLE_ORIGIN = ("eventformers-samples", "Apache-2.0")
 _SHOWN_EDGES = 10
 
 
@@ -118,10 +117,6 @@ class EventHierarchies(EventDatasetBuilder):
         **dict.fromkeys(EDGE_CONFIGS, MENTION_SETTINGS | {"task", "languages"}),
     }
     BUILDER_CONFIG_CLASS = EventHierarchiesConfig
-    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
-        EventHierarchiesConfig(name=name) for name in RAW_FILES
-    ]
-    DEFAULT_CONFIG_NAME = "mentions"
 
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
@@ -431,7 +426,7 @@ class EventHierarchies(EventDatasetBuilder):
     @cached_property
     def _origins(self) -> dict[Path, tuple[str, str]]:
         """Source and licence of the rows of each file."""
-        return {file.path: _SAMPLE_ORIGIN if self.is_sample else origin_of(file) for file in self._files}
+        return {file.path: SAMPLE_ORIGIN if self.is_sample else origin_of(file) for file in self._files}
 
     @cached_property
     def _ids(self) -> Counter[str]:

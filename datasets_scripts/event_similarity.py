@@ -10,7 +10,7 @@ from typing import ClassVar, cast
 import datasets
 from datasets import Value
 
-from eventformers.datasets_scripts.base import EventDatasetBuilder, EventDatasetConfig
+from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, EventDatasetBuilder
 from eventformers.datasets_scripts.events import EVENT_FEATURE, Event
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.raw_files import checked_event, event_of, read_rows
@@ -91,10 +91,6 @@ class EventSimilarity(EventDatasetBuilder):
         "hard, hard_extend": _HARD_TABLE,
         "transitive, verbs_in_context": _PAIR_TABLE,
     }
-    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
-        EventDatasetConfig(name=name) for name in _FILES
-    ]
-    DEFAULT_CONFIG_NAME = "hard"
 
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
@@ -124,8 +120,7 @@ class EventSimilarity(EventDatasetBuilder):
         """
         config = self.config.name
         path = self.raw_files[0]
-        source = "eventformers-samples" if self.is_sample else path.name
-        license_name = "Apache-2.0" if self.is_sample else _LICENSES[config]
+        source, license_name = SAMPLE_ORIGIN if self.is_sample else (path.name, _LICENSES[config])
         skipped = self.report.skipped
         if is_table(path):
             columns = _PAIR_TABLE if config in _RATED else _HARD_TABLE

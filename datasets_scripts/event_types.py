@@ -13,7 +13,12 @@ from datasets import List, Value
 
 from eventformers.datasets_scripts.ace_reader import annotation_files, read_ace, text_file
 from eventformers.datasets_scripts.ace_types import ACE_FRAMES, ACE_SEEN_TYPES
-from eventformers.datasets_scripts.base import EventDatasetBuilder, EventDatasetConfig, name_list
+from eventformers.datasets_scripts.base import (
+    SAMPLE_ORIGIN,
+    EventDatasetBuilder,
+    EventDatasetConfig,
+    name_list,
+)
 from eventformers.datasets_scripts.frame_reader import FRAME_COLUMNS, frame_files, read_frames
 from eventformers.datasets_scripts.licenses import UNSPECIFIED, license_of_source
 from eventformers.datasets_scripts.mention_reader import MENTION_COLUMNS, Mention, read_mentions
@@ -22,7 +27,6 @@ from eventformers.datasets_scripts.record_files import Column, first_record, has
 from eventformers.datasets_scripts.type_split import check_disjoint, split_types
 from eventformers.strict import Number
 
-_SAMPLE_ORIGIN = ("eventformers-samples", "Apache-2.0")
 _ACE_SOURCE = "ace2005"
 _FRAMENET_ORIGIN = ("FrameNet", "CC-BY-3.0")
 _FRAMENET_FOLDERS = ("framenet", "fndata")
@@ -108,10 +112,6 @@ class EventTypes(EventDatasetBuilder):
         "frames": _TYPE_SETTINGS,
     }
     BUILDER_CONFIG_CLASS = EventTypesConfig
-    BUILDER_CONFIGS: ClassVar[list[datasets.BuilderConfig]] = [
-        EventTypesConfig(name=name) for name in RAW_FILES
-    ]
-    DEFAULT_CONFIG_NAME = "mentions"
 
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
@@ -203,7 +203,7 @@ class EventTypes(EventDatasetBuilder):
     def _mentions(self, notes: Counter[str]) -> Iterator[Mention]:
         files = self.split_files[self.split]
         if self.config.name == "ace2005":
-            origin = _SAMPLE_ORIGIN if self.is_sample else (_ACE_SOURCE, license_of_source(_ACE_SOURCE))
+            origin = SAMPLE_ORIGIN if self.is_sample else (_ACE_SOURCE, license_of_source(_ACE_SOURCE))
             annotations = [path for path in files if path.suffix == ".xml"]
             yield from read_ace(annotations, *origin, self.report.read, notes, self.report.skipped)
             return
@@ -229,7 +229,7 @@ class EventTypes(EventDatasetBuilder):
         FrameNet is identified by its XML or the name of its folder. Any other file is the user's own.
         """
         if self.is_sample:
-            return _SAMPLE_ORIGIN
+            return SAMPLE_ORIGIN
         paths = self.split_files["train"]
         if all(path.suffix == ".xml" or _is_framenet(path.parent.name) for path in paths):
             return _FRAMENET_ORIGIN

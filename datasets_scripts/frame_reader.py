@@ -18,7 +18,14 @@ from eventformers.datasets_scripts.raw_files import (
     text_of_either,
 )
 from eventformers.datasets_scripts.record_files import Column, known_names, read_records
-from eventformers.datasets_scripts.xml_files import XmlElement, check_children, children, elements, read_xml
+from eventformers.datasets_scripts.xml_files import (
+    XmlElement,
+    attribute,
+    check_children,
+    children,
+    elements,
+    read_xml,
+)
 from eventformers.errors import DataFormatError, shown
 
 FRAME_FOLDER = "frame"
@@ -87,8 +94,7 @@ def read_frames(paths: Iterable[Path], skipped: SkippedRows) -> Iterator[Frame]:
     known: dict[str, str] = {}
     parents: dict[str, list[str]] | None = None
 
-    def checked(found: tuple[Path, int, Frame]) -> Frame:
-        path, line, frame = found
+    def checked(path: Path, line: int, frame: Frame) -> Frame:
         if frame.name in known:
             again = f"the frame {shown(frame.name)} again, after {known[frame.name]}"
             raise DataFormatError(path, line, again, "each frame once")
@@ -100,11 +106,11 @@ def read_frames(paths: Iterable[Path], skipped: SkippedRows) -> Iterator[Frame]:
             parents = _inheritance(path, skipped)
         elif path.suffix == ".xml":
             frames = skipped.parsed([path], partial(_frame_of_xml, parents=parents), "document")
-            yield from skipped.parsed(frames, checked, "document")
+            yield from skipped.parsed_rows(frames, checked, "document")
         else:
             values = read_records(path, skipped, FRAME_COLUMNS, ACCEPTED_FRAME, ignored=_UNUSED_KEYS)
-            rows = skipped.parsed(values, partial(_frame_of_json, path))
-            yield from skipped.parsed(rows, checked)
+            rows = skipped.parsed_rows(values, partial(_frame_of_json, path))
+            yield from skipped.parsed_rows(rows, checked)
 
 
 def frame_descendants(frames: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
@@ -176,8 +182,8 @@ def _related(element: XmlElement, path: Path) -> str:
 def _inheritance(path: Path, skipped: SkippedRows) -> dict[str, list[str]]:
     """The parents of each frame, from `frRelation.xml`."""
 
-    def names(relation: XmlElement) -> tuple[str, str]:
-        return _attribute(relation, "subFrameName", path), _attribute(relation, "superFrameName", path)
+    def names(relation: XmlElement) -> list[str]:
+        return [attribute(relation, name, path, f'{name}="…"') for name in ("subFrameName", "superFrameName")]
 
     parents: dict[str, list[str]] = defaultdict(list)
     for kind in elements(read_xml(path), "frameRelationType"):
@@ -187,15 +193,7 @@ def _inheritance(path: Path, skipped: SkippedRows) -> dict[str, list[str]]:
     return parents
 
 
-def _attribute(element: XmlElement, name: str, path: Path) -> str:
-    value = element.get(name)
-    if not value:
-        raise DataFormatError(path, element.line, f"<{element.tag}> without {name}", f'{name}="…"')
-    return value
-
-
-def _frame_of_json(path: Path, value: tuple[int, object]) -> tuple[Path, int, Frame]:
-    line, record = value
+def _frame_of_json(path: Path, line: int, record: object) -> tuple[Path, int, Frame]:
     if not isinstance(record, dict):
         raise DataFormatError(path, line, "a line without the name of a frame", ACCEPTED_FRAME)
     check_keys(record, _KEYS | _UNUSED_KEYS, path, line)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 
+from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
+    cached_by_file,
     check_keys,
     parse_json,
     read_lines,
@@ -22,15 +23,13 @@ from eventformers.datasets_scripts.relation_templates import (
     accepted_relations,
     relation_templates,
 )
-from eventformers.datasets_scripts.table_rows import csv_cells
+from eventformers.datasets_scripts.table_files import csv_cells
 from eventformers.errors import DataFormatError, EventformersError, shown
 
 Triple = tuple[str, str, str]
 """Head, relation and tail."""
 _Cells = tuple[int, list[str]]
 """The cells of a row and its line."""
-
-SPLITS = ("train", "validation", "test")
 
 ATOMIC_2020_RELATIONS = frozenset(
     {
@@ -183,12 +182,11 @@ def _csv_files(by_name: Mapping[str, Path]) -> dict[str, list[Path]]:
     whole = by_name.get(_CSV_OF_ALL_SPLITS) or (single[0] if len(by_name) == len(single) == 1 else None)
     if whole is None or found:
         return found
-    status = whole.stat()
-    return {split: [whole] for split in _splits_of_csv(whole, status.st_size, status.st_mtime_ns)}
+    return {split: [whole] for split in _splits_of_csv(whole)}
 
 
-@lru_cache(maxsize=16)
-def _splits_of_csv(path: Path, size: int, changed: int) -> tuple[str, ...]:
+@cached_by_file
+def _splits_of_csv(path: Path) -> tuple[str, ...]:
     """The splits named in the rows of a csv; all if unreadable, so that the reader reports the fault."""
     try:
         # Malformed rows name no split; the reader of the file reports them.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,14 +18,9 @@ from eventformers.datasets_scripts.hierarchy_columns import (
 )
 from eventformers.datasets_scripts.licenses import license_of_source, standard_license
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import (
-    check_keys,
-    json_object,
-    text_field,
-)
+from eventformers.datasets_scripts.raw_files import check_keys, json_object, text_field, text_of_either
 from eventformers.datasets_scripts.record_files import is_table, known_names, read_records
-from eventformers.datasets_scripts.table_files import table_columns
-from eventformers.datasets_scripts.table_rows import columns_of, parsed_rows, table_rows
+from eventformers.datasets_scripts.table_files import tab_rows, table_columns
 from eventformers.errors import DataFormatError, shown
 
 ACCEPTED_MENTION = (
@@ -219,7 +214,7 @@ def read_linked_mentions(path: Path, skipped: SkippedRows) -> Iterator[LinkedMen
 
     ignored = _UNUSED_MENTION_KEYS
     records = read_records(path, skipped, MENTION_COLUMNS, ACCEPTED_MENTION, ignored=ignored)
-    return parsed_rows(records, mention, skipped)
+    return skipped.parsed_rows(records, mention)
 
 
 def read_mention_table(path: Path, skipped: SkippedRows) -> Iterator[LinkedMention]:
@@ -260,8 +255,8 @@ def read_mention_table(path: Path, skipped: SkippedRows) -> Iterator[LinkedMenti
             license="",
         )
 
-    rows = table_rows(path, skipped, ("Wikidata Item", "Context"), _TABLE_COLUMNS)
-    return parsed_rows(rows, mention, skipped)
+    rows = tab_rows(path, skipped, ("Wikidata Item", "Context"), _TABLE_COLUMNS)
+    return skipped.parsed_rows(rows, mention)
 
 
 def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
@@ -296,7 +291,7 @@ def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
         )
 
     records = read_records(path, skipped, EVENT_COLUMNS, ACCEPTED_EVENT, ignored=_ORIGIN_KEYS)
-    return parsed_rows(records, event, skipped)
+    return skipped.parsed_rows(records, event)
 
 
 def read_description_table(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
@@ -320,8 +315,8 @@ def read_description_table(path: Path, skipped: SkippedRows) -> Iterator[StatedT
         title = row.get("Wikipedia Title", "").strip()
         return StatedTitle(line, event_id, language, title, row["Wikipedia Description"].strip())
 
-    rows = table_rows(path, skipped, ("Wikidata Item", "Wikipedia Description"), _TABLE_COLUMNS)
-    return parsed_rows(rows, event, skipped)
+    rows = tab_rows(path, skipped, ("Wikidata Item", "Wikipedia Description"), _TABLE_COLUMNS)
+    return skipped.parsed_rows(rows, event)
 
 
 def read_hierarchy(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
@@ -354,7 +349,7 @@ def read_hierarchy(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]
 
     ignored = _UNUSED_HIERARCHY_KEYS
     records = read_records(path, skipped, HIERARCHY_COLUMNS, ACCEPTED_HIERARCHY, ignored=ignored)
-    return parsed_rows(records, entry, skipped)
+    return skipped.parsed_rows(records, entry)
 
 
 def read_edges(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
@@ -374,7 +369,7 @@ def read_edges(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
 
     def entry(line: int, value: object) -> HierarchyEntry:
         row = json_object(value, _EDGE_KEYS, path, line, "one JSON object a line")
-        columns = columns_of(row, EDGE_HEADERS, path, line)
+        columns = _edge_columns(row, path, line)
         values = [_text(row, name, path, line).strip() for name in columns]
         relation = values[1] if len(values) == 3 else _RELATION_OF_COLUMNS[columns[0], columns[-1]]
         if relation not in RELATIONS:
@@ -386,11 +381,20 @@ def read_edges(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
 
     if is_table(path):
         # Raised once, also where malformed rows are skipped.
-        columns_of(table_columns(path), EDGE_HEADERS, path, 1)
+        _edge_columns(table_columns(path), path, 1)
     accepted = "one JSON object a line"
     ignored = _UNUSED_EDGE_KEYS
     records = read_records(path, skipped, EDGE_COLUMNS, accepted, ignored=ignored, row_is_line=True)
-    return parsed_rows(records, entry, skipped)
+    return skipped.parsed_rows(records, entry)
+
+
+def _edge_columns(row: Collection[str], path: Path, line: int) -> tuple[str, ...]:
+    """The first of `EDGE_HEADERS` whose columns a row has."""
+    columns = next((names for names in EDGE_HEADERS if set(names) <= set(row)), None)
+    if columns is None:
+        accepted = " or ".join(",".join(names) for names in EDGE_HEADERS)
+        raise DataFormatError(path, line, f"the columns {shown(','.join(row))}", accepted)
+    return columns
 
 
 def _without_padding(text: str) -> str:
@@ -409,11 +413,7 @@ def _text(record: Mapping[str, object], name: str, path: Path, line: int) -> str
 
 def _one_text(record: Mapping[str, object], names: tuple[str, ...], path: Path, line: int) -> str:
     """Read the text under one of several names; "" if there is none."""
-    texts = {name: text for name in names if (text := _text(record, name, path, line))}
-    if len(set(texts.values())) > 1:
-        found = " and ".join(f'"{name}"' for name in texts)
-        raise DataFormatError(path, line, f"{found} that differ", "one of them")
-    return next(iter(texts.values()), "")
+    return text_of_either(record, names, path, line, read=_text)
 
 
 def _gold_events(record: Mapping[str, object], path: Path, line: int) -> list[str] | None:

@@ -15,7 +15,7 @@ from datasets import DatasetDict, IterableDatasetDict, load_dataset
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError
 
-from eventformers.datasets_scripts.base import JsonValue, settings_of
+from eventformers.datasets_scripts.base import settings_of
 from eventformers.datasets_scripts.building import (
     BUILDERS,
     build_dataset,
@@ -87,7 +87,7 @@ def load_built(
 
 def built_report(
     data: DataDir | None, config: str, *, builder: str | None = None, **settings: object
-) -> dict[str, JsonValue]:
+) -> dict[str, Any]:
     """Load the build report of the dataset that `load_built` loads for the same arguments.
 
     It has fingerprints, settings, raw files, counts, sources, licences and statistics. `rows`, `read`,
@@ -103,7 +103,7 @@ def built_report(
         path = hf_hub_download(place, f"{config}/{REPORT_NAME}", repo_type="dataset")
     except (OSError, ValueError, HfHubHTTPError):
         return {}
-    return cast("dict[str, JsonValue]", json.loads(Path(path).read_text(encoding="utf-8")))
+    return json.loads(Path(path).read_text(encoding="utf-8"))
 
 
 def check_data(data: DataDir | None) -> None:

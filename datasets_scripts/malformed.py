@@ -188,6 +188,12 @@ class SkippedRows(Counter[str]):
             else:
                 yield row
 
+    def parsed_rows(
+        self, rows: Iterable[tuple[Any, ...]], parse: Callable[..., Row], whole: str = "row"
+    ) -> Iterator[Row]:
+        """Parse rows whose parts are the arguments of `parse`, such as a line and its value; see `parsed`."""
+        return self.parsed(rows, lambda row: parse(*row), whole)
+
 
 class HeldFaults(SkippedRows):
     """Collects the faults of single lines, for a reader that skips a larger unit because of them.

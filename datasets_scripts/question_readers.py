@@ -157,8 +157,7 @@ def read_copa_json(path: Path, skipped: SkippedRows) -> Iterator[Question]:
         DataFormatError: a row cannot be read; names the line.
     """
 
-    def question(item: tuple[int, object]) -> Question:
-        line, value = item
+    def question(line: int, value: object) -> Question:
         row = json_object(value, _COPA_KEYS, path, line, _ACCEPTED_ROW)
         alternatives = _present(row, ("option1", "option2"), path, line)
         return {
@@ -167,7 +166,7 @@ def read_copa_json(path: Path, skipped: SkippedRows) -> Iterator[Question]:
             "label": _index(row.get("answer"), ("1", "2"), "answer", path, line),
         }
 
-    return skipped.parsed(read_json_values(path, skipped, _ACCEPTED_ROW), question)
+    return skipped.parsed_rows(read_json_values(path, skipped, _ACCEPTED_ROW), question)
 
 
 def read_siqa(path: Path, labels_path: Path, rules: Counter[str], skipped: SkippedRows) -> Iterator[Question]:
@@ -234,8 +233,7 @@ def read_csqa(path: Path, skipped: SkippedRows) -> Iterator[Question]:
         DataFormatError: a row cannot be read; names the line.
     """
 
-    def question(item: tuple[int, object]) -> Question:
-        line, value = item
+    def question(line: int, value: object) -> Question:
         row = json_object(value, _CSQA_KEYS, path, line, _ACCEPTED_ROW)
         asked = row.get("question")
         choices = asked.get("choices") if isinstance(asked, dict) else None
@@ -256,7 +254,7 @@ def read_csqa(path: Path, skipped: SkippedRows) -> Iterator[Question]:
             "label": _index(row.get("answerKey"), names, "answerKey", path, line),
         }
 
-    return skipped.parsed(read_json_values(path, skipped, _ACCEPTED_ROW), question)
+    return skipped.parsed_rows(read_json_values(path, skipped, _ACCEPTED_ROW), question)
 
 
 def read_question_table(path: Path, skipped: SkippedRows) -> Iterator[Question]:
@@ -270,8 +268,7 @@ def read_question_table(path: Path, skipped: SkippedRows) -> Iterator[Question]:
         DataFormatError: a row cannot be read; names the row.
     """
 
-    def question(item: tuple[int, Mapping[str, object]]) -> Question:
-        line, row = item
+    def question(line: int, row: Mapping[str, object]) -> Question:
         alternatives = row.get("alternatives")
         if not isinstance(alternatives, list) or not all(isinstance(one, str) for one in alternatives):
             raise DataFormatError(path, line, f"alternatives={shown(alternatives)}", "a list of texts")
@@ -282,7 +279,7 @@ def read_question_table(path: Path, skipped: SkippedRows) -> Iterator[Question]:
             "label": _index(label, places, "label", path, line),
         }
 
-    return skipped.parsed(read_records(path, skipped, QUESTION_COLUMNS, ""), question)
+    return skipped.parsed_rows(read_records(path, skipped, QUESTION_COLUMNS, ""), question)
 
 
 def _copa_item(item: XmlElement, path: Path) -> Question:

@@ -11,9 +11,9 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache, partial, wraps
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 import yaml
 
@@ -27,6 +27,8 @@ DEFAULT_MAX_LINE_BYTES = 64 * 2**20
 """Maximum length of a line in bytes if the environment does not set `MAX_LINE_BYTES_VARIABLE`."""
 
 ACCEPTED_EVENT = "a subject, a predicate and an object, at least one of them with a word"
+
+Result = TypeVar("Result")
 
 _ROLES = ("subject", "predicate", "object")
 
@@ -363,13 +365,19 @@ def check_characters(text: str, where: str, path: Path, line: int | None) -> str
     return text
 
 
-def text_of_either(record: Mapping[str, object], names: Sequence[str], path: Path, line: int) -> str:
-    """Read a text of a JSON object under one of several names, with `text_field`; "" if there is none.
+def text_of_either(
+    record: Mapping[str, object],
+    names: Sequence[str],
+    path: Path,
+    line: int,
+    read: Callable[[Mapping[str, object], str, Path, int], str] = text_field,
+) -> str:
+    """Read a text of a JSON object under one of several names, with `read`; "" if there is none.
 
     Raises:
         DataFormatError: two of them have different texts; or see `text_field`.
     """
-    texts = {name: text for name in names if (text := text_field(record, name, path, line))}
+    texts = {name: text for name in names if (text := read(record, name, path, line))}
     if len(set(texts.values())) > 1:
         found = " and ".join(f'"{name}"' for name in texts)
         raise DataFormatError(path, line, f"{found} that differ", "one of them")
@@ -454,14 +462,24 @@ def has_word(event: Event) -> bool:
     return any(map(str.isalnum, event["subject"] + event["predicate"] + event["object"]))
 
 
+def cached_by_file(read: Callable[[Path], Result]) -> Callable[[Path], Result]:
+    """Cache a function of a file until the file's size or modification time changes."""
+
+    @lru_cache(maxsize=256)
+    def cached(path: Path, size: int, changed: int) -> Result:
+        return read(path)
+
+    @wraps(read)
+    def wrapper(path: Path) -> Result:
+        status = path.stat()
+        return cached(path, status.st_size, status.st_mtime_ns)
+
+    return wrapper
+
+
+@cached_by_file
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes, cached until its size or modification time changes."""
-    status = path.stat()
-    return _digest(str(path), status.st_size, status.st_mtime_ns)
-
-
-@lru_cache(maxsize=256)
-def _digest(path: str, size: int, changed: int) -> str:
+    """SHA-256 of a file's bytes."""
     with open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

@@ -1,4 +1,4 @@
-"""Rows of CSV and Parquet files by column, for readers that choose the columns from the header."""
+"""Rows of CSV, tab-separated and Parquet files by column."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import read_lines
-from eventformers.errors import DataFormatError
+from eventformers.datasets_scripts.raw_files import check_keys, read_lines, read_rows
+from eventformers.errors import DataFormatError, shown
 
 Header: TypeAlias = Callable[[Sequence[str], Path], Collection[str]]
 """Checks the names of columns, and returns those to read."""
@@ -230,6 +230,61 @@ def parquet_file_rows(
                 found = f"{reason} in the rows to row {last:,}"
                 skipped.leave_out(DataFormatError(path, read, found, "a Parquet file"), "row group")
             first = last + 1
+
+
+def tab_rows(
+    path: Path, skipped: SkippedRows, needed: Collection[str], known: Collection[str]
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Read the rows of a tab-separated table by its header, with their line numbers. Quotes have no special
+    meaning.
+
+    Args:
+        path: the file.
+        skipped: count of blank lines, and policy for malformed rows.
+        needed: the required columns.
+        known: the allowed columns.
+
+    Raises:
+        DataFormatError: the header lacks a column or has an unknown one, or a row has a wrong number of
+            fields.
+    """
+    rows = read_rows(path, skipped)
+    first, text = next(rows, (None, ""))
+    if first is None:
+        raise DataFormatError(path, None, "only blank lines", "a header and rows, separated by tabs")
+    header = text.split("\t")
+    if missing := [name for name in needed if name not in header]:
+        raise DataFormatError(
+            path, first, f"the columns {shown(', '.join(header))}", f"a column {missing[0]}"
+        )
+    check_keys(dict.fromkeys(header), known, path, first, what="column")
+    if len(set(header)) < len(header):
+        raise DataFormatError(path, first, f"a column twice in {shown(','.join(header))}", "each column once")
+
+    def by_name(line: int, text: str) -> tuple[int, dict[str, str]]:
+        cells = text.split("\t")
+        if len(cells) != len(header):
+            number = "1 field" if len(cells) == 1 else f"{len(cells)} fields"
+            raise DataFormatError(path, line, number, f"as many as the header has: {len(header)}")
+        return line, dict(zip(header, cells, strict=True))
+
+    yield from skipped.parsed_rows(rows, by_name)
+
+
+def csv_cells(text: str, path: Path, line: int) -> list[str]:
+    """Parse a row of CSV as one line, so that an unclosed quote does not swallow further rows.
+
+    Raises:
+        DataFormatError: the line is not CSV.
+    """
+    try:
+        return next(csv.reader([text], strict=True), [])
+    except csv.Error as error:
+        accepted = (
+            "a line of comma-separated fields, where a field that begins with a quote also ends with one; at"
+            f" most {csv.field_size_limit():,} characters in a field"
+        )
+        raise DataFormatError(path, line, f"invalid CSV ({error})", accepted) from error
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from eventformers.datasets_scripts.raw_files import (
     read_lines,
     text_field,
 )
-from eventformers.datasets_scripts.table_rows import parsed_rows
 from eventformers.errors import DataFormatError, shown
 
 ACCEPTED_ENTITY = 'one entity of Wikidata a line with "id" and "claims", as in the dumps latest-all.json'
@@ -96,7 +95,7 @@ def read_entities(path: Path, skipped: SkippedRows, edges_only: bool = False) ->
             texts=texts,
         )
 
-    found = parsed_rows(_entity_lines(path, skipped, edges_only), entity, skipped, "entity")
+    found = skipped.parsed_rows(_entity_lines(path, skipped, edges_only), entity, "entity")
     return (one for one in found if one is not None)
 
 
@@ -141,7 +140,7 @@ def read_item_properties(path: Path, skipped: SkippedRows) -> Iterator[Statement
         return subject, relation, values
 
     rows = read_json_values(path, skipped, ACCEPTED_PROPERTY)
-    for subject, relation, values in parsed_rows(rows, statements, skipped):
+    for subject, relation, values in skipped.parsed_rows(rows, statements):
         if relation not in EDGE_PROPERTIES:
             skipped["property_of_no_edge"] += 1
             continue
@@ -172,7 +171,7 @@ def read_item_descriptions(path: Path, skipped: SkippedRows) -> Iterator[StatedT
             raise DataFormatError(path, line, "a line without an item or a language", ACCEPTED_DESCRIPTION)
         return StatedTitle(line, plain_id(item), language, label, description)
 
-    return parsed_rows(read_json_values(path, skipped, ACCEPTED_DESCRIPTION), event, skipped)
+    return skipped.parsed_rows(read_json_values(path, skipped, ACCEPTED_DESCRIPTION), event)
 
 
 def is_event_candidate(properties: Container[str]) -> bool:

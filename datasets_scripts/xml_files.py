@@ -84,6 +84,18 @@ def check_children(parent: XmlElement, known: Collection[str], path: Path) -> No
         check_keys({item.tag: None}, known, path, item.line, what="element")
 
 
+def attribute(element: XmlElement, name: str, path: Path, accepted: str) -> str:
+    """Return an attribute of an element.
+
+    Raises:
+        DataFormatError: the element lacks it, or it is empty; names the line.
+    """
+    value = element.get(name)
+    if not value:
+        raise DataFormatError(path, element.line, f"<{element.tag}> without {name}", accepted)
+    return value
+
+
 def children(parent: Element, name: str) -> list[XmlElement]:
     """The direct children of a parent with a name, in order."""
     return cast("list[XmlElement]", parent.findall(name))

@@ -40,11 +40,11 @@ def load_training_documents(data: str | None, builder: str, settings: Mapping[st
     of_documents, of_chains = (
         built_report(data, config, builder=builder, **settings) for config in ("documents", "chains")
     )
-    built_with = cast("Mapping[str, Any]", of_documents.get("settings", {}))
+    built_with = of_documents.get("settings", {})
     if built_with.get("document_split") == _SPLIT:
         return documents
     files, chain_files = (
-        {(file["name"], file["sha256"]) for file in cast("list[dict[str, str]]", report["raw_files"])}
+        {(file["name"], file["sha256"]) for file in report["raw_files"]}
         for report in (of_documents, of_chains)
     )
     cloze_sources = {Path(name).stem for name, _ in files - chain_files if name.endswith(".txt")}
@@ -57,7 +57,7 @@ def load_training_documents(data: str | None, builder: str, settings: Mapping[st
             f"{data}, documents: built with document_split={built_with.get('document_split')} or from other "
             f"files than the chains; accepted: built with --set document_split={_SPLIT}, or document_share=0"
         )
-    config = EventChainsConfig(**cast("dict[str, Any]", of_chains["settings"]))
+    config = EventChainsConfig(**of_chains["settings"])
     splits, repeats = document_splits_of(config), RepeatedDocuments()
     for row in documents:
         if len(row["events"]) >= config.min_chain_length:

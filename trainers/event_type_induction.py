@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow.compute as pc
@@ -264,7 +264,7 @@ def _prepare(
         collator.frame_vectors = _label_vectors(head, tokenizer, frames)
     if report:
         told = _told(collator, views["augmentation"], rows)
-        report["statistics"] = {**cast("dict[str, Any]", report.get("statistics", {})), **told}
+        report["statistics"] = {**report.get("statistics", {}), **told}
     chooses = recipe.training.get("silhouette_window") is not None
     return TrainingData(rows, None, collator, report, unseen=_unseen(rows, collator) if chooses else None)
 

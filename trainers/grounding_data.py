@@ -227,9 +227,7 @@ def describe_data(
     Returns:
         The description; empty for data without a build report.
     """
-    reports = [
-        cast("dict[str, Any]", built_report(data, name, builder=builder, **settings)) for name in names
-    ]
+    reports = [built_report(data, name, builder=builder, **settings) for name in names]
     first = reports[0]
     if not first:
         return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast, get_type_hints
+from typing import Any, get_type_hints
 
 import numpy as np
 import pyarrow.compute as pc
@@ -247,8 +247,8 @@ def _prepare(
             predicates_in_sentence=bool(config.predicate_weight),
         )
         rows = rows.select(collator.substitution.kept)
-        skipped = cast("dict[str, int]", report.get("skipped", {}))
-        report = {**report, "rows": len(rows), "skipped": {**skipped, **collator.substitution.skipped}}
+        skipped = {**report.get("skipped", {}), **collator.substitution.skipped}
+        report = {**report, "rows": len(rows), "skipped": skipped}
     if not validation_rows:
         return TrainingData(IndexedRows(rows), None, collator, report)
     if not 0 < validation_rows < len(rows):
