@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, get_type_hints
@@ -241,13 +242,8 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         """Yield the rows of `self.split` as tables and fill `self.report`. A builder implements either this
         or `examples`."""
         schema = self.features(self.config.name).arrow_schema
-        rows: list[Mapping[str, object]] = []
-        for example in self.examples():
-            rows.append(example)
-            if len(rows) == _ROWS_PER_TABLE:
-                yield pa.Table.from_pylist(rows, schema=schema)
-                rows = []
-        if rows:
+        examples = self.examples()
+        while rows := list(islice(examples, _ROWS_PER_TABLE)):
             yield pa.Table.from_pylist(rows, schema=schema)
 
     def examples(self) -> Iterator[Mapping[str, object]]:

@@ -24,12 +24,12 @@ from eventformers.datasets_scripts.raw_files import (
     event_of,
     has_word,
     read_lines,
+    read_rows,
     role_of,
     text_field,
     text_of_either,
 )
 from eventformers.datasets_scripts.record_files import first_record, has_records, is_table
-from eventformers.datasets_scripts.tuple_reader import is_tuple_line, read_tuple_lines
 from eventformers.errors import DataFormatError, EventformersError, shown
 
 REPORTING_PREDICATES: tuple[str, ...] = (
@@ -67,6 +67,15 @@ tuples."""
 
 _LINES_THAT_TELL = 100
 """Number of lines of a text file from which its kind is determined."""
+
+_EVENT_SEPARATOR = "<TUP>"
+"""The separator of events in the files of HAQAE, one chain of tuples per line."""
+_DISTRACTOR_SEPARATOR = "<DIST>"
+_NO_PREPOSITION = "_NULL_"
+_ACCEPTED_TUPLES = (
+    "events of verb, subject, object and preposition (_NULL_ for none), separated by blanks, with <TUP>"
+    " between events"
+)
 
 _KEYS = frozenset({"document_id", "id", "source", "license", "events", "protagonist", "chain_id", "n_sent"})
 KeepDocument = Callable[[str, str], bool]
@@ -190,7 +199,7 @@ def raw_file_kind(path: Path) -> RawFileKind | None:
         first = [text for _, text in islice(read_lines(path, SkippedRows("skip")), _LINES_THAT_TELL)]
     except EventformersError:
         first = []
-    if any(map(is_tuple_line, first)):
+    if any(_EVENT_SEPARATOR in text for text in first):
         return "tuples"
     return "cloze" if "mcnc" in path.name else None
 
@@ -247,17 +256,30 @@ def read_cloze_contexts(path: Path, skipped: SkippedRows) -> Iterator[RawDocumen
 
 
 def read_tuple_chains(path: Path, skipped: SkippedRows) -> Iterator[RawDocument]:
-    """Read the chains of a file in the format of HAQAE (Weber et al. 2018), each as a document.
+    """Read the chains of a file in the format of HAQAE (Weber et al., EMNLP 2018), each as a document.
 
-    The source is the stem of the file name.
+    The source is the stem of the file name. The preposition is appended to the predicate, as in
+    `subject|predicate|object` files, and underscores within a role become blanks. In the files of HAQAE's
+    inverse cloze test, wrong continuations follow a chain after `<DIST>`; these are skipped and counted.
+
+    Args:
+        path: the file.
+        skipped: counts of skipped items, and policy for malformed rows.
 
     Raises:
         DataFormatError: an event has a wrong number of fields.
     """
-    for line, events in read_tuple_lines(path, skipped):
+
+    def parse(line: int, text: str) -> tuple[int, list[RawEvent], int]:
+        chain, *wrong = text.split(_DISTRACTOR_SEPARATOR)
+        events = [_tuple_event(part, path, line) for part in chain.split(_EVENT_SEPARATOR)]
+        return line, events, len(wrong)
+
+    for line, events, wrong in skipped.parsed_rows(read_rows(path, skipped), parse):
+        if wrong:
+            skipped["wrong_continuation"] += wrong
         identifier = f"{path.stem}/{line}"
-        raw = [RawEvent(event) for event in events]
-        yield RawDocument(identifier, path.stem, license_of_source(path.stem), raw, chain_id=identifier)
+        yield RawDocument(identifier, path.stem, license_of_source(path.stem), events, chain_id=identifier)
 
 
 def _is_chain(record: dict[str, object]) -> bool:
@@ -309,3 +331,12 @@ def _extracted_event(item: list[object], predicate_form: str, path: Path, line: 
     if item[7]:
         event["predicate"] = f"not {event['predicate']}".rstrip()
     return RawEvent(event, lemma)
+
+
+def _tuple_event(text: str, path: Path, line: int) -> RawEvent:
+    fields = text.split()
+    if len(fields) != 4:
+        raise DataFormatError(path, line, f"an event of {len(fields)} fields", _ACCEPTED_TUPLES)
+    verb, subject, object_ = (field.replace("_", " ") for field in fields[:3])
+    preposition = "" if fields[3] == _NO_PREPOSITION else fields[3].replace("_", " ")
+    return RawEvent(checked_event(subject, f"{verb} {preposition}", object_, path, line))

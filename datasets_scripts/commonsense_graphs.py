@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
@@ -174,23 +175,13 @@ class CommonsenseGraphs(EventDatasetBuilder):
         make = _pair_columns if config.name.endswith(_PAIRS) else _triple_columns
         schema = self.features(config.name).arrow_schema
         source, license_name = self._source(graph, self.split)
-        batch: list[Triple] = []
-
-        def table() -> pa.Table:
-            report.add_source(source, license_name, triples=len(batch))
-            columns = make(batch, templates)
-            return pa.table(columns, schema=schema)
-
         files = self.split_files[self.split]
         before = {path for split in self.reports if split != self.split for path in self.split_files[split]}
         counts = (report.read, report.skipped)
-        for triple in read_triples(files, graph, self.split, templates, *counts, before):
-            batch.append(triple)
-            if len(batch) == _TRIPLES_PER_TABLE:
-                yield table()
-                batch.clear()
-        if batch:
-            yield table()
+        triples = read_triples(files, graph, self.split, templates, *counts, before)
+        while batch := list(islice(triples, _TRIPLES_PER_TABLE)):
+            report.add_source(source, license_name, triples=len(batch))
+            yield pa.table(make(batch, templates), schema=schema)
 
     def facts_from_paths(self, config_name: str) -> dict[str, object]:
         """The source and the licence of each split."""

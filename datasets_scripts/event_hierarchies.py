@@ -211,7 +211,7 @@ class EventHierarchies(EventDatasetBuilder):
         return "at least one mention of a known event" if self.config.name == "mentions" else "one event"
 
     def examples(self) -> Iterator[Mapping[str, object]]:
-        """Yield the rows of the config and fill `self.report`.
+        """Yield the rows of the config, with further fields beside its columns, and fill `self.report`.
 
         Raises:
             DataFormatError: a line of a raw file cannot be read; names file and line.
@@ -240,14 +240,7 @@ class EventHierarchies(EventDatasetBuilder):
                 kept_events.add(text.event_id)
                 without_description += not text.description
                 report.add_source(source, license_name, events=1)
-                yield {
-                    "event_id": text.event_id,
-                    "language": text.language,
-                    "title": text.title,
-                    "description": text.description,
-                    "source": source,
-                    "license": license_name,
-                }
+                yield {**text._asdict(), "source": source, "license": license_name}
         report.statistics["events"] = len(kept_events)
         report.statistics["events_without_text_in_a_kept_language"] = len(texts.languages) - len(kept_events)
         report.statistics["texts_without_description"] = without_description
@@ -322,18 +315,8 @@ class EventHierarchies(EventDatasetBuilder):
             if mention.source:
                 source, license_name = mention.source, mention.license
             report.add_source(source, license_name, mentions=1)
-            yield {
-                "mention_id": mention_id,
-                "language": mention.language,
-                "context_left": mention.context_left,
-                "mention": mention.mention,
-                "context_right": mention.context_right,
-                "title": mention.title,
-                "date": mention.date,
-                "event_ids": gold,
-                "source": source,
-                "license": license_name,
-            }
+            row = mention._replace(mention_id=mention_id, source=source, license=license_name)
+            yield {**row._asdict(), "event_ids": gold}
         self._report_events()
         report.statistics.update({name: count for name, count in sorted(notes.items()) if count})
         report.statistics["languages"] = [*sorted(languages)]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from eventformers.datasets_scripts.document_splits import name_hash
-from eventformers.datasets_scripts.hierarchy_files import EDGE_KINDS, MENTION_KINDS, HierarchyFile
+from eventformers.datasets_scripts.hierarchy_files import EDGE_KINDS, MENTION_KINDS, TEXT_KINDS, HierarchyFile
 from eventformers.datasets_scripts.hierarchy_graph import EventHierarchy
 from eventformers.datasets_scripts.hierarchy_readers import (
     LinkedMention,
@@ -41,15 +42,13 @@ _TEXT_READERS: dict[str, Callable[[Path, SkippedRows], Iterator[StatedTitle]]] =
     "descriptions": read_item_descriptions,
 }
 _SUFFIX = re.compile(r"\.(?:jsonl|csv|tsv|parquet)")
-_TEXT_ORDER = (("dictionary", "description_table"), ("descriptions",), ("entities",))
-"""Kinds of files with the texts of events, in order of preference."""
 
 
 def text_files(files: Iterable[HierarchyFile]) -> list[HierarchyFile]:
     """The files with titles and descriptions: the dictionaries, else the descriptions from Wikidata, else a
     dump of it; empty if there are none."""
     files = list(files)
-    for kinds in _TEXT_ORDER:
+    for kinds in TEXT_KINDS:
         if found := [file for file in files if file.kind in kinds]:
             return found
     return []
@@ -146,8 +145,7 @@ class EventKnowledge:
         texts = StatedTitles(known.read, known.skipped)
         for file in sources:
             if file.kind != "entities":
-                for _ in texts.of_file(file):
-                    pass
+                deque(texts.of_file(file), maxlen=0)
         if sources:
             known.languages = texts.languages
         has_texts = bool(sources) and sources[0].kind != "entities"
@@ -170,8 +168,7 @@ class EventKnowledge:
         for entity in read_entities(file.path, self.skipped, edges_only=has_texts):
             self.read["entities"] += 1
             if not has_texts:
-                for _ in texts.of_entity(entity):
-                    pass
+                deque(texts.of_entity(entity), maxlen=0)
             elif entity.event_id not in texts.languages:
                 self.skipped["entity_that_is_no_event"] += 1
             if entity.event_id not in texts.languages:
@@ -238,28 +235,22 @@ class MentionSurvey:
         return cls(dict(splits), frozenset(values[counts > 1].tolist()), skipped)
 
 
-def knowledge_of(files: Iterable[HierarchyFile], malformed: str) -> EventKnowledge:
-    """Cached `EventKnowledge.of_files`: reads the files once for all configs of a build, since a dump of
-    Wikidata takes hours, and again when they change."""
-    found = tuple(files)
-    return _knowledge(found, _digests(found), malformed)
+Facts = TypeVar("Facts", EventKnowledge, MentionSurvey)
 
 
-def survey_of(files: Iterable[HierarchyFile], malformed: str) -> MentionSurvey:
-    """Cached `MentionSurvey.of_files`: reads the files once for all configs of a build."""
-    found = tuple(files)
-    return _survey(found, _digests(found), malformed)
+def _read_once(kind: type[Facts]) -> Callable[[Iterable[HierarchyFile], str], Facts]:
+    """Cache the latest result: a dump of Wikidata takes hours, and all configs of a build need its facts."""
+
+    @lru_cache(maxsize=1)
+    def cached(files: tuple[HierarchyFile, ...], digests: tuple[str, ...], malformed: str) -> Facts:
+        return kind.of_files(files, malformed)
+
+    def of_files(files: Iterable[HierarchyFile], malformed: str) -> Facts:
+        found = tuple(files)
+        return cached(found, tuple(file_digest(file.path) for file in found), malformed)
+
+    return of_files
 
 
-def _digests(files: tuple[HierarchyFile, ...]) -> tuple[str, ...]:
-    return tuple(file_digest(file.path) for file in files)
-
-
-@lru_cache(maxsize=1)
-def _knowledge(files: tuple[HierarchyFile, ...], digests: tuple[str, ...], malformed: str) -> EventKnowledge:
-    return EventKnowledge.of_files(files, malformed)
-
-
-@lru_cache(maxsize=1)
-def _survey(files: tuple[HierarchyFile, ...], digests: tuple[str, ...], malformed: str) -> MentionSurvey:
-    return MentionSurvey.of_files(files, malformed)
+knowledge_of = _read_once(EventKnowledge)
+survey_of = _read_once(MentionSurvey)

@@ -17,11 +17,11 @@ from eventformers.datasets_scripts.raw_files import checked_event, event_of, rea
 from eventformers.datasets_scripts.record_files import Column, is_table, read_records, table_names
 from eventformers.errors import DataFormatError, shown
 
-_FILES = {
-    "hard": "hard.txt",
-    "hard_extended": "hard_extend.txt",
-    "transitive": "transitive.txt",
-    "verbs_in_context": "verbs_in_context.txt",
+_STEMS = {
+    "hard": "hard",
+    "hard_extended": "hard_extend",
+    "transitive": "transitive",
+    "verbs_in_context": "verbs_in_context",
 }
 _LICENSES = {
     "hard": "Apache-2.0",
@@ -79,13 +79,9 @@ class EventSimilarity(EventDatasetBuilder):
     SPLITS = ("test",)
     SAMPLES_FOLDER = "similarity"
     RAW_FILES: ClassVar[dict[str, str]] = {
-        "hard": "hard.txt with 12 fields a line, separated by |; hard.csv, hard.parquet",
-        "hard_extended": "hard_extend.txt with 12 fields a line, separated by |; hard_extend.csv,"
-        " hard_extend.parquet",
-        "transitive": "transitive.txt with 7 fields a line, separated by |; transitive.csv,"
-        " transitive.parquet",
-        "verbs_in_context": "verbs_in_context.txt with 7 fields a line, separated by |; verbs_in_context.csv,"
-        " verbs_in_context.parquet",
+        config: f"{stem}.txt with {7 if config in _RATED else 12} fields a line, separated by |; {stem}.csv,"
+        f" {stem}.parquet"
+        for config, stem in _STEMS.items()
     }
     TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {
         "hard, hard_extend": _HARD_TABLE,
@@ -95,7 +91,8 @@ class EventSimilarity(EventDatasetBuilder):
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
         """Find the file with the published name of the config, in a folder or given directly."""
-        names = (_FILES[config_name], *table_names(_FILES[config_name]))
+        published = f"{_STEMS[config_name]}.txt"
+        names = (published, *table_names(published))
         for path in paths:
             found = [path / name for name in names] if path.is_dir() else [path]
             if files := [file for file in found if file.name in names and file.is_file()]:

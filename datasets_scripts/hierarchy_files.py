@@ -30,10 +30,12 @@ Kind = Literal[
 """Content of a raw file; `hierarchy_readers` and `wikidata_reader` describe the formats."""
 
 MENTION_KINDS: tuple[Kind, ...] = ("mentions", "mention_table")
-TEXT_KINDS: tuple[Kind, ...] = ("dictionary", "description_table")
-"""Kinds of files that have titles and descriptions of events."""
-WIKIDATA_TEXT_KINDS: tuple[Kind, ...] = ("descriptions", "entities")
-"""Kinds of files with labels and descriptions from Wikidata, used if there is no file of `TEXT_KINDS`."""
+TEXT_KINDS: tuple[tuple[Kind, ...], ...] = (
+    ("dictionary", "description_table"),
+    ("descriptions",),
+    ("entities",),
+)
+"""Kinds of files that have titles and descriptions of events, in order of preference."""
 EDGE_KINDS: tuple[Kind, ...] = ("hierarchy", "edges", "properties", "entities")
 
 

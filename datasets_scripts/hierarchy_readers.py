@@ -1,4 +1,7 @@
-"""Readers of event mentions, dictionaries and hierarchies: the files of XLEL-WD and similar ones."""
+"""Readers of event mentions, dictionaries and hierarchies: the files of XLEL-WD and similar ones.
+
+Every reader takes a file and `skipped`, the count of blank lines and the policy for malformed rows.
+"""
 
 from __future__ import annotations
 
@@ -178,10 +181,6 @@ def read_linked_mentions(path: Path, skipped: SkippedRows) -> Iterator[LinkedMen
     ignored: the texts of the event (`label_title`, `label_desc`, `label_description`), `cased`, `category`,
     `closure_label_ids`, `mention_type`, `page_path` and `sources`.
 
-    Args:
-        path: the file.
-        skipped: count of blank lines, and policy for malformed rows.
-
     Raises:
         DataFormatError: a line cannot be read, has no field `mention` or names no language.
     """
@@ -223,10 +222,6 @@ def read_mention_table(path: Path, skipped: SkippedRows) -> Iterator[LinkedMenti
     The columns are `Wikidata Item`, `Wikipedia Language` or `Language`, `Context` with the mention inside
     `<a> … </a>`, and optionally the title and the date of the page that links to the event.
 
-    Args:
-        path: the file.
-        skipped: count of blank lines, and policy for malformed rows.
-
     Raises:
         DataFormatError: a row cannot be read.
     """
@@ -266,10 +261,6 @@ def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
     of built rows: `event_id`, `title`, `description` and `language`. NaN counts as no text. `source` and
     `license` are ignored.
 
-    Args:
-        path: the file.
-        skipped: count of blank lines, and policy for malformed rows.
-
     Raises:
         DataFormatError: a line cannot be read, or has no id or no language.
     """
@@ -299,10 +290,6 @@ def read_description_table(path: Path, skipped: SkippedRows) -> Iterator[StatedT
 
     The columns are `Wikidata Item`, `Wikipedia Language`, `Wikipedia Title` and `Wikipedia Description`.
 
-    Args:
-        path: the file.
-        skipped: count of blank lines, and policy for malformed rows.
-
     Raises:
         DataFormatError: a row cannot be read, or has no id or no language.
     """
@@ -326,10 +313,6 @@ def read_hierarchy(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]
     optional. These keys are ignored: `title`, `qid`, `component`, `surface_label`, `derived_label`,
     `surfaces`, `event_evidence`, numbers (`n_items`, `n_certain`) and dates (`first_date`, `last_date`,
     `desc_date`), and `count` and `title` of an item.
-
-    Args:
-        path: the file.
-        skipped: count of blank lines, and policy for malformed rows.
 
     Raises:
         DataFormatError: a line cannot be read or has no id, or a split is unknown.
@@ -358,10 +341,6 @@ def read_edges(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
     The columns are `child_id`, `parent_id` and optionally `relation`; `event_id` and `next_event_id`; or
     `head_qid`, `property` and `tail_qid`. These are ignored: `child`, `parent`, `count`, `provenance`,
     `stated_in`, `source` and `license`.
-
-    Args:
-        path: the file.
-        skipped: count of blank lines, and policy for malformed rows.
 
     Raises:
         DataFormatError: a row cannot be read, or its relation is unknown.

@@ -9,12 +9,7 @@ import datasets
 
 from eventformers.datasets_scripts.base import EventDatasetConfig, check_shares, name_list
 from eventformers.datasets_scripts.document_splits import DocumentSplits
-from eventformers.datasets_scripts.hierarchy_files import (
-    MENTION_KINDS,
-    TEXT_KINDS,
-    WIKIDATA_TEXT_KINDS,
-    HierarchyFile,
-)
+from eventformers.datasets_scripts.hierarchy_files import MENTION_KINDS, TEXT_KINDS, HierarchyFile
 from eventformers.strict import Number, Share
 
 EDGE_CONFIGS = ("hierarchy", "sequence")
@@ -78,7 +73,8 @@ def is_wanted(file: HierarchyFile, config: datasets.BuilderConfig) -> bool:
     """True if a config with its settings reads a file."""
     if config.name in EDGE_CONFIGS:
         return True
-    if file.kind in (*TEXT_KINDS, *WIKIDATA_TEXT_KINDS) and file.task not in (config.task, None):
+    has_texts = any(file.kind in kinds for kinds in TEXT_KINDS)
+    if has_texts and file.task not in (config.task, None):
         return False
     if config.name == "events" or file.kind not in MENTION_KINDS:
         return True

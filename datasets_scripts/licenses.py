@@ -60,15 +60,7 @@ OPEN_LICENSES: frozenset[str] = frozenset(
 included, need the user's decision."""
 
 _HUB_IDENTIFIERS: dict[str, str] = {
-    "Apache-2.0": "apache-2.0",
-    "BSD-2-Clause": "bsd-2-clause",
-    "CC-BY-2.5": "cc-by-2.5",
-    "CC-BY-3.0": "cc-by-3.0",
-    "CC-BY-4.0": "cc-by-4.0",
-    "CC-BY-SA-3.0": "cc-by-sa-3.0",
-    "CC-BY-SA-4.0": "cc-by-sa-4.0",
-    "CC0-1.0": "cc0-1.0",
-    "MIT": "mit",
+    **{name: name.lower() for name in OPEN_LICENSES - {"public-domain", "public-domain-US", "unrestricted"}},
     UNSPECIFIED: "unknown",
 }
 

@@ -1,4 +1,7 @@
-"""Readers of the raw files of commonsense questions: COPA, SocialIQA and CommonsenseQA."""
+"""Readers of the raw files of commonsense questions: COPA, SocialIQA and CommonsenseQA.
+
+Every reader takes a file and `skipped`, the count of blank lines and the policy for malformed rows or items.
+"""
 
 from __future__ import annotations
 
@@ -132,10 +135,6 @@ def read_copa_xml(path: Path, skipped: SkippedRows) -> Iterator[Question]:
     """Read COPA as published by its authors: `<item asks-for="cause" most-plausible-alternative="1">` with
     the elements `p`, `a1` and `a2`. `id` and `mirrored` are ignored.
 
-    Args:
-        path: the file.
-        skipped: policy for malformed items.
-
     Raises:
         DataFormatError: the file is not plain XML, or an item lacks something; names the line of the item.
     """
@@ -148,10 +147,6 @@ def read_copa_xml(path: Path, skipped: SkippedRows) -> Iterator[Question]:
 def read_copa_json(path: Path, skipped: SkippedRows) -> Iterator[Question]:
     """Read COPA as rewritten by MICO: `sentence`, which ends with a template and an underscore, `option1`,
     `option2` and `answer`. `qID` is ignored.
-
-    Args:
-        path: the file.
-        skipped: count of blank lines, and policy for malformed rows.
 
     Raises:
         DataFormatError: a row cannot be read; names the line.
@@ -225,10 +220,6 @@ def read_csqa(path: Path, skipped: SkippedRows) -> Iterator[Question]:
 
     The alternatives are sorted by label, as in the files. `id` and `question_concept` are ignored.
 
-    Args:
-        path: the file.
-        skipped: count of blank lines, and policy for malformed rows.
-
     Raises:
         DataFormatError: a row cannot be read; names the line.
     """
@@ -259,10 +250,6 @@ def read_csqa(path: Path, skipped: SkippedRows) -> Iterator[Question]:
 
 def read_question_table(path: Path, skipped: SkippedRows) -> Iterator[Question]:
     """Read a table of questions with `QUESTION_COLUMNS`; premises are unchanged.
-
-    Args:
-        path: the file.
-        skipped: policy for malformed rows.
 
     Raises:
         DataFormatError: a row cannot be read; names the row.

@@ -52,7 +52,8 @@ class RelationTemplates:
         self.graph = graph
         self._named = _naming(graph)
         self._parts = {
-            (relation, direction): _parts(pattern, direction)
+            # The text before the slot, and the text after it.
+            (relation, direction): pattern.partition(_SLOTS[direction])[::2]
             for relation, patterns in templates.items()
             for direction, pattern in patterns.items()
         }
@@ -157,12 +158,6 @@ def _atomic_templates() -> dict[str, dict[str, str]]:
         }
         for relation, (forward, first, second) in ATOMIC.items()
     }
-
-
-def _parts(pattern: str, direction: str) -> tuple[str, str]:
-    """The text before the slot of a template, and the text after it."""
-    before, _, after = pattern.partition(_SLOTS[direction])
-    return before, after
 
 
 def _read_templates(file: Path, graph: str) -> dict[str, dict[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -237,7 +237,11 @@ class Translator:
 
     def __call__(self, texts: Sequence[str]) -> list[Translated]:
         """Translate texts with the model's own generation settings, without sampling."""
-        return [translated for batch in _batches(texts) for translated in self._translate(batch)]
+        return [
+            translated
+            for start in range(0, len(texts), _BATCH_SIZE)
+            for translated in self._translate(texts[start : start + _BATCH_SIZE])
+        ]
 
     @torch.inference_mode()
     def _translate(self, texts: Sequence[str]) -> list[Translated]:
@@ -251,8 +255,3 @@ class Translator:
             Translated(text.strip(), length > self.max_tokens)
             for text, length in zip(decoded, lengths, strict=True)
         ]
-
-
-def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(texts), _BATCH_SIZE):
-        yield texts[start : start + _BATCH_SIZE]

@@ -103,21 +103,14 @@ class SilhouetteCallback(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Measure if a checkpoint is saved after this step."""
-        self._measure(state, control, kwargs["model"])
-
-    def on_epoch_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Measure if a checkpoint is saved after this epoch."""
-        self._measure(state, control, kwargs["model"])
-
-    def _measure(self, state: TrainerState, control: TrainerControl, model: nn.Module) -> None:
+        """Measure if a checkpoint is saved after this step or epoch."""
         if not control.should_save or state.global_step in _measured(state):
             return
-        value = attention_silhouette(*_encode(model, self.unseen.batches), self.num_clusters)
+        value = attention_silhouette(*_encode(kwargs["model"], self.unseen.batches), self.num_clusters)
         line = {"silhouette": value, "step": state.global_step, "epoch": state.epoch or 0.0}
         state.log_history.append(line)
+
+    on_epoch_end = on_step_end
 
     def take_checkpoint(self, folder: Path, state: TrainerState) -> Path:
         """Choose a checkpoint and record it in the log.

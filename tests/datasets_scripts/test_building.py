@@ -281,7 +281,7 @@ def test_a_fingerprint_covers_the_code_that_the_builder_imports(tmp_path: Path) 
         for builder in BUILDERS.values()
     }
     assert all({"base", "events", "malformed", "raw_files"} <= names for names in modules.values())
-    assert {"event_chains", "cooccurrence", "narrative_cloze", "tuple_reader"} <= modules["event_chains"]
+    assert {"event_chains", "cooccurrence", "narrative_cloze", "chain_readers"} <= modules["event_chains"]
     assert {"ace_types", "ace_reader", "frame_reader"} <= modules["event_types"]
     assert {"wikidata_reader", "document_splits"} <= modules["event_hierarchies"]
     assert "relation_templates" in modules["commonsense_graphs"]

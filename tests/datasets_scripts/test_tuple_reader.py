@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from eventformers.datasets_scripts import load_built
-from eventformers.datasets_scripts.chain_readers import raw_file_kind
+from eventformers.datasets_scripts.chain_readers import raw_file_kind, read_tuple_chains
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.tuple_reader import read_tuple_lines
 from eventformers.errors import DataFormatError
 
 LINE = "rescued crew_member cat from <TUP> fed crew_member cat _NULL_ <TUP> named boy cat _NULL_"
@@ -19,10 +18,10 @@ def test_verb_and_preposition_make_the_predicate(tmp_path: Path) -> None:
     path = tmp_path / "train_TUP.txt"
     path.write_text(f"{LINE} \n\n{LINE} <DIST> sang bird song _NULL_ <DIST> a b c d\n", encoding="utf-8")
     skipped = SkippedRows()
-    (line, events), (last, repeated) = read_tuple_lines(path, skipped)
-    assert (line, last) == (1, 3)
-    assert events == repeated
-    assert [tuple(event.values()) for event in events] == [
+    first, repeated = read_tuple_chains(path, skipped)
+    assert (first.chain_id, repeated.chain_id) == ("train_TUP/1", "train_TUP/3")
+    assert first.events == repeated.events
+    assert [tuple(raw.event.values()) for raw in first.events] == [
         ("crew member", "rescued from", "cat"),
         ("crew member", "fed", "cat"),
         ("boy", "named", "cat"),
@@ -35,7 +34,7 @@ def test_another_number_of_fields_is_told_with_its_line(tmp_path: Path, event: s
     path = tmp_path / "train_TUP.txt"
     path.write_text(f"{LINE}\n{LINE} <TUP> {event}\n", encoding="utf-8")
     with pytest.raises(DataFormatError, match=f"line 2: found an event of {fields} fields"):
-        list(read_tuple_lines(path, SkippedRows()))
+        list(read_tuple_chains(path, SkippedRows()))
 
 
 def test_a_folder_of_them_gives_chains_and_documents(tmp_path: Path) -> None:
