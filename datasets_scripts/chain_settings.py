@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from eventformers.datasets_scripts.base import EventDatasetConfig, check_shares, name_list
 from eventformers.datasets_scripts.cooccurrence import bytes_of
+from eventformers.datasets_scripts.document_splits import DocumentSplits
 from eventformers.errors import EventformersError
 from eventformers.strict import Count, Number, Range, Share
 
@@ -95,3 +96,8 @@ class EventChainsConfig(EventDatasetConfig):
         except ValueError as error:
             raise EventformersError(f"setting memory_limit: {error}") from error
         check_shares(self.validation_share, self.test_share)
+
+    @property
+    def splits(self) -> DocumentSplits:
+        """The splits of documents."""
+        return DocumentSplits(self.validation_share, self.test_share, self.split_seed)

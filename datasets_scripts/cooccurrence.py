@@ -12,6 +12,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -137,7 +138,7 @@ class CooccurrenceCounter:
         self._columns["document"] += [self.statistics.documents] * len(events)
         self._columns["position"] += range(len(events))
         for role in _ROLES:
-            self._columns[role] += [event[role] for event in events]
+            self._columns[role] += map(itemgetter(role), events)
         self.statistics.documents += 1
         self.statistics.occurrences += len(events)
         if len(self._columns["document"]) >= _INGEST_ROWS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -13,7 +13,14 @@ import pyarrow as pa
 from datasets import List, Value
 
 from eventformers.datasets_scripts.base import BuildReport, EventDatasetBuilder
-from eventformers.datasets_scripts.chain_readers import RawDocument, RawFileKind, raw_file_kind
+from eventformers.datasets_scripts.chain_readers import (
+    REPORTING_PREDICATES,
+    EventFilter,
+    RawDocument,
+    RawFileKind,
+    raw_file_kind,
+    read_documents,
+)
 from eventformers.datasets_scripts.chain_settings import (
     CHAIN_SETTINGS,
     COUNTING_SETTINGS,
@@ -25,12 +32,11 @@ from eventformers.datasets_scripts.chain_settings import (
 )
 from eventformers.datasets_scripts.cloze_readers import checked_question, read_cloze_items
 from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter
-from eventformers.datasets_scripts.document_filters import document_splits_of, kept_documents
 from eventformers.datasets_scripts.document_splits import SPLITS, RepeatedDocuments, SeededDraws
 from eventformers.datasets_scripts.document_tables import DOCUMENT_COLUMNS, EVENT_COLUMNS
 from eventformers.datasets_scripts.event_tables import EVENTS_TABLE, EXTRACTED_DOCUMENTS
 from eventformers.datasets_scripts.events import EVENT_FEATURE, Event
-from eventformers.datasets_scripts.licenses import license_of_source
+from eventformers.datasets_scripts.licenses import is_open, license_of_source
 from eventformers.datasets_scripts.narrative_cloze import (
     QUESTION_EVENTS,
     EventPool,
@@ -40,7 +46,7 @@ from eventformers.datasets_scripts.narrative_cloze import (
 )
 from eventformers.datasets_scripts.protagonist_chains import Chain, document_chains, event_key
 from eventformers.datasets_scripts.record_files import Column, is_table
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, UnknownNameError
 
 _WHOLE_CONFIGS = ("documents", "cooccurrence")
 _SPLIT_CONFIGS = ("chains", *QUESTION_EVENTS)
@@ -153,7 +159,7 @@ class EventChains(EventDatasetBuilder):
         about them, validation and test for the files of Weber et al."""
         if config.name in _CLOZE_CONFIGS:
             return ("validation", "test")
-        return document_splits_of(config).names if config.name in _SPLIT_CONFIGS else ("train",)
+        return config.splits.names if config.name in _SPLIT_CONFIGS else ("train",)
 
     @classmethod
     def features(cls, config_name: str) -> datasets.Features:
@@ -259,7 +265,7 @@ class EventChains(EventDatasetBuilder):
         if self.config.document_split is not None:
             # The cloze files of Weber et al. produce no chains, so they belong to no split.
             files = [path for path in files if raw_file_kind(path) not in (None, "cloze")]
-        return kept_documents(files, self.config, report, split, counts_lines=is_first)
+        return _kept_documents(files, self.config, report, split, counts_lines=is_first)
 
     def _unrepeated_documents(
         self, report: BuildReport, split: str | None = None
@@ -342,3 +348,60 @@ def _origin(item: RawDocument | Chain) -> dict[str, object]:
 
 def _chain_origin(chain: Chain) -> dict[str, object]:
     return {"chain_id": chain.chain_id, **_origin(chain)}
+
+
+def _kept_documents(
+    raw_files: Sequence[Path],
+    config: EventChainsConfig,
+    report: BuildReport,
+    split: str | None = None,
+    counts_lines: bool = True,
+) -> Iterator[tuple[RawDocument, list[Event]]]:
+    """Yield the kept documents and chains, each with its kept events.
+
+    Args:
+        raw_files: the files, read in order.
+        config: the filters and the shares of the splits.
+        report: counts of what is read and skipped; added to.
+        split: the split whose documents are read; None reads all documents.
+        counts_lines: count lines that contain no document.
+
+    Raises:
+        DataFormatError: a line of a raw file cannot be read.
+        UnknownNameError: no document has a source that a setting excludes.
+    """
+    excluded = {name.lower() for name in config.exclude_predicates}
+    if "reporting" in excluded:
+        excluded |= set(REPORTING_PREDICATES)
+    event_filter = EventFilter(frozenset(excluded), config.drop_pronoun_only)
+    skipped = report.skipped
+    sources: set[str] = set()
+    longest = 0
+
+    def keep(document_id: str, source: str) -> bool:
+        sources.add(source)
+        return split is None or config.splits.split_of(document_id) == split
+
+    skipped_lines = skipped if counts_lines else skipped.uncounted()
+    for document in read_documents(raw_files, skipped, config.predicate_form, keep, skipped_lines):
+        report.read["chains" if document.chain_id else "documents"] += 1
+        report.read["events"] += len(document.events)
+        if not document.events:
+            skipped["document_without_events"] += 1
+            continue
+        if document.source in config.exclude_source:
+            skipped["document_of_excluded_source"] += 1
+            continue
+        if config.open_licenses_only and not is_open(document.license):
+            skipped["document_without_open_license"] += 1
+            continue
+        kept = event_filter.apply(document, skipped)
+        if not kept:
+            skipped["document_without_kept_events"] += 1
+            continue
+        longest = max(longest, len(kept))
+        yield document, kept
+    for name in config.exclude_source:
+        if name not in sources:
+            raise UnknownNameError("source in exclude_source", name, sources)
+    report.statistics["longest_document_events"] = longest

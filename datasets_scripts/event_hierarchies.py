@@ -43,7 +43,6 @@ from eventformers.datasets_scripts.hierarchy_settings import (
     MENTION_SETTINGS,
     SPLIT_SETTINGS,
     EventHierarchiesConfig,
-    drawn_splits,
     is_drawn,
     is_wanted,
 )
@@ -145,7 +144,7 @@ class EventHierarchies(EventDatasetBuilder):
             return ("train",)
         if config.name == "mentions" and config.split_by == "stated":
             return SPLITS
-        return drawn_splits(config)
+        return config.drawn_splits
 
     @classmethod
     def wanted_files(
@@ -172,7 +171,7 @@ class EventHierarchies(EventDatasetBuilder):
             own = [
                 file.path
                 for file in mentions
-                if (split in drawn_splits(config) if is_drawn(file, config) else file.split == split)
+                if (split in config.drawn_splits if is_drawn(file, config) else file.split == split)
             ]
             if own:
                 found[split] = [*own, *knowledge]
@@ -183,20 +182,12 @@ class EventHierarchies(EventDatasetBuilder):
         """The columns of a config."""
         text = Value("string")
         names = {
-            "mentions": (
-                "mention_id",
-                "language",
-                "context_left",
-                "mention",
-                "context_right",
-                "title",
-                "date",
-            ),
-            "events": ("event_id", "language", "title", "description"),
-            "hierarchy": ("child_id", "parent_id"),
-            "sequence": ("event_id", "next_event_id"),
+            "mentions": "mention_id language context_left mention context_right title date",
+            "events": "event_id language title description",
+            "hierarchy": "child_id parent_id",
+            "sequence": "event_id next_event_id",
         }[config_name]
-        columns = dict.fromkeys(names, text)
+        columns = dict.fromkeys(names.split(), text)
         gold = {"event_ids": List(text)} if config_name == "mentions" else {}
         return datasets.Features({**columns, **gold, "source": text, "license": text})
 

@@ -208,7 +208,7 @@ def read_linked_mentions(path: Path, skipped: SkippedRows) -> Iterator[LinkedMen
             event_id=event_id or next(iter(gold_events or ()), ""),
             gold_events=gold_events,
             source=source,
-            license=license_of_source(source, standard_license(stated) if stated else None) if source else "",
+            license=license_of_source(source, standard_license(stated)) if source else "",
         )
 
     ignored = _UNUSED_MENTION_KEYS

@@ -58,10 +58,10 @@ class EventHierarchiesConfig(EventDatasetConfig):
         super().__post_init__()
         check_shares(self.validation_share, self.test_share)
 
-
-def drawn_splits(config: datasets.BuilderConfig) -> tuple[str, ...]:
-    """The splits into which connected components are drawn: those with a share above 0."""
-    return DocumentSplits(config.validation_share, config.test_share, config.split_seed).names
+    @property
+    def drawn_splits(self) -> tuple[str, ...]:
+        """The splits into which connected components are drawn: those with a share above 0."""
+        return DocumentSplits(self.validation_share, self.test_share, self.split_seed).names
 
 
 def is_drawn(file: HierarchyFile, config: datasets.BuilderConfig) -> bool:

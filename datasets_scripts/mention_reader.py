@@ -133,7 +133,7 @@ def _mention(line: int, record: object, path: Path, notes: Counter[str]) -> Ment
         mention_id=mention_id,
         document_id=document_id,
         source=source,
-        license=license_of_source(source, standard_license(stated) if stated else None),
+        license=license_of_source(source, standard_license(stated)),
         text=text,
         trigger=text[start:end] if start >= 0 else "",
         trigger_start=start,

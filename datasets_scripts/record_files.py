@@ -18,7 +18,6 @@ from eventformers.datasets_scripts.raw_files import (
     read_json_values,
 )
 from eventformers.datasets_scripts.table_files import (
-    Header,
     NumberedRow,
     csv_file_rows,
     parquet_file_rows,
@@ -154,20 +153,18 @@ def read_records(
                 values[column.name] = roles
         return line, values
 
-    return skipped.parsed(_rows(path, skipped, header, row_is_line), record)
+    rows: Iterator[NumberedRow]
+    if (kind := table_kind(path)) == "parquet":
+        rows = parquet_file_rows(path, header, row="row", skipped=skipped)
+    else:
+        delimiter = "\t" if kind == "tsv" else ","
+        rows = csv_file_rows(path, delimiter, skipped, header, row="row", row_is_line=row_is_line)
+    return skipped.parsed(rows, record)
 
 
 def known_names(columns: Iterable[Column]) -> frozenset[str]:
     """Return all names of columns, as keys of JSON objects."""
     return frozenset(name for column in columns for name in (column.name, *column.other_names))
-
-
-def _rows(path: Path, skipped: SkippedRows, header: Header, row_is_line: bool) -> Iterator[NumberedRow]:
-    kind = table_kind(path)
-    if kind == "parquet":
-        return parquet_file_rows(path, header, row="row", skipped=skipped)
-    delimiter = "\t" if kind == "tsv" else ","
-    return csv_file_rows(path, delimiter, skipped, header, row="row", row_is_line=row_is_line)
 
 
 def _value(cell: object, kind: Kind, name: str, path: Path, line: int) -> object:

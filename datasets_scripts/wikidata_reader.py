@@ -155,10 +155,6 @@ def read_item_properties(path: Path, skipped: SkippedRows) -> Iterator[Statement
 def read_item_descriptions(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
     """Read the labels and descriptions in `wd_item_descriptions.jsonl`, one line per item and language.
 
-    Args:
-        path: the file.
-        skipped: count of blank lines, and policy for malformed rows.
-
     Raises:
         DataFormatError: a line cannot be read.
     """

@@ -425,12 +425,7 @@ class EventTrainer(Trainer):
 
 
 def write_arguments(arguments: EventTrainingArguments, folder: Path) -> None:
-    """Write training arguments as JSON, without folders, tokens and the run's name.
-
-    Args:
-        arguments: the arguments.
-        folder: folder of `training_args.json`.
-    """
+    """Write training arguments as `training_args.json`, without folders, tokens and the run's name."""
     values = {
         name: value
         for name, value in arguments.to_sanitized_dict().items()

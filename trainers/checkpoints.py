@@ -89,9 +89,6 @@ def can_resume(output: Path) -> bool:
     """Return whether a run has a finished stage or a complete checkpoint.
 
     Incomplete checkpoints are removed.
-
-    Args:
-        output: folder of the run.
     """
     if not (output / RUN_FILE).is_file():
         return False
@@ -118,11 +115,7 @@ def recorded_seed(output: Path) -> int | None:
 
 
 def read_record(path: Path, parse: Callable[[Any], Content]) -> Content:
-    """Read a record that a run wrote as JSON.
-
-    Args:
-        path: the file.
-        parse: converts the content.
+    """Read a record that a run wrote as JSON, and convert its content.
 
     Raises:
         EventformersError: the file is damaged.

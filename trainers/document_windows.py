@@ -9,7 +9,6 @@ from typing import Any, cast
 from datasets import Dataset, DatasetDict, concatenate_datasets
 
 from eventformers.datasets_scripts.chain_settings import EventChainsConfig
-from eventformers.datasets_scripts.document_filters import document_splits_of
 from eventformers.datasets_scripts.document_splits import RepeatedDocuments
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
@@ -58,14 +57,14 @@ def load_training_documents(data: str | None, builder: str, settings: Mapping[st
             f"files than the chains; accepted: built with --set document_split={_SPLIT}, or document_share=0"
         )
     config = EventChainsConfig(**of_chains["settings"])
-    splits, repeats = document_splits_of(config), RepeatedDocuments()
+    repeats = RepeatedDocuments()
     for row in documents:
         if len(row["events"]) >= config.min_chain_length:
             repeats.add(row["document_id"], row["events"])
     return documents.filter(
         lambda row: (
             row["source"] not in cloze_sources
-            and splits.split_of(row["document_id"]) == _SPLIT
+            and config.splits.split_of(row["document_id"]) == _SPLIT
             and not repeats.is_repeat(row["document_id"], row["events"])
         )
     )

@@ -37,11 +37,7 @@ class SettledLossCallback(TrainerCallback):
 
 
 def stopping_callbacks(arguments: EventTrainingArguments, has_validation: bool) -> list[TrainerCallback]:
-    """Make the callbacks for early stopping.
-
-    Args:
-        arguments: the training arguments.
-        has_validation: whether there are validation rows.
+    """Make the callbacks for early stopping, which needs validation rows.
 
     Returns:
         Up to two callbacks.

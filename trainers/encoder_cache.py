@@ -99,11 +99,7 @@ class CachedEncoding:
 
 
 def cache_encoder(head: EventPreTrainedModel, max_tokens: int) -> None:
-    """Add a cache to a head with a frozen encoder, so that each text is encoded once.
-
-    Args:
-        head: the training head.
-        max_tokens: maximum number of tokens in the cache.
+    """Add a cache of at most `max_tokens` to a head with a frozen encoder, so that each text is encoded once.
 
     Raises:
         EventformersError: the encoder is not frozen, or the number is not positive.

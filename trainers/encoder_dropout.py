@@ -12,10 +12,6 @@ from eventformers.errors import EventformersError
 def set_dropout(encoders: Iterable[nn.Module], share: float) -> None:
     """Set the dropout of hidden vectors and attention in encoders; their configurations stay unchanged.
 
-    Args:
-        encoders: the encoders.
-        share: share of entries to drop.
-
     Raises:
         EventformersError: the share is not from 0 to below 1, or an encoder has no dropout.
     """

@@ -60,15 +60,9 @@ The card of the model with merged adapters describes the training data and their
 
 
 def modules_beside_encoders(head: EventPreTrainedModel) -> list[str]:
-    """List the outermost modules of a head that hold no part of a pretrained encoder.
+    """List the full names of the outermost modules of a head that hold no part of a pretrained encoder.
 
     PEFT cannot train a list of modules, so the entries of a list are named instead.
-
-    Args:
-        head: the training head.
-
-    Returns:
-        Their full names.
     """
     encoders = [id(encoder) for encoder in head.text_encoders()]
 
@@ -139,11 +133,7 @@ def _to_full_precision(encoder: nn.Module, arguments: Any, output: Any) -> Any:
 
 
 def merged(model: PeftModel) -> EventPreTrainedModel:
-    """Merge trained adapters into a head, which gets the dtype of its encoder.
-
-    Args:
-        model: the head with adapters.
-    """
+    """Merge trained adapters into a head, which gets the dtype of its encoder."""
     head = cast(EventPreTrainedModel, model.merge_and_unload())
     for encoder in head.text_encoders():
         for number, hook in list(encoder._forward_hooks.items()):

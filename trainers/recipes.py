@@ -269,11 +269,7 @@ def _read_value(text: str) -> Any:
 
 
 def check_keys(recipe: Recipe, accepted: Mapping[str, Iterable[str]]) -> None:
-    """Raise an error for a recipe with an unknown setting.
-
-    Args:
-        recipe: the recipe.
-        accepted: the keys of each section.
+    """Raise an error for a recipe with a setting that is not among the keys of its section.
 
     Raises:
         UnknownNameError: a section has a key that is not accepted.

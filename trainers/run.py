@@ -236,12 +236,7 @@ def train_head(
 
 
 def save_run(run: TrainedHead, folder: Path) -> None:
-    """Write a run's model with its code, its tokenizer and its training arguments.
-
-    Args:
-        run: the run, or one stage of it.
-        folder: folder to write to.
-    """
+    """Write the model of a run or a stage with its code, its tokenizer and its training arguments."""
     if run.adapter is not None:
         run.adapter.save(folder / ADAPTER_FOLDER)
     run.model.save_pretrained(folder)

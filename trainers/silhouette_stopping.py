@@ -113,11 +113,7 @@ class SilhouetteCallback(TrainerCallback):
     on_epoch_end = on_step_end
 
     def take_checkpoint(self, folder: Path, state: TrainerState) -> Path:
-        """Choose a checkpoint and record it in the log.
-
-        Args:
-            folder: folder of the checkpoints.
-            state: the state after the last step.
+        """Choose one of the checkpoints in a folder and record it in the log.
 
         Returns:
             The folder of the chosen checkpoint.
@@ -129,12 +125,8 @@ class SilhouetteCallback(TrainerCallback):
 
 
 def remove_other_checkpoints(chosen: Path, last: int) -> None:
-    """Remove all checkpoints but the chosen one and the last one, which tells a resume that no step is left.
-
-    Args:
-        chosen: the folder of the chosen checkpoint.
-        last: the step of the last checkpoint.
-    """
+    """Remove all checkpoints but the chosen one and that of the last step, which tells a resume that no step
+    is left."""
     kept = {chosen.name, f"{PREFIX_CHECKPOINT_DIR}-{last}"}
     for checkpoint in chosen.parent.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
         if checkpoint.name not in kept:
@@ -178,10 +170,7 @@ def silhouette_callback(
 
 
 def check_silhouette_settings(settings: Mapping[str, Any]) -> None:
-    """Check that training settings keep the checkpoints for `silhouette_window`.
-
-    Args:
-        settings: the training settings of a recipe.
+    """Check that the training settings of a recipe keep the checkpoints for `silhouette_window`.
 
     Raises:
         EventformersError: checkpoints are not saved, or are removed before the choice.

@@ -38,7 +38,6 @@ from eventformers.trainers.silhouette_stopping import (
     remove_other_checkpoints,
     silhouette_callback,
 )
-from eventformers.trainers.small_data import check_steps, fit_batch_size
 from eventformers.trainers.stage_heads import accepted_fields, build_head, continue_head, freeze, head_fields
 from eventformers.trainers.stages import FinishedStage, Stage
 from eventformers.trainers.weight_averaging import StartWeights
@@ -50,18 +49,7 @@ _DTYPES = ("float32", "bfloat16", "float16")
 
 @dataclass(frozen=True)
 class StageOptions:
-    """The options of a run that are not in its recipe, the same for all its stages.
-
-    Args:
-        seed: the seed.
-        encoder: folder or Hub id of the pretrained encoder.
-        encoder_name: name of the encoder in records.
-        data: built dataset, folder of raw files, or None for the bundled samples.
-        lora: train low-rank adapters instead of the whole encoder.
-        resume: continue from the stage's last checkpoint, if it has one.
-        device: `cpu` or `cuda`; None takes an accelerator if there is one.
-        dtype: `bfloat16` or `float16` for mixed precision; None for float32.
-    """
+    """The seed and the arguments of `train_head` that are the same for all stages of a run."""
 
     seed: int
     encoder: str
@@ -312,11 +300,62 @@ def _finish_weights(
     return merged(trained), adapter
 
 
-def check_publishable(report: Mapping[str, Any]) -> None:
-    """Check that the licences of the training data allow pushes during training.
+def fit_batch_size(arguments: EventTrainingArguments, data: TrainingData) -> None:
+    """Lower the batch size to the number of rows if there are fewer, and log it.
 
     Args:
-        report: the report of the training data.
+        arguments: the training arguments; `per_device_train_batch_size` changes.
+        data: the training data. The batch size stays for a stream with an unknown number of rows.
+
+    Raises:
+        EventformersError: the loss needs more rows, there are fewer rows than processes, or a stream has no
+            `max_steps`.
+    """
+    train = data.train
+    if not isinstance(train, Sized) and arguments.max_steps < 1:
+        raise EventformersError(
+            "streaming=true needs max_steps, since a stream has no last row; accepted: max_steps of 1 or "
+            "more, or streaming=false"
+        )
+    rows = len(train) if isinstance(train, Sized) else data.description.get("rows")
+    if rows is None:
+        return
+    if rows < data.least_rows:
+        raise EventformersError(
+            f"found {rows} training row{'' if rows == 1 else 's'}; accepted: {data.least_rows} or more, "
+            "since the loss contrasts each row with others"
+        )
+    processes = arguments.world_size
+    if rows < processes:
+        raise EventformersError(
+            f"found {rows} training rows for {processes} processes; accepted: at least one row for each; add "
+            "data or start fewer processes"
+        )
+    fitting = rows // processes
+    if arguments.per_device_train_batch_size > fitting:
+        if arguments.process_index == 0:
+            logger.warning(
+                "training data has %d rows but the batch size is %d; lowering it to %d",
+                *(rows, processes * arguments.per_device_train_batch_size, processes * fitting),
+            )
+        arguments.per_device_train_batch_size = fitting
+
+
+def check_steps(steps: int) -> None:
+    """Check that a training run had at least one step.
+
+    Raises:
+        EventformersError: there was no step.
+    """
+    if not steps:
+        raise EventformersError(
+            "the training run had no steps, so there is no model to write; accepted: data for at least one "
+            "batch, and max_steps or num_train_epochs above 0"
+        )
+
+
+def check_publishable(report: Mapping[str, Any]) -> None:
+    """Check that the licences of the training data allow pushes during training.
 
     Raises:
         EventformersError: a licence is not open, or is unknown.

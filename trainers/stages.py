@@ -137,12 +137,7 @@ def check_stages(recipe: Recipe, config_class: type[EventConfig]) -> None:
 
 
 def plan_stages(recipe: Recipe, output: Path) -> list[Stage]:
-    """List the stages of a run in order.
-
-    Args:
-        recipe: the recipe.
-        output: folder of the run.
-    """
+    """List the stages of a run, in order; `output` is the folder of the run."""
     recipes = stage_recipes(recipe)
     names = [stage["name"] for stage in recipe.stages] or [""]
     folders = [output / STAGES_FOLDER / f"{number}-{name}" for number, name in enumerate(names[:-1], start=1)]

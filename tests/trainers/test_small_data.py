@@ -19,7 +19,7 @@ from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.run import resolve_recipe, train_head
-from eventformers.trainers.small_data import check_steps, fit_batch_size
+from eventformers.trainers.stage_training import check_steps, fit_batch_size
 from eventformers.training import train
 
 WORDS = ["police", "storm", "bank", "doctor", "court", "jury", "team", "player", "goal", "market"]
