@@ -122,25 +122,25 @@ def build_dataset(
         DataFormatError: a raw file cannot be read; names file and line.
         EventformersError: there is no raw file, or the folder cannot be written.
     """
-    builder_class = _builder_class(name)
+    if name not in BUILDERS:
+        raise UnknownNameError("dataset", name, BUILDERS)
+    builder_class = BUILDERS[name]
     check_settings(builder_class, settings)
     named = list(dict.fromkeys([config] if isinstance(config, str) else config or ()))
     for one in named:
         check_config(builder_class, one)
     wanted = named or _feedable(builder_class, data_dir)
-    builders = []
     with tempfile.TemporaryDirectory(prefix="eventformers-") as scratch:
-        for one in wanted:
-            builders.append(builder_class(one, data_dir=data_dir, cache_dir=scratch, **settings))
+        builders = [builder_class(one, data_dir=data_dir, cache_dir=scratch, **settings) for one in wanted]
         folder = Path(output) if output is not None else _cache_folder(builders)
         try:
             with output_folder(folder, wait=output is None):
+                missing = builders
                 if output is not None:
                     _check_target(builder_class, folder)
-                    missing = builders
                 else:
-                    is_there = {one: (folder / one.config.name / REPORT_NAME).is_file() for one in builders}
-                    missing = [one for one in builders if not is_there[one]]
+                    built = build_reports(folder)
+                    missing = [one for one in builders if one.config.name not in built]
                 try:
                     if missing:
                         _build(missing, folder, more_files, skips_empty=not named)
@@ -156,17 +156,11 @@ def build_dataset(
 
 def build_reports(folder: str | Path) -> dict[str, dict[str, Any]]:
     """Read the build reports of a built folder, by config; empty if there are none."""
-    reports = {}
-    for path in sorted(Path(folder).glob(f"*/{REPORT_NAME}")):
-        if not path.parent.name.startswith("."):
-            reports[path.parent.name] = json.loads(path.read_text(encoding="utf-8"))
-    return reports
-
-
-def _builder_class(name: str) -> type[EventDatasetBuilder]:
-    if name not in BUILDERS:
-        raise UnknownNameError("dataset", name, BUILDERS)
-    return BUILDERS[name]
+    return {
+        path.parent.name: json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted(Path(folder).glob(f"*/{REPORT_NAME}"))
+        if not path.parent.name.startswith(".")
+    }
 
 
 def builder_of_config(config: str) -> str:
@@ -199,13 +193,14 @@ def _cache_folder(builders: list[EventDatasetBuilder]) -> Path:
 
 def _check_target(builder: type[EventDatasetBuilder], folder: Path) -> None:
     """Raise an error if the folder has data of another builder, or a README that we did not write."""
-    others = {str(report["builder"]) for report in build_reports(folder).values()} - {builder.NAME}
+    reports = build_reports(folder)
+    others = {report["builder"] for report in reports.values()} - {builder.NAME}
     if others:
         raise EventformersError(
             f"{folder} has {', '.join(sorted(others))}; accepted for {builder.NAME}: a separate folder"
         )
     readme = folder / _README
-    if readme.exists() and not build_reports(folder):
+    if readme.exists() and not reports:
         raise EventformersError(
             f"{readme} was not written by eventformers; accepted: a folder without a README"
         )

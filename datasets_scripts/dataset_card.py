@@ -82,15 +82,11 @@ def dataset_card(
 def read_front_matter(readme: Path) -> dict[str, Any]:
     """Read the YAML between the two `---` of a README; empty if there is none."""
     try:
-        text = readme.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return {}
-    if not text.startswith("---"):
-        return {}
-    parts = text.split("\n---", 1)
-    try:
-        front = parse_yaml(parts[0].removeprefix("---"), readme, "the front matter of a dataset's card")
-    except DataFormatError:
+        start, *_ = readme.read_text(encoding="utf-8").split("\n---", 1)
+        if not start.startswith("---"):
+            return {}
+        front = parse_yaml(start.removeprefix("---"), readme, "the front matter of a dataset's card")
+    except (OSError, UnicodeDecodeError, DataFormatError):
         return {}
     return front if isinstance(front, dict) else {}
 

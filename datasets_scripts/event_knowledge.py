@@ -19,6 +19,7 @@ from eventformers.datasets_scripts.hierarchy_graph import EventHierarchy
 from eventformers.datasets_scripts.hierarchy_readers import (
     LinkedMention,
     StatedTitle,
+    Statement,
     read_description_table,
     read_dictionary,
     read_edges,
@@ -173,15 +174,11 @@ class EventKnowledge:
                 self.skipped["entity_that_is_no_event"] += 1
             if entity.event_id not in texts.languages:
                 continue
-            for statement in entity.statements:
-                self.read["statements"] += 1
-                self.graph.add(statement, place)
+            self._add(entity.statements, place)
 
     def _add_edges(self, file: HierarchyFile, place: int) -> None:
         if file.kind == "properties":
-            for statement in read_item_properties(file.path, self.skipped):
-                self.read["statements"] += 1
-                self.graph.add(statement, place)
+            self._add(read_item_properties(file.path, self.skipped), place)
             return
         reader = read_edges if file.kind == "edges" else read_hierarchy
         for entry in reader(file.path, self.skipped):
@@ -189,9 +186,12 @@ class EventKnowledge:
                 self.named.add(entry.event_id)
                 if entry.split is not None:
                     self.splits[entry.event_id] = entry.split
-            for statement in entry.statements:
-                self.read["statements"] += 1
-                self.graph.add(statement, place)
+            self._add(entry.statements, place)
+
+    def _add(self, statements: Iterable[Statement], place: int) -> None:
+        for statement in statements:
+            self.read["statements"] += 1
+            self.graph.add(statement, place)
 
 
 @dataclass

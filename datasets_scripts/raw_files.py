@@ -349,12 +349,6 @@ def text_field(record: Mapping[str, object], name: str, path: Path, line: int) -
 def check_characters(text: str, where: str, path: Path, line: int | None) -> str:
     """Return a text, or raise `DataFormatError` if it has half of a surrogate pair, which UTF-8 cannot
     represent.
-
-    Args:
-        text: the text.
-        where: its place, for the error.
-        path: the file, for the error.
-        line: the line, for the error.
     """
     if not text.isascii():
         try:

@@ -25,11 +25,6 @@ def load_training_documents(data: str | None, builder: str, settings: Mapping[st
     Documents that were built without a split are split like their chains; repeated documents and the contexts
     of cloze files, which give no chains, are dropped.
 
-    Args:
-        data: the raw or built data of the chains.
-        builder: their builder.
-        settings: the builder's settings.
-
     Raises:
         EventformersError: built documents belong to another split, or come from other files than the chains;
             or an error of `load_built`.

@@ -177,11 +177,8 @@ class EventTypeInductionCollator:
             **{f"augmented_{name}": value for name, value in self.encode(views).items()},
             "type_ids": type_ids,
         }
-        for name, vectors in (
-            ("type_name_vectors", self.type_name_vectors),
-            ("frame_vectors", self.frame_vectors),
-        ):
-            if vectors is not None:
+        for name in ("type_name_vectors", "frame_vectors"):
+            if (vectors := getattr(self, name)) is not None:
                 # The loss ignores the rows of unseen types.
                 batch[name] = vectors[type_ids.clamp(min=0)]
         if "sentence_types" in rows[0]:
@@ -333,11 +330,7 @@ def _label_vectors(
 
 
 def _definitions(mentions: Dataset, seen_types: Sequence[str], data: str | None) -> Iterator[str]:
-    """Yield the definition of each seen type's frame, the one that most of its mentions name first.
-
-    Raises:
-        EventformersError: there are no frames, or a seen type has none.
-    """
+    """Yield the definition of each seen type's frame, the one that most of its mentions name first."""
     rows = load_built(data, "frames", builder=METHOD.dataset[0])["train"]
     known = dict(zip(rows["name"], rows["definition"], strict=True))
     first: dict[str, Counter[str]] = {name: Counter() for name in seen_types}

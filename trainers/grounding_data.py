@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence, Sized
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from datasets import Dataset, DatasetDict
@@ -123,7 +124,8 @@ def draw_mentions(mentions: Dataset, views: Mapping[str, Any], seed: int) -> tup
     drawn = np.arange(len(mentions))
     if (per_event := views.get("mentions_per_event")) is not None:
         order = generator.permutation(drawn)
-        drawn = np.sort(order[_place_in_group(_atomic_events(mentions)[order]) < per_event])
+        events = pd.Series(_atomic_events(mentions)[order])
+        drawn = np.sort(order[events.groupby(events).cumcount().to_numpy() < per_event])
     if (most := views.get("max_mentions")) is not None and most < len(drawn):
         drawn = np.sort(generator.choice(drawn, most, replace=False))
     if len(drawn) == len(mentions):
@@ -141,15 +143,6 @@ def _atomic_events(mentions: Dataset) -> Codes:
     codes = -1 - np.arange(len(lengths))
     codes[has_event] = codes_of(ids, ids.unique())
     return codes
-
-
-def _place_in_group(groups: Codes) -> Codes:
-    """Count the earlier elements of each element's group, `(elements,)`."""
-    order = np.argsort(groups, kind="stable")
-    sizes = np.unique(groups, return_counts=True)[1]
-    places = np.empty(len(groups), dtype=np.int64)
-    places[order] = np.arange(len(groups)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return places
 
 
 def make_linking_pairs(mentions: Dataset, events: EventTexts, settings: Mapping[str, Any]) -> LinkingPairs:
@@ -174,11 +167,7 @@ def linking_language(settings: Mapping[str, Any]) -> str | None:
 
 
 def check_rows(rows: CountedRows, accepted: str) -> None:
-    """Check that there are training rows.
-
-    Args:
-        rows: the rows.
-        accepted: description of data that make rows.
+    """Check that there are training rows; `accepted` describes data that make some, for the error.
 
     Raises:
         EventformersError: there is no row.

@@ -52,12 +52,7 @@ def add_marker_tokens(
 
 
 def check_marker_tokens(tokenizer: PreTrainedTokenizerBase, markers: Mapping[str, str], marked: str) -> None:
-    """Check that a tokenizer has marker tokens.
-
-    Args:
-        tokenizer: the tokenizer.
-        markers: the tokens, as for `add_marker_tokens`.
-        marked: name of the marked part, for the error.
+    """Check that a tokenizer has marker tokens; `marked` names what they mark, for the error.
 
     Raises:
         EventformersError: a token is missing.

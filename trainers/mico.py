@@ -286,13 +286,7 @@ def _prepare(
 
 
 def _check_graphs(names: Sequence[str], config: MicoConfig) -> None:
-    """Check the configs of the graphs, and the fields of the model that depend on their number.
-
-    Raises:
-        EventformersError: a config has no pairs, there is none, two are of the same graph, or
-            `pre_batch_negatives` would mix several graphs.
-        UnknownNameError: `frequency_correction` names an unknown graph.
-    """
+    """Check the configs of the graphs, and the fields of the model that depend on their number."""
     for name in names:
         if not isinstance(name, str) or not name.endswith("_pairs"):
             raise EventformersError(
@@ -356,9 +350,6 @@ def _choose_tasks(recipe: Recipe) -> tuple[str, ...]:
 
 def joint_report(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Join the build reports of several configs of a builder: sums of counts, and all sources.
-
-    Args:
-        reports: the reports, from `built_report`.
 
     Returns:
         The only report if there is one; empty if a dataset has no report.

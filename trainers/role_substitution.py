@@ -70,12 +70,8 @@ class SubstitutionSettings:
     @property
     def swapped_roles(self) -> list[Role]:
         """The role of each swap of an event."""
-        counts: dict[Role, int] = {
-            "object": self.object_swaps,
-            "subject": self.subject_swaps,
-            "predicate": self.predicate_swaps,
-        }
-        return [role for role, count in counts.items() for _ in range(count)]
+        roles: tuple[Role, ...] = ("object", "subject", "predicate")
+        return [role for role in roles for _ in range(getattr(self, f"{role}_swaps"))]
 
 
 def word_stem(words: str) -> str:

@@ -138,10 +138,6 @@ def silhouette_callback(
 ) -> SilhouetteCallback | None:
     """Make the callback that measures the checkpoints; None without `silhouette_window`.
 
-    Args:
-        arguments: the training arguments.
-        unseen: mentions of unseen types; None if the method has none.
-
     Raises:
         EventformersError: a setting is not accepted, or there is nothing to cluster.
     """

@@ -115,11 +115,7 @@ def stage_recipes(recipe: Recipe) -> list[Recipe]:
 
 
 def check_stages(recipe: Recipe, config_class: type[EventConfig]) -> None:
-    """Check that a method has the stages of a recipe.
-
-    Args:
-        recipe: the recipe.
-        config_class: the method's configuration class, which lists its stages.
+    """Check that a method has the stages of a recipe; its configuration class lists them.
 
     Raises:
         EventformersError: the method has no stages.
@@ -145,14 +141,9 @@ def plan_stages(recipe: Recipe, output: Path) -> list[Stage]:
 
 
 def check_resume(record: Mapping[str, Any], output: Path, stages: Sequence[Stage]) -> None:
-    """Check that a folder holds a run to resume, with the same settings.
+    """Check that a folder holds a run to resume, with the settings of the requested one.
 
     The settings of a stage that has not started may change.
-
-    Args:
-        record: the record of the requested run.
-        output: its folder.
-        stages: its stages.
 
     Raises:
         EventformersError: there is no checkpoint, or it belongs to a run with other settings.
