@@ -90,7 +90,9 @@ def check_one_format(paths: Iterable[Path]) -> None:
     data."""
     by_name: dict[Path, Path] = {}
     for path in paths:
-        other = by_name.setdefault(path.with_name(path.name.split(".", 1)[0]), path)
+        # Without compression and format: `mentions.train.csv` and `mentions.test.csv` are two files.
+        stem = Path(path.name.removesuffix(".gz").removesuffix(".bz2")).stem
+        other = by_name.setdefault(path.with_name(stem), path)
         if other != path and (is_table(path) or is_table(other)):
             raise EventformersError(
                 f"found {other} and {path.name}, which have one name in two formats; accepted: one of them, "

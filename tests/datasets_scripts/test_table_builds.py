@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from eventformers.datasets_scripts import load_built
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.datasets_scripts.building import BUILDERS
 from eventformers.datasets_scripts.malformed import SkippedRows
@@ -269,6 +270,14 @@ def test_one_name_in_two_formats_is_an_error(tmp_path: Path) -> None:
     assert [
         path.name for path in BUILDERS["event_chains"].find_raw_files("documents", [tmp_path])["train"]
     ] == ["events.jsonl.gz"]
+
+
+def test_names_that_differ_after_a_dot_are_two_files(tmp_path: Path) -> None:
+    header = "mention,context_lang,label_id\n"
+    (tmp_path / "mentions.train.csv").write_text(f"{header}fall,en,1\n", encoding="utf-8")
+    (tmp_path / "mentions.test.csv").write_text(f"{header}fire,en,2\n", encoding="utf-8")
+    built = load_built(tmp_path, "mentions", builder="event_hierarchies")
+    assert {split: rows["mention"] for split, rows in built.items()} == {"train": ["fall"], "test": ["fire"]}
 
 
 def test_a_broken_row_of_csv_costs_its_own_line(tmp_path: Path) -> None:
