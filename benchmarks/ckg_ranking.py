@@ -14,18 +14,15 @@ with. Both sides take turns in every round. On a machine with other load, compar
 from __future__ import annotations
 
 import argparse
-import os
-import platform
-import resource
-import statistics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import torch
+from side_by_side import machine, make_parser, peak_bytes, print_ratios, print_seconds, take_turns, unit
 
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.inference.encode import load_encoder
@@ -39,7 +36,7 @@ from eventformers.inference.search.ranking import (
 Vectors = np.ndarray
 Ranks = np.ndarray
 SIDES = {"loop, single precision": np.float32, "loop, double precision": np.float64}
-OURS = "eventformers"
+OURS = "ours"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -47,19 +44,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parse_arguments(arguments)
     torch.set_num_threads(options.threads)
     queries = load_queries(options.data, options.config, options.split)
-    processor = platform.processor() or platform.machine()
-    print(
-        f"{processor}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, torch {torch.__version__}"
-    )
+    print(machine())
     print(f"{len(queries.gold):,} queries on {len(queries.premises):,} distinct premises")
     print(
         f"{len(queries.alternatives):,} candidates, of which {queries.removed.mean():.1f} known ones are "
         f"left out of a list, {queries.removed.max():,} at most"
     )
     vectors = encode_elsewhere(options.encoder, queries, options.threads)
-    before = peak_gigabytes()
+    before = peak_bytes()
     ranks = rank(vectors, queries)
-    print(f"peak memory without the encoder {peak_gigabytes():.2f} GB; before ranking {before:.2f} GB")
+    peak = peak_bytes()
+    print(f"peak memory without the encoder {peak / 1e9:.2f} GB; before ranking {before / 1e9:.2f} GB")
     print(f"tied queries {ranks.tied:,}; mean reciprocal rank {100 * np.mean(1 / ranks.mean):.2f} %")
     draw = np.random.default_rng(options.seed)
     every = len(queries.gold)
@@ -78,26 +73,15 @@ def compare(
     options: argparse.Namespace,
 ) -> None:
     """Time both sides in turn; print seconds and ratios, and whether the ranks agree."""
-    scale = len(queries.gold) / len(sample)
-    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in (*SIDES, OURS)}
-    found: dict[str, Ranks] = {}
-    for _ in range(options.rounds):
-        for name, precision in SIDES.items():
-            found[name], taken = timed(lambda dtype=precision: loop(vectors, queries, sample, dtype))
-            seconds[name].append((taken[0] * scale, taken[1] * scale))
-        _, taken = timed(lambda: rank(vectors, queries))
-        seconds[OURS].append(taken)
-    for name, taken_in_rounds in seconds.items():
-        wall, processor = (statistics.median(column) for column in zip(*taken_in_rounds, strict=True))
-        print(f"  {name:24}{wall:9.1f} s{processor:9.1f} s of processor")
+    sides = {name: partial(loop, vectors, queries, sample, precision) for name, precision in SIDES.items()}
+    scales = dict.fromkeys(SIDES, len(queries.gold) / len(sample))
+    sides[OURS] = partial(rank, vectors, queries)
+    costs, found = take_turns(sides, options.rounds, scales=scales)
+    print_seconds(costs)
     for name in SIDES:
-        for kind, clock in (("time", 0), ("processor time", 1)):
-            ratios = [
-                theirs[clock] / ours[clock] for theirs, ours in zip(seconds[name], seconds[OURS], strict=True)
-            ]
-            each = ", ".join(f"{ratio:.1f}" for ratio in ratios)
-            print(f"  {kind} of {name} / ours: median {statistics.median(ratios):.1f} ({each})")
-    for name, theirs in found.items():
+        print_ratios(costs, name, OURS)
+    for name in SIDES:
+        theirs = found[name]
         best, worst = ranks.optimistic[sample], ranks.pessimistic[sample]
         differing = int(np.sum((theirs < best) | (theirs > worst)))
         print(f"  {name}: {len(sample) - differing:,} of {len(sample):,} ranks are ours")
@@ -123,24 +107,6 @@ def loop(vectors: tuple[Vectors, Vectors], queries: RankingQueries, sample: Rank
         order = np.argsort(-scores)
         ranks[place] = 1 + np.flatnonzero(order == gold)[0]
     return ranks
-
-
-def unit(vectors: Vectors) -> Vectors:
-    """The vectors at length one."""
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-
-def timed(run: Callable[[], object]) -> tuple[object, tuple[float, float]]:
-    """What a call gives, and its seconds: passed, and of processor."""
-    started = time.perf_counter(), time.process_time()
-    given = run()
-    return given, (time.perf_counter() - started[0], time.process_time() - started[1])
-
-
-def peak_gigabytes() -> float:
-    """The most main memory that this process has held, in 10⁹ bytes."""
-    kibibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return kibibytes * 1024 / 1e9
 
 
 def load_queries(data: Path | None, config: str, split: str | None) -> RankingQueries:
@@ -172,20 +138,14 @@ def encode(encoder: str | None, texts: list[str], threads: int) -> Vectors:
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__, "encoder", "threads", "seed", rounds=3)
     parser.add_argument("--data", type=Path, help="raw files of a graph; default: the bundled samples")
     parser.add_argument(
         "--config", default="conceptnet_inductive_pairs", help="a config of commonsense_graphs"
     )
     parser.add_argument("--split", help="split of the queries; default: test, or else validation")
-    parser.add_argument("--encoder", help="folder or Hub id; default: the packaged all-MiniLM-L6-v2")
     parser.add_argument("--sample", type=int, default=300, help="queries that the loop runs on")
     parser.add_argument("--full", action="store_true", help="run the loop on every query")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args(arguments)
 
 

@@ -14,10 +14,7 @@ from __future__ import annotations
 
 import argparse
 import copy
-import gzip
 import json
-import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -35,8 +32,10 @@ import onnxruntime
 import psutil
 import torch
 from encode import sample_texts
+from side_by_side import machine, make_parser, unit
 from torch import nn
 
+from eventformers.datasets_scripts.raw_files import read_lines
 from eventformers.inference import encode as encoding
 from eventformers.inference.encode import EventEncoder, load_encoder, opened_encoder
 from eventformers.inference.encoding.onnx_runtime import ONNX_FILE, OnnxModel, load_onnx_encoder
@@ -128,8 +127,7 @@ def main() -> None:
             sides[f"s-t, {name}"] = lambda some, name=name: peer.encode(name, some)  # type: ignore[misc]
     if arguments.sides:
         sides = {name: encode for name, encode in sides.items() if name in {BASE, *arguments.sides}}
-    print(f"{platform.machine()}, {os.cpu_count()} cores, {arguments.threads} threads")
-    print(f"torch {torch.__version__}, onnxruntime {onnxruntime.__version__}, packed weights: {can_pack()}")
+    print(f"{machine()}, onnxruntime {onnxruntime.__version__}, packed weights: {can_pack()}")
     print(f"{len(texts):,} distinct texts")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -267,11 +265,6 @@ def compare_processes(name: str | None, texts: list[str], number: int, rounds: i
             print(f"{kind} of threads / processes: median {statistics.median(column):.2f}")
 
 
-def unit(vectors: Vectors) -> Vectors:
-    """Scale vectors to length 1."""
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-
 def print_scores(sides: Mapping[str, Encode], data: Path, number: int | None) -> None:
     """Print the scores of all sides on the hard similarity tests and on event retrieval."""
     similarity = [
@@ -304,17 +297,13 @@ def print_scores(sides: Mapping[str, Encode], data: Path, number: int | None) ->
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Read JSON lines."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
+    return [json.loads(line) for _, line in read_lines(path)]
 
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__, "encoder", "seed", rounds=5, threads=1)
     parser.add_argument("--events", type=Path, help="JSON lines of documents; default: generated events")
-    parser.add_argument("--encoder", help="folder or Hub id; default: the packaged all-MiniLM-L6-v2")
     parser.add_argument(
         "--processes", type=int, help="only compare as many processes of one thread with as many threads"
     )
@@ -329,9 +318,6 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--mentions", type=int, help="mentions of event retrieval to score; default: all")
     parser.add_argument("--distinct", type=int, default=4_000, help="distinct texts to draw")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 
 

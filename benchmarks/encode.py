@@ -11,25 +11,26 @@ the slowest, which hurts sentence-transformers most. Without `--events`, the eve
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import os
-import platform
 import random
 import statistics
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer, __version__
+from side_by_side import Cost, machine, make_parser, print_ratios, print_seconds, take_turns, unit
 
+from eventformers.datasets_scripts.raw_files import read_lines
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.encoding.packed_linear import can_pack
 from eventformers.loading.encoders import resolve_encoder
 
 Vectors = np.ndarray
+
+OURS, BEST = "ours", "the best batch size"
 
 
 def main() -> None:
@@ -40,9 +41,7 @@ def main() -> None:
     folder = resolve_encoder(arguments.encoder)
     ours = load_encoder(folder, device="cpu")
     peer = SentenceTransformer(folder, device="cpu")
-    processor = platform.processor() or platform.machine()
-    print(f"{processor}, {os.cpu_count()} cores, {torch.get_num_threads()} threads")
-    print(f"torch {torch.__version__}, sentence-transformers {__version__}, packed weights: {can_pack()}")
+    print(f"{machine()}, sentence-transformers {__version__}, packed weights: {can_pack()}")
     print(f"{len(distinct):,} distinct texts; {len(stream):,} in the stream with repeats")
     for name, texts in (("distinct events", distinct), ("raw stream", stream)):
         print(f"\n{name}")
@@ -58,33 +57,22 @@ def compare(
 ) -> None:
     """Time both sides in turn and print seconds, ratios and the largest difference of the vectors."""
     sides: dict[str, Callable[[], Vectors]] = {
-        f"sentence-transformers, batch {size}": lambda size=size: peer.encode(  # type: ignore[misc]
-            texts, batch_size=size, show_progress_bar=False
+        f"sentence-transformers, batch {size}": partial(
+            peer.encode, texts, batch_size=size, show_progress_bar=False
         )
         for size in batch_sizes
     }
     peers = list(sides)
-    sides["eventformers"] = lambda: encode(texts, normalize=True)
-    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
-    vectors: dict[str, Vectors] = {}
-    for _ in range(rounds):
-        for name, run in sides.items():
-            started = time.perf_counter(), time.process_time()
-            vectors[name] = run()
-            seconds[name].append((time.perf_counter() - started[0], time.process_time() - started[1]))
-    for name, taken in seconds.items():
-        wall, processor = (statistics.median(column) for column in zip(*taken, strict=True))
-        print(f"  {name:34}{wall:9.2f} s{processor:9.2f} s of processor{len(texts) / wall:10,.0f} texts/s")
-    for kind, clock in (("time", 0), ("processor time", 1)):
-        ratios = [
-            min(seconds[name][turn][clock] for name in peers) / seconds["eventformers"][turn][clock]
-            for turn in range(rounds)
-        ]
-        each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-        print(f"  {kind} of the best batch size / ours: median {statistics.median(ratios):.2f} ({each})")
-    expected = vectors[peers[0]]
-    expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
-    difference = np.abs(vectors["eventformers"] - expected).max()
+    sides[OURS] = partial(encode, texts, normalize=True)
+    costs, vectors = take_turns(sides, rounds)
+    print_seconds(costs)
+    for name, taken in costs.items():
+        print(f"  {name}: {len(texts) / statistics.median(cost.wall for cost in taken):,.0f} texts/s")
+    costs[BEST] = [
+        Cost(*map(min, zip(*turn, strict=True))) for turn in zip(*map(costs.get, peers), strict=True)
+    ]
+    print_ratios(costs, BEST, OURS)
+    difference = np.abs(vectors[OURS] - unit(vectors[peers[0]])).max()
     print(f"  largest difference of the normalised vectors {difference:.1e}")
 
 
@@ -100,15 +88,10 @@ def sample_texts(events: Path | None, number: int, seed: int) -> tuple[list[str]
 
 def texts_of_documents(path: Path) -> Iterator[str]:
     """The event texts of a JSON lines file of documents, gzip or plain."""
-    with (
-        gzip.open(path, "rt", encoding="utf-8")
-        if path.suffix == ".gz"
-        else path.open(encoding="utf-8") as file
-    ):
-        for line in file:
-            for event in json.loads(line)["events"]:
-                roles = event[2:5] if len(event) > 3 else event
-                yield " ".join(role for role in roles if role)
+    for _, line in read_lines(path):
+        for event in json.loads(line)["events"]:
+            roles = event[2:5] if len(event) > 3 else event
+            yield " ".join(role for role in roles if role)
 
 
 def made_up_texts(seed: int, number: int = 60_000) -> Iterator[str]:
@@ -123,16 +106,10 @@ def made_up_texts(seed: int, number: int = 60_000) -> Iterator[str]:
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__, "encoder", "threads", "seed", rounds=5)
     parser.add_argument("--events", type=Path, help="JSON lines of documents; default: generated events")
-    parser.add_argument("--encoder", help="folder or Hub id; default: the packaged all-MiniLM-L6-v2")
     parser.add_argument("--distinct", type=int, default=20_000, help="distinct texts to draw")
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[32, 64, 128, 256, 512])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 
 

@@ -13,13 +13,11 @@ from __future__ import annotations
 
 import argparse
 import copy
-import os
-import platform
-import statistics
-import time
 from collections.abc import Sequence
+from functools import partial
 
 import torch
+from side_by_side import machine, make_parser, print_ratios, print_seconds, take_turns
 from transformers import AutoTokenizer
 
 from eventformers.loading.encoders import resolve_encoder
@@ -39,34 +37,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
     heads, batches = prepare(options)
-    machine = platform.processor() or platform.machine()
-    print(
-        f"{machine}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, torch {torch.__version__}; "
-        f"{len(batches)} batches of {options.batch_size} mentions"
-    )
-    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in heads}
-    optimizers = {name: torch.optim.AdamW(head.parameters(), lr=1e-5) for name, head in heads.items()}
-    for turn in range(options.rounds + 1):
-        # Who goes first changes, so that neither side always finds the caches warm.
-        for name in sorted(heads, reverse=bool(turn % 2)):
-            started = time.perf_counter(), time.process_time()
-            for batch in batches:
-                heads[name](**batch).loss.backward()
-                optimizers[name].step()
-                optimizers[name].zero_grad()
-            taken = time.perf_counter() - started[0], time.process_time() - started[1]
-            # The first round warms up.
-            if turn:
-                seconds[name].append((taken[0] / len(batches), taken[1] / len(batches)))
-    for name, rounds in seconds.items():
-        wall, processor = (statistics.median(column) for column in zip(*rounds, strict=True))
-        print(f"  {name:18}{wall:8.2f} s a step{processor:8.2f} s of processor")
-    for kind, clock in (("time", 0), ("processor time", 1)):
-        ratios = [own[clock] / none[clock] for own, none in zip(seconds[OWN], seconds[NONE], strict=True)]
-        print(
-            f"  {kind} of {OWN} / {NONE}: median {statistics.median(ratios):.2f} ({min(ratios):.2f} to "
-            f"{max(ratios):.2f} over {options.rounds} rounds)"
-        )
+    print(f"{machine()}; {len(batches)} batches of {options.batch_size} mentions")
+    sides = {
+        name: partial(steps, head, torch.optim.AdamW(head.parameters(), lr=1e-5), batches)
+        for name, head in heads.items()
+    }
+    scales = dict.fromkeys(sides, 1 / len(batches))
+    costs, _ = take_turns(sides, options.rounds, scales=scales, warm_up=1)
+    print_seconds(costs, " a step")
+    print_ratios(costs, OWN, NONE)
+
+
+def steps(head: EventGroundingForPreTraining, optimizer: torch.optim.Optimizer, batches: list[Batch]) -> None:
+    """Train on each batch once."""
+    for batch in batches:
+        head(**batch).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
 
 
 def prepare(options: argparse.Namespace) -> tuple[dict[str, EventGroundingForPreTraining], list[Batch]]:
@@ -94,16 +81,10 @@ def prepare(options: argparse.Namespace) -> tuple[dict[str, EventGroundingForPre
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--encoder", help="folder or Hub id; default: the packaged all-MiniLM-L6-v2")
+    parser = make_parser(__doc__, "encoder", "threads", "seed", rounds=5)
     parser.add_argument("--longest", type=int, default=112, help="maximum number of tokens of a text")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--batches", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args(arguments)
 
 

@@ -16,17 +16,15 @@ of events.
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import statistics
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import spacy
+from side_by_side import CLOCKS, machine, make_parser, ratios_of, take_turns
 
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.extraction.counts import ExtractionCounts
@@ -46,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         pipeline = options.pipeline or build_pipeline(Path(folder) / "pipeline")
         extractor = EventExtractor(ExtractionSettings(str(pipeline), arguments=options.arguments))
     words = sum(len(document.text.split()) for document in documents)
-    print(f"spaCy {spacy.__version__}, {platform.processor() or platform.machine()}, {os.cpu_count()} CPUs,")
+    print(f"{machine()}, spaCy {spacy.__version__}")
     print(f"pipeline {options.pipeline or 'built here'}: {', '.join(extractor.pipeline.pipe_names)}")
     print(f"{len(documents)} documents, {words:,} words")
     counts = ExtractionCounts()
@@ -70,38 +68,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         assert event_lines(kept)
         chain_lines(kept)
 
-    seconds = compare({"nlp.pipe": plain, "extraction": extract, "ready parses": read_parses}, options.rounds)
+    sides = {"nlp.pipe": plain, "extraction": extract, "ready parses": read_parses}
+    costs, _ = take_turns(sides, options.rounds, warm_up=1)
     written = counts.written
     print(
         f"{written['events']:,} events ({words / max(written['events'], 1):.1f} words an event),"
         f" {written['chains']:,} chains"
     )
-    for clock in ("wall", "processor"):
-        sides = {side: statistics.median(measured[clock]) for side, measured in seconds.items()}
-        ratios = [
-            ours / theirs
-            for ours, theirs in zip(seconds["extraction"][clock], seconds["nlp.pipe"][clock], strict=True)
-        ]
-        rates = ", ".join(f"{side} {words / taken:,.0f} words/s" for side, taken in sides.items())
+    for clock, kind in enumerate(CLOCKS):
+        taken = {side: statistics.median(cost[clock] for cost in rounds) for side, rounds in costs.items()}
+        ratios = ratios_of(costs, "extraction", "nlp.pipe", clock)
+        rates = ", ".join(f"{side} {words / seconds:,.0f} words/s" for side, seconds in taken.items())
         print(
-            f"{clock} time: {rates}; {written['events'] / sides['extraction']:,.0f} events/s,"
-            f" {written['events'] / sides['ready parses']:,.0f} events/s from ready parses;"
+            f"{kind}: {rates}; {written['events'] / taken['extraction']:,.0f} events/s,"
+            f" {written['events'] / taken['ready parses']:,.0f} events/s from ready parses;"
             f" extraction / nlp.pipe: median {statistics.median(ratios):.3f}"
             f" ({min(ratios):.3f} to {max(ratios):.3f})"
         )
-
-
-def compare(sides: dict[str, Callable[[], None]], rounds: int) -> dict[str, dict[str, list[float]]]:
-    """Seconds of each side by clock, in turn, after one round that is not counted."""
-    seconds: dict[str, dict[str, list[float]]] = {name: {"wall": [], "processor": []} for name in sides}
-    for number in range(rounds + 1):
-        for name, side in sides.items():
-            wall, processor = time.perf_counter(), time.process_time()
-            side()
-            if number:
-                seconds[name]["wall"].append(time.perf_counter() - wall)
-                seconds[name]["processor"].append(time.process_time() - processor)
-    return seconds
 
 
 def sample(options: argparse.Namespace) -> list[TextDocument]:
@@ -130,12 +113,11 @@ def build_pipeline(folder: Path) -> Path:
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Options of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = make_parser(__doc__, rounds=3)
     parser.add_argument("--texts", required=True, help="files or folders of text")
     parser.add_argument("--pipeline", help="name or folder of a spaCy pipeline; without it one is built")
     parser.add_argument("--documents", type=int, default=100, help="documents to take of the texts")
     parser.add_argument("--arguments", choices=["heads", "spans"], default="heads")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds that are counted")
     return parser.parse_args(arguments)
 
 

@@ -11,7 +11,6 @@ On a distant one each request costs a round trip, so the output also has the num
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import subprocess
@@ -30,6 +29,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "hub"))
 from calls import User
 from huggingface_hub import HfApi
 from server import Count, LoopbackHub
+from side_by_side import make_parser
 from transformers import AutoTokenizer
 
 from eventformers import SwccModel
@@ -85,9 +85,7 @@ WAYS = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--encoder", help="folder or Hub id; default: the packaged all-MiniLM-L6-v2")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = make_parser(__doc__, "encoder", rounds=3)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     options = parser.parse_args(arguments)
     ways = [PLAIN_MODEL, *(way for way in options.ways if way != PLAIN_MODEL)]

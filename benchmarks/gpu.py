@@ -31,6 +31,7 @@ from typing import Any
 import torch
 from gpu_parts import device_tests, encoding, search, steps, training
 from gpu_parts.measuring import Bench, Clock, Part, describe_machine, float32_encoder, matrix_product_rate
+from side_by_side import make_parser
 
 from eventformers.files import write_text
 from eventformers.reference.benchmark_record import benchmark_tables
@@ -116,17 +117,11 @@ def run_part(part: Part, bench: Bench, seconds: float) -> dict[str, Any]:
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__, "device", "encoder", "seed", rounds=5)
     parser.add_argument("--output", type=Path, required=True, help="folder of gpu.json and gpu.md")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--small", action="store_true", help="sizes that test the code on a CPU")
     parser.add_argument("--parts", nargs="+", choices=tuple(PARTS), default=list(PARTS))
     parser.add_argument("--minutes", type=float, default=8.5, help="time of all parts together")
-    parser.add_argument("--encoder", help="folder or Hub id; default: the packaged all-MiniLM-L6-v2")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args(arguments)
 
 

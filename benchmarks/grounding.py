@@ -19,17 +19,13 @@ All sides take turns in every round. On a machine with other load, compare proce
 from __future__ import annotations
 
 import argparse
-import os
-import platform
-import resource
-import statistics
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import faiss
 import numpy as np
 import torch
+from side_by_side import machine, make_parser, peak_bytes, print_ratios, print_seconds, take_turns
 
 from eventformers.inference.grounding.hierarchy_discovery import (
     DEPTH,
@@ -41,10 +37,8 @@ from eventformers.inference.search.candidate_index import CandidateIndex
 from eventformers.inference.search.exact import low_precision
 
 Vectors = np.ndarray
-Side = tuple[Callable[[], Any], float]
-"""What is timed, and what its time is scaled by."""
 
-OURS = "eventformers"
+OURS = "ours"
 DOUBLE = "full sort, double precision"
 SORT_SCORES = 2**24
 """Scores that the full sort has at a time: a block of mentions times all events."""
@@ -57,8 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parse_arguments(arguments)
     torch.set_num_threads(options.threads)
     faiss.omp_set_num_threads(options.threads)
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {options.threads} threads")
-    print(f"numpy {np.__version__}, torch {torch.__version__}, faiss {faiss.__version__}")
+    print(f"{machine()}, numpy {np.__version__}, faiss {faiss.__version__}")
     for events in options.events:
         retrieval(events, options)
     discovery(options)
@@ -76,22 +69,22 @@ def retrieval(number: int, options: argparse.Namespace) -> None:
         f"{options.dimension}; the other sides run on {len(sample):,} mentions, their time is scaled to all"
     )
     index = CandidateIndex([str(event) for event in range(number)], events, kind="exact")
-    before = peak_mebibytes()
+    before = peak_bytes()
     index.search(sample, options.number)
     print(
-        f"peak memory of a search {peak_mebibytes() - before:,.0f} MiB over {events.nbytes / 2**20:,.0f} MiB "
+        f"peak memory of a search {(peak_bytes() - before) / 2**20:,.0f} MiB over "
+        f"{events.nbytes / 2**20:,.0f} MiB "
         f"of vectors; products first in {str(low_precision()).removeprefix('torch.')}"
     )
     flat = faiss.IndexFlatIP(options.dimension)
     flat.add(events)
-    scale = len(mentions) / len(sample)
-    sides: dict[str, Side] = {
-        "full sort": (lambda: full_sort(sample, events, options.number, None), scale),
-        "full sort, stable": (lambda: full_sort(sample, events, options.number, "stable"), scale),
-        "faiss flat": (lambda: flat.search(sample, options.number)[1], scale),
-        OURS: (lambda: index.search(mentions, options.number).events, 1),
+    sides = {
+        "full sort": lambda: full_sort(sample, events, options.number, None),
+        "full sort, stable": lambda: full_sort(sample, events, options.number, "stable"),
+        "faiss flat": lambda: flat.search(sample, options.number)[1],
+        OURS: lambda: index.search(mentions, options.number).events,
     }
-    found = compare(sides, options.rounds)
+    found = compare(sides, len(mentions) / len(sample), options.rounds)
     ours = found[OURS][np.sort(drawn)]
     few = sample[: options.checked]
     exact = full_sort(few.astype(np.float64), events.astype(np.float64), options.number, "stable")
@@ -130,14 +123,11 @@ def discovery(options: argparse.Namespace) -> None:
         f"\ndiscovery of parents among {number:,} events with {len(candidates):,} mentions of {DEPTH} "
         f"events; the loop runs on {len(children):,} children, its time is scaled to all"
     )
-    sides: dict[str, Side] = {
-        "loop over pairs of sets": (
-            lambda: loop_over_pairs(event_ids, candidates, children),
-            number / len(children),
-        ),
-        OURS: (lambda: discover(event_ids, candidates), 1),
+    sides = {
+        "loop over pairs of sets": lambda: loop_over_pairs(event_ids, candidates, children),
+        OURS: lambda: discover(event_ids, candidates),
     }
-    found = compare(sides, options.rounds)
+    found = compare(sides, number / len(children), options.rounds)
     hierarchy, parents = found[OURS]
     place = np.searchsorted(parents.children, np.arange(number + 1))
     position = {event_id: event for event, event_id in enumerate(event_ids)}
@@ -183,46 +173,19 @@ def loop_over_pairs(
     return ranked
 
 
-def compare(sides: dict[str, Side], rounds: int) -> dict[str, Any]:
-    """Time all sides in turn; print seconds and ratios, and give what each side found."""
-    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
-    found: dict[str, Any] = {}
-    for _ in range(rounds):
-        for name, (run, factor) in sides.items():
-            found[name], taken = timed(run)
-            seconds[name].append((taken[0] * factor, taken[1] * factor))
-    for name, taken_in_rounds in seconds.items():
-        wall, processor = (statistics.median(column) for column in zip(*taken_in_rounds, strict=True))
-        print(f"  {name:24}{wall:11.2f} s{processor:11.2f} s of processor")
-    for name in sides:
-        if name == OURS:
-            continue
-        for kind, clock in (("time", 0), ("processor time", 1)):
-            ratios = [
-                theirs[clock] / ours[clock] for theirs, ours in zip(seconds[name], seconds[OURS], strict=True)
-            ]
-            each = ", ".join(f"{ratio:.1f}" for ratio in ratios)
-            print(f"  {kind} of {name} / ours: median {statistics.median(ratios):.1f} ({each})")
+def compare(sides: dict[str, Callable[[], Any]], scale: float, rounds: int) -> dict[str, Any]:
+    """Time all sides; print seconds, those of the others times `scale`, and ratios; return the results."""
+    others = [name for name in sides if name != OURS]
+    costs, found = take_turns(sides, rounds, scales=dict.fromkeys(others, scale))
+    print_seconds(costs)
+    for name in others:
+        print_ratios(costs, name, OURS)
     return found
-
-
-def timed(run: Callable[[], Any]) -> tuple[Any, tuple[float, float]]:
-    """What a call gives, and its seconds: passed, and of processor."""
-    started = time.perf_counter(), time.process_time()
-    given = run()
-    return given, (time.perf_counter() - started[0], time.process_time() - started[1])
-
-
-def peak_mebibytes() -> float:
-    """The most main memory that this process has held."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__, "seed", rounds=3, threads=1)
     parser.add_argument("--mentions", type=int, default=100_000)
     parser.add_argument(
         "--events", type=int, nargs="*", default=[10_000, 1_000_000], help="events to retrieve"
@@ -234,9 +197,6 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--checked", type=int, default=200, help="mentions checked in double precision")
     parser.add_argument("--hierarchy-events", type=int, default=10_000, help="events of the discovery")
     parser.add_argument("--children", type=int, default=50, help="children that the loop runs on")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args(arguments)
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import faiss
 import numpy as np
 import torch
+from side_by_side import make_parser
 
 from eventformers.inference.search.approximate import RECALL_AT, ApproximateSearch, shared
 from eventformers.inference.search.exact import ExactSearch
@@ -106,14 +107,11 @@ def measured(what: str) -> Iterator[None]:
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__, threads=1)
     parser.add_argument("--number", type=int, default=1_000_000)
     parser.add_argument("--dimension", type=int, default=64)
     parser.add_argument("--queries", type=int, default=1_000)
     parser.add_argument("--exact", type=int, default=100, help="queries that are also searched exactly")
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="folder for the vectors; default: a temporary one")
     return parser.parse_args(arguments)
 

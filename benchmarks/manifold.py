@@ -14,10 +14,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import platform
-import statistics
-import time
 import tracemalloc
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -25,6 +21,7 @@ from importlib.metadata import version
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from side_by_side import machine, make_parser, print_ratios, print_seconds, take_turns, timed
 
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.induction.manifold import manifold_weights
@@ -32,7 +29,7 @@ from eventformers.inference.induction.mention_distances import Matrix, MentionVe
 from eventformers.inference.induction.mention_encoding import encode_mentions
 from eventformers.inference.induction.mention_files import load_mentions
 
-OURS = "eventformers"
+OURS = "ours"
 UMAP = "umap-learn"
 PLAIN_LOOP = "plain loop"
 ROW_LOOP = "NumPy, row by row"
@@ -51,8 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     numba.set_num_threads(options.threads)
     asked = distances(mention_vectors(options), "encoder")
     number = len(asked)
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {options.threads} threads")
-    print(f"numpy {np.__version__}, numba {numba.__version__}, umap-learn {version('umap-learn')}")
+    print(f"{machine()}, numba {numba.__version__}, umap-learn {version('umap-learn')}")
     print(f"{number:,} mentions, all of them neighbours")
     print_memory(asked)
     sample = np.random.default_rng(options.seed).permutation(number)[: options.sample]
@@ -62,34 +58,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def compare(asked: Matrix, sample: NDArray[np.int64], rounds: int) -> None:
     """Time all sides in turn; print seconds and ratios, and how far the weights are from ours."""
-    order, sort_seconds = timed(lambda: np.argsort(asked, axis=1).astype(np.int32))
+    order, sorting = timed(lambda: np.argsort(asked, axis=1).astype(np.int32))
     nearest = np.ascontiguousarray(np.take_along_axis(asked, order, axis=1))
     # Compiled before the clock starts.
     umap_weights(order[:2], nearest[:2])
-    scale = len(asked) / len(sample)
-    sides: dict[str, tuple[Callable[[], Matrix], float]] = {
-        UMAP: (lambda: umap_weights(order, nearest), 1),
-        ROW_LOOP: (lambda: np.stack([row_by_row(asked[row]) for row in sample]), scale),
-        PLAIN_LOOP: (lambda: np.stack([entry_by_entry(asked[row]) for row in sample]), scale),
-        OURS: (lambda: manifold_weights(asked, symmetrise=False), 1),
+    sides: dict[str, Callable[[], Matrix]] = {
+        UMAP: lambda: umap_weights(order, nearest),
+        ROW_LOOP: lambda: np.stack([row_by_row(asked[row]) for row in sample]),
+        PLAIN_LOOP: lambda: np.stack([entry_by_entry(asked[row]) for row in sample]),
+        OURS: lambda: manifold_weights(asked, symmetrise=False),
     }
-    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
-    found: dict[str, Matrix] = {}
-    for _ in range(rounds):
-        for name, (run, factor) in sides.items():
-            found[name], taken = timed(run)
-            seconds[name].append((taken[0] * factor, taken[1] * factor))
-    for name, taken_in_rounds in seconds.items():
-        wall, processor = (statistics.median(column) for column in zip(*taken_in_rounds, strict=True))
-        print(f"  {name:20}{wall:9.2f} s{processor:9.2f} s of processor")
-    print(f"  {'sorting for umap':20}{sort_seconds[0]:9.2f} s{sort_seconds[1]:9.2f} s of processor")
+    scales = dict.fromkeys((ROW_LOOP, PLAIN_LOOP), len(asked) / len(sample))
+    costs, found = take_turns(sides, rounds, scales=scales)
+    print_seconds({**costs, "sorting for umap": [sorting]})
     for name in (UMAP, ROW_LOOP, PLAIN_LOOP):
-        for kind, clock in (("time", 0), ("processor time", 1)):
-            ratios = [
-                theirs[clock] / ours[clock] for theirs, ours in zip(seconds[name], seconds[OURS], strict=True)
-            ]
-            each = ", ".join(f"{ratio:.1f}" for ratio in ratios)
-            print(f"  {kind} of {name} / ours: median {statistics.median(ratios):.1f} ({each})")
+        print_ratios(costs, name, OURS)
     for name in (UMAP, ROW_LOOP, PLAIN_LOOP):
         rows = np.arange(len(asked)) if name == UMAP else sample
         difference = np.abs(found[OURS][rows] - found[name])
@@ -151,13 +134,6 @@ def print_memory(asked: Matrix) -> None:
         )
 
 
-def timed(run: Callable[[], Matrix]) -> tuple[Matrix, tuple[float, float]]:
-    """What a call gives, and its seconds: passed, and of processor."""
-    started = time.perf_counter(), time.process_time()
-    given = run()
-    return given, (time.perf_counter() - started[0], time.process_time() - started[1])
-
-
 def mention_vectors(options: argparse.Namespace) -> MentionVectors:
     """Vectors of mentions, drawn or encoded."""
     draw = np.random.default_rng(options.seed)
@@ -176,16 +152,10 @@ def mention_vectors(options: argparse.Namespace) -> MentionVectors:
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__, "encoder", "seed", rounds=3, threads=1)
     parser.add_argument("--mentions", type=int, default=5_000, help="maximum number of mentions")
     parser.add_argument("--data", help="mentions to encode; default: random vectors")
-    parser.add_argument("--encoder", help="folder or Hub id; default: the packaged all-MiniLM-L6-v2")
     parser.add_argument("--sample", type=int, default=50, help="rows that the loops run on")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args(arguments)
 
 

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import resource
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from side_by_side import make_parser, peak_bytes, timed
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from eventformers.inference.encode import load_encoder
@@ -101,32 +100,24 @@ def apart(file: Path, manifold: bool, largest: int, neighbours: int) -> None:
 def cluster(file: Path, manifold: bool, largest: int, neighbours: int) -> None:
     """Cluster the vectors of a file into the best number of clusters; print time and memory."""
     vectors = MentionVectors(np.load(file))
-    started = time.process_time()
-    tree = tree_of(vectors, manifold, largest, neighbours)
-    built = time.process_time()
-    chosen = choose_num_clusters(tree, vectors).num_clusters
-    done = time.process_time()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    tree, building = timed(lambda: tree_of(vectors, manifold, largest, neighbours))
+    chosen, choosing = timed(lambda: choose_num_clusters(tree, vectors).num_clusters)
     print(
         f"{tree.number:,} mentions, {'manifold' if manifold else 'distances'}, "
-        f"{'all pairs' if largest else 'ours'}: tree {built - started:.1f} s, number ({chosen}) "
-        f"{done - built:.1f} s of processor, peak {peak:.2f} GiB",
+        f"{'all pairs' if largest else 'ours'}: tree {building.processor:.1f} s, number ({chosen}) "
+        f"{choosing.processor:.1f} s of processor, peak {peak_bytes() / 2**30:.2f} GiB",
         flush=True,
     )
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__, "encoder", "seed")
     parser.add_argument("--data", required=True, help="mentions with types")
-    parser.add_argument("--encoder", help="folder or Hub id; default: the packaged all-MiniLM-L6-v2")
     parser.add_argument("--sample", type=int, default=5_000, help="mentions of the comparison")
     parser.add_argument("--mentions", type=int, nargs="*", default=[5_000, 20_000, 100_000])
     parser.add_argument("--exact-up-to", type=int, default=20_000, help="largest number for all pairs")
     parser.add_argument("--neighbours", type=int, default=clustering.NUM_NEIGHBOURS)
-    parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args(arguments)
 
 

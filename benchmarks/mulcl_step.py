@@ -20,9 +20,10 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
-from swcc_step import describe, timed
+from side_by_side import CLOCKS, machine, make_parser, ratios_of, take_turns
 from transformers import AutoTokenizer
 
 from eventformers.datasets_scripts.loading import load_built
@@ -48,8 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
     device = torch.device(options.device)
-    options.dtype = "float32"
-    print(describe(device, options))
+    print(machine(device))
     folder = resolve_encoder(options.encoder)
     for stage, compare in (("sequence", compare_sequence), ("graph", compare_graph)):
         if stage not in options.stages:
@@ -82,7 +82,7 @@ def compare_sequence(
     )
     print_memory("ours", lambda: head(**batch).loss, options.chains)
     print_memory("every corrupted chain encoded", lambda: head(**apart[0]).loss, 1)
-    take_turns("SeqCL step", ours, theirs, head, options, device)
+    compare_steps("SeqCL step", ours, theirs, head, options, device)
 
 
 def compare_graph(
@@ -108,12 +108,12 @@ def compare_graph(
 
     check(head, lambda: head(**batch).loss, loss_of_loop)
     print_memory("ours", lambda: head(**batch).loss, options.chains)
-    take_turns("GraCL step", ours, theirs, head, options, device)
+    compare_steps("GraCL step", ours, theirs, head, options, device)
     with torch.no_grad():
         vectors = head.heterevent.encode_events(*events_of(batch))
     leaf = EventVectors(*(value.clone().requires_grad_(value.is_floating_point()) for value in vectors))
     head.heterevent.encode_events = lambda *_: leaf  # type: ignore[method-assign]
-    take_turns(
+    compare_steps(
         "GraCL step from the event vectors on",
         ours,
         lambda: backward(graph_by_graph(head, leaf, batch)),
@@ -207,7 +207,7 @@ def print_memory(name: str, forward: Step, chains: int) -> None:
     print(f"  kept for the backward pass, {name}: {sum(kept.values()) / chains / 2**20:,.1f} MiB a chain")
 
 
-def take_turns(
+def compare_steps(
     name: str,
     ours: Step,
     theirs: Step,
@@ -215,20 +215,17 @@ def take_turns(
     options: argparse.Namespace,
     device: torch.device,
 ) -> None:
-    """Time both sides in turn and print their ratios."""
-    sides = {"ours": ours, "theirs": theirs}
-    seconds: dict[str, list[tuple[float, float]]] = {side: [] for side in sides}
-    for turn in range(options.warm_up + options.rounds):
-        for side in sorted(sides, reverse=bool(turn % 2)):
-            head.zero_grad(set_to_none=True)
-            taken = timed(lambda side=side: sides[side]() and None, device)  # type: ignore[misc]
-            if turn >= options.warm_up:
-                seconds[side].append(taken)
-    for kind, clock in (("time", 0), ("processor time", 1)):
-        ratios = [
-            other[clock] / own[clock] for own, other in zip(seconds["ours"], seconds["theirs"], strict=True)
-        ]
-        a_chain = statistics.median(own[clock] for own in seconds["ours"]) / options.chains
+    """Time both sides and print their ratios."""
+
+    def step(side: Step) -> None:
+        head.zero_grad(set_to_none=True)
+        side()
+
+    sides = {"ours": partial(step, ours), "theirs": partial(step, theirs)}
+    costs, _ = take_turns(sides, options.rounds, warm_up=options.warm_up, device=device)
+    for clock, kind in enumerate(CLOCKS):
+        ratios = ratios_of(costs, "theirs", "ours", clock)
+        a_chain = statistics.median(own[clock] for own in costs["ours"]) / options.chains
         print(
             f"  {name}, {kind}: {a_chain * 1e3:,.1f} ms a chain; the other side takes "
             f"{statistics.median(ratios):.1f} times as long ({min(ratios):.1f} to {max(ratios):.1f} over "
@@ -260,22 +257,14 @@ def make_batch(
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__, "encoder", "device", "threads", "seed", rounds=3, warm_up=1)
     parser.add_argument("--data", help="raw or built chains; default: the bundled samples")
-    parser.add_argument("--encoder", help="folder or Hub id; default: the packaged all-MiniLM-L6-v2")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--stages", nargs="+", choices=("sequence", "graph"), default=["sequence", "graph"])
     parser.add_argument("--chains", type=int, default=16, help="chains of a batch")
     parser.add_argument("--chain-length", type=int, default=9, help="maximum number of events of a chain")
     parser.add_argument("--corrupted", type=int, default=24, help="corruptions of each kind, N_c")
     parser.add_argument("--segments", type=int, default=8, help="segments of a chain, N_s")
     parser.add_argument("--views", type=int, default=8, help="corrupted views of a graph, N_g")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--warm-up", type=int, default=1, help="rounds before the clock starts")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args(arguments)
 
 

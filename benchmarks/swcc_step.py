@@ -16,15 +16,15 @@ import argparse
 import contextlib
 import copy
 import heapq
-import os
-import platform
 import random
 import statistics
-import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import cycle, islice
 from pathlib import Path
 
 import torch
+from side_by_side import machine, make_parser, print_ratios, print_seconds, take_turns
 from transformers import AutoTokenizer
 
 from eventformers.datasets_scripts.base import SAMPLES
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     together = SwccForPreTraining.from_encoder(folder, pooling=options.pooling).to(device)
     apart = five_passes(together)
     batches = make_batches(options, folder, device)
-    print(describe(device, options))
+    print(f"{machine(device)}, {options.dtype}")
     tokens = statistics.mean(tokens_of_views(batch) for batch in batches)
     print(f"{len(batches)} batches of {options.batch_size} events; {tokens:,.0f} tokens in the views of one")
 
@@ -114,58 +114,20 @@ def compare(
         else lambda: torch.autocast(device.type, dtype=getattr(torch, options.dtype))
     )
 
-    def steps(head: SwccForPreTraining, chosen: list[Batch]) -> None:
-        for batch in chosen:
+    def steps(head: SwccForPreTraining, coming: Iterator[Batch], number: int = options.steps) -> None:
+        for batch in islice(coming, number):
             with autocast():
                 loss = head(**batch).loss
             loss.backward()
             head.zero_grad(set_to_none=True)
 
     for head in heads.values():
-        steps(head, batches[: options.warm_up])
-    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in heads}
-    memory = dict.fromkeys(heads, 0)
-    for turn in range(options.rounds):
-        start = turn * options.steps
-        chosen = [batches[place % len(batches)] for place in range(start, start + options.steps)]
-        # Who goes first changes, so that neither side always finds the caches warm.
-        for name in sorted(heads, reverse=bool(turn % 2)):
-            if device.type == "cuda":
-                torch.cuda.reset_peak_memory_stats(device)
-                before = torch.cuda.memory_allocated(device)
-            wall, processor = timed(lambda name=name, chosen=chosen: steps(heads[name], chosen), device)  # type: ignore[misc]
-            seconds[name].append((wall / options.steps, processor / options.steps))
-            if device.type == "cuda":
-                memory[name] = max(memory[name], torch.cuda.max_memory_allocated(device) - before)
-    for name, taken in seconds.items():
-        wall, processor = (statistics.median(column) for column in zip(*taken, strict=True))
-        held = f"{memory[name] / 2**20:10,.0f} MiB at most beside the weights" if memory[name] else ""
-        print(f"  {name:16}{wall * 1e3:10.2f} ms a step{processor * 1e3:10.2f} ms of processor{held}")
-    for kind, clock in (("time", 0), ("processor time", 1)):
-        ratios = [
-            seconds[APART][turn][clock] / seconds[TOGETHER][turn][clock] for turn in range(options.rounds)
-        ]
-        print(
-            f"  {kind} of {APART} / {TOGETHER}: median {statistics.median(ratios):.2f} "
-            f"({min(ratios):.2f} to {max(ratios):.2f} over {options.rounds} rounds)"
-        )
-
-
-def timed(run: Callable[[], None], device: torch.device) -> tuple[float, float]:
-    """Seconds, and seconds of the processor, that a call takes until the device has done its part."""
-    if device.type != "cuda":
-        started = time.perf_counter(), time.process_time()
-        run()
-        return time.perf_counter() - started[0], time.process_time() - started[1]
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    torch.cuda.synchronize(device)
-    started_processor = time.process_time()
-    begin.record()
-    run()
-    end.record()
-    processor = time.process_time() - started_processor
-    torch.cuda.synchronize(device)
-    return begin.elapsed_time(end) / 1e3, processor
+        steps(head, iter(batches), options.warm_up)
+    sides = {name: partial(steps, head, cycle(batches)) for name, head in heads.items()}
+    scales = dict.fromkeys(sides, 1 / options.steps)
+    costs, _ = take_turns(sides, options.rounds, scales=scales, device=device)
+    print_seconds(costs, " a step")
+    print_ratios(costs, APART, TOGETHER)
 
 
 def make_batches(options: argparse.Namespace, folder: str, device: torch.device) -> list[Batch]:
@@ -212,33 +174,15 @@ def tokens_of_views(batch: Batch) -> int:
     return 4 * int(batch["attention_mask"].sum()) + int(batch["co_event_attention_mask"].sum())
 
 
-def describe(device: torch.device, options: argparse.Namespace) -> str:
-    """One line about the machine."""
-    if device.type == "cuda":
-        machine = torch.cuda.get_device_name(device)
-    else:
-        processor = platform.processor() or platform.machine()
-        machine = f"{processor}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
-    return f"{machine}, torch {torch.__version__}, {options.dtype}"
-
-
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__, "encoder", "device", "threads", "seed", rounds=8, warm_up=2)
     parser.add_argument("--events", type=Path, help="JSON lines of documents; default: the bundled samples")
-    parser.add_argument("--encoder", help="folder or Hub id; default: the packaged all-MiniLM-L6-v2")
     parser.add_argument("--pooling", choices=("cls", "mean"), default="mean")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), default="float32")
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--batches", type=int, default=8, help="different batches, of different widths")
     parser.add_argument("--steps", type=int, default=4, help="steps of each side in a round")
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--warm-up", type=int, default=2, help="steps of each side before the clock starts")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args(arguments)
 
 

@@ -11,10 +11,10 @@ samples.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 
 import numpy as np
+from side_by_side import make_parser, unit
 
 from eventformers.datasets_scripts import load_built
 from eventformers.inference.encode import EventEncoder, load_encoder
@@ -29,8 +29,7 @@ FOUND = 50
 
 def main() -> None:
     """Score and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--encoder", help="folder or Hub id; the packaged all-MiniLM-L6-v2 otherwise")
+    parser = make_parser(__doc__, "encoder")
     parser.add_argument("--similarity", help="folder with hard.txt and hard_extend.txt")
     parser.add_argument("--events", help="folder with mentions and events")
     arguments = parser.parse_args()
@@ -69,7 +68,7 @@ def forms_of(vectors: Vectors, ranges: Ranges) -> Iterator[tuple[str, Vectors]]:
         2 * bits.astype(np.float32) - 1,
     )
     for form, values in zip(FORMS, forms, strict=True):
-        yield form, values / np.linalg.norm(values, axis=1, keepdims=True)
+        yield form, unit(values)
 
 
 def similarity_vectors(

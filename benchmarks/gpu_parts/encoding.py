@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -15,8 +15,15 @@ from transformers import AutoModel, AutoTokenizer, BertConfig, PreTrainedConfig,
 
 from eventformers.inference.encode import load_encoder
 
+SMALL_MODELS = {"BERT-base": "BERT, tiny", "decoder of 0.6 B": "decoder, tiny"}
 PEER_BATCHES = (128, 1024)
 """Batch sizes of sentence-transformers; the faster one counts."""
+WORDS = (
+    *("storm", "police", "court", "city", "buys", "sells", "market", "flood", "team", "wins", "strike"),
+    *("plan", "law", "vote", "fire", "train", "doctor"),
+)
+LENGTHS = {"events": (2, 4), "paragraphs": (20, 60)}
+"""Least and largest number of words of a text of each kind."""
 OURS, COMPILED, PEER = "eventformers", "eventformers, compiled", "sentence-transformers"
 
 
@@ -50,39 +57,12 @@ def shapes(vocabulary: int, *, small: bool) -> dict[str, PreTrainedConfig]:
     }
 
 
-def event_texts(number: int, seed: int) -> list[str]:
-    """Distinct texts as short as events."""
-    return list(_texts(number, seed, 2, 4))
-
-
-def long_texts(number: int, seed: int) -> list[str]:
-    """Distinct texts as long as a paragraph."""
-    return list(_texts(number, seed, 20, 60))
-
-
-def _texts(number: int, seed: int, least: int, most: int) -> Iterator[str]:
+def made_up_texts(number: int, seed: int, least: int, most: int) -> list[str]:
+    """Distinct texts of a number of words between `least` and `most`."""
     draw = random.Random(seed)  # noqa: S311 - no secret depends on it
-    words = [
-        "storm",
-        "police",
-        "court",
-        "city",
-        "buys",
-        "sells",
-        "market",
-        "flood",
-        "team",
-        "wins",
-        "strike",
-        "plan",
-        "law",
-        "vote",
-        "fire",
-        "train",
-        "doctor",
+    return [
+        " ".join([*draw.choices(WORDS, k=draw.randint(least, most)), str(place)]) for place in range(number)
     ]
-    for place in range(number):
-        yield " ".join([*draw.choices(words, k=draw.randint(least, most)), str(place)])
 
 
 def save_random(name: str, bench: Bench) -> Path:
@@ -98,8 +78,11 @@ def save_random(name: str, bench: Bench) -> Path:
     return folder
 
 
-def measure(bench: Bench, clock: Clock, *, model: str, texts: list[str], kind: str) -> list[Row]:
+def measure(bench: Bench, clock: Clock, *, model: str, kind: str, number: int) -> list[Row]:
     """Texts a second of both sides in each precision."""
+    if bench.small:
+        model, number = SMALL_MODELS.get(model, model), {"events": 200, "paragraphs": 40}[kind]
+    texts = made_up_texts(number, bench.seed, *LENGTHS[kind])
     folder = bench.encoder if model == "MiniLM" else str(save_random(model, bench))
     rows: list[Row] = []
     for dtype in ("float32", "bfloat16"):
@@ -169,33 +152,19 @@ def operations(model: torch.nn.Module, tokens: list[int]) -> float:
     return 2.0 * matrices * sum(tokens) + attention
 
 
-def _measurements() -> dict[str, Callable[[Bench, Clock], list[Row]]]:
-    def events(bench: Bench, clock: Clock, *, model: str, number: int) -> list[Row]:
-        texts = event_texts(200 if bench.small else number, bench.seed)
-        return measure(bench, clock, model=_name(model, bench), texts=texts, kind="events")
-
-    def paragraphs(bench: Bench, clock: Clock, *, model: str, number: int) -> list[Row]:
-        texts = long_texts(40 if bench.small else number, bench.seed)
-        return measure(bench, clock, model=_name(model, bench), texts=texts, kind="paragraphs")
-
-    return {
-        "MiniLM, events": partial(events, model="MiniLM", number=20_000),
-        "BERT-base, paragraphs": partial(paragraphs, model="BERT-base", number=3_000),
-        "decoder, paragraphs": partial(paragraphs, model="decoder of 0.6 B", number=1_000),
-        "MiniLM, paragraphs": partial(paragraphs, model="MiniLM", number=6_000),
-        "BERT-base, events": partial(events, model="BERT-base", number=20_000),
-    }
-
-
-def _name(model: str, bench: Bench) -> str:
-    small = {"BERT-base": "BERT, tiny", "decoder of 0.6 B": "decoder, tiny"}
-    return small.get(model, model) if bench.small else model
-
-
 PART = Part(
     title="Encoding",
     share=3.0,
-    measurements=_measurements(),
+    measurements={
+        f"{model.partition(' of ')[0]}, {kind}": partial(measure, model=model, kind=kind, number=number)
+        for model, kind, number in (
+            ("MiniLM", "events", 20_000),
+            ("BERT-base", "paragraphs", 3_000),
+            ("decoder of 0.6 B", "paragraphs", 1_000),
+            ("MiniLM", "paragraphs", 6_000),
+            ("BERT-base", "events", 20_000),
+        )
+    },
     note=(
         "`speed` is the time of sentence-transformers, with its faster batch size, divided by the time of "
         "the row. The time includes tokenising and copying the vectors to main memory. The share of the peak "

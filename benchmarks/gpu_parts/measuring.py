@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import side_by_side
 import torch
+from side_by_side import timed
 from transformers import AutoConfig, AutoModel
 
 from eventformers.loading.encoders import resolve_encoder
@@ -117,42 +119,15 @@ def take_turns(
         reference: the side that the ratios refer to.
         warm_up: runs of each side before the clock starts.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in sides}
-    memory = dict.fromkeys(sides, 0.0)
-    for name in sides:
-        for _ in range(warm_up):
-            sides[name]()
-    for turn in range(rounds):
-        for name in sorted(sides, reverse=bool(turn % 2)):
-            taken, mebibytes = timed(sides[name], device)
-            seconds[name].append(taken)
-            memory[name] = max(memory[name], mebibytes)
+    costs, _ = side_by_side.take_turns(sides, rounds, warm_up=warm_up, device=device)
     return {
         name: Taken(
-            statistics.median(seconds[name]),
-            statistics.median(
-                other / own for own, other in zip(seconds[name], seconds[reference], strict=True)
-            ),
-            memory[name] if device.type == "cuda" else None,
+            statistics.median(cost.wall for cost in taken),
+            statistics.median(side_by_side.ratios_of(costs, reference, name, 0)),
+            max(cost.mebibytes for cost in taken) if device.type == "cuda" else None,
         )
-        for name in sides
+        for name, taken in costs.items()
     }
-
-
-def timed(run: Side, device: torch.device) -> tuple[float, float]:
-    """Seconds until the device has finished, and the MiB that the run holds at most beside what it finds."""
-    if device.type != "cuda":
-        started = time.perf_counter()
-        run()
-        return time.perf_counter() - started, 0.0
-    torch.cuda.synchronize(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    before = torch.cuda.memory_allocated(device)
-    started = time.perf_counter()
-    run()
-    torch.cuda.synchronize(device)
-    taken = time.perf_counter() - started
-    return taken, (torch.cuda.max_memory_allocated(device) - before) / 2**20
 
 
 def matrix_product_rate(device: torch.device, *, small: bool) -> float:
@@ -161,7 +136,7 @@ def matrix_product_rate(device: torch.device, *, small: bool) -> float:
     left, right = (torch.randn(size, size, device=device).to(torch.bfloat16) for _ in range(2))
     for _ in range(3):
         left @ right
-    times = [timed(lambda: left @ right, device)[0] for _ in range(10)]
+    times = [timed(lambda: left @ right, device)[1].wall for _ in range(10)]
     return float(2 * size**3 / statistics.median(times))
 
 

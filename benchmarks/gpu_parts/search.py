@@ -8,6 +8,7 @@ import faiss
 import numpy as np
 import torch
 from gpu_parts.measuring import Bench, Clock, Part, Row, Taken, mebibytes_text, take_turns
+from side_by_side import unit
 
 from eventformers.inference.search.candidate_index import CandidateIndex
 from eventformers.inference.search.ranking import RankingQueries, rank_by_cosine
@@ -17,10 +18,9 @@ CN82K = {"queries": 10_000, "premises": 9_000, "alternatives": 78_334}
 """Sizes of a test split of CN-82K, in both directions of its relations."""
 
 
-def unit(draw: np.random.Generator, number: int) -> np.ndarray:
-    """Random vectors of length 1, float32."""
-    vectors = draw.standard_normal((number, DIMENSION), dtype=np.float32)
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+def unit_vectors(draw: np.random.Generator, number: int) -> np.ndarray:
+    """Draw vectors of length 1, float32."""
+    return unit(draw.standard_normal((number, DIMENSION), dtype=np.float32))
 
 
 def graph_ranking(bench: Bench, clock: Clock) -> list[Row]:
@@ -45,7 +45,7 @@ def graph_ranking(bench: Bench, clock: Clock) -> list[Row]:
         known_premise=pairs[:, 0],
         known_alternative=pairs[:, 1],
     )
-    premises, alternatives = unit(draw, sizes["premises"]), unit(draw, sizes["alternatives"])
+    premises, alternatives = (unit_vectors(draw, sizes[name]) for name in ("premises", "alternatives"))
     found = {}
 
     def rank(name: str) -> None:
@@ -63,7 +63,7 @@ def nearest(bench: Bench, clock: Clock) -> list[Row]:
     """The eight nearest of many vectors: ours, exact, beside FAISS and plain products on the device."""
     number, asked = (2_000, 20) if bench.small else (1_000_000, 2_000)
     draw = np.random.default_rng(bench.seed)
-    vectors, queries = unit(draw, number), unit(draw, asked)
+    vectors, queries = unit_vectors(draw, number), unit_vectors(draw, asked)
     index = CandidateIndex([str(place) for place in range(number)], vectors, kind="exact")
     flat = faiss.IndexFlatIP(DIMENSION)
     flat.add(vectors)

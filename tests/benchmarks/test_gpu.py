@@ -11,13 +11,11 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 import torch
-from benchmark_scripts import BENCHMARKS, load_benchmark
+from benchmark_scripts import load_benchmark
 
 
 @pytest.fixture
-def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    # A script finds its neighbours.
-    monkeypatch.syspath_prepend(BENCHMARKS)
+def benchmark() -> ModuleType:
     return load_benchmark("gpu")
 
 

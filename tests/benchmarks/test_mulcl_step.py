@@ -7,15 +7,13 @@ from types import ModuleType
 
 import pytest
 import torch
-from benchmark_scripts import BENCHMARKS, load_benchmark
+from benchmark_scripts import load_benchmark
 
 from eventformers.models.chain_encoder import ChainEncoder
 
 
 @pytest.fixture
-def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    # A script finds its neighbours.
-    monkeypatch.syspath_prepend(BENCHMARKS)
+def benchmark() -> ModuleType:
     return load_benchmark("mulcl_step")
 
 

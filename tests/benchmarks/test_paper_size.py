@@ -9,15 +9,13 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from benchmark_scripts import BENCHMARKS, load_benchmark
+from benchmark_scripts import load_benchmark
 
 from eventformers.datasets_scripts.building import build_dataset, build_reports
 
 
 @pytest.fixture
-def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    # A script finds its neighbours.
-    monkeypatch.syspath_prepend(BENCHMARKS)
+def benchmark() -> ModuleType:
     return load_benchmark("paper_size")
 
 
