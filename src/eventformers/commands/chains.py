@@ -9,23 +9,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from eventformers.commands.options import (
-    BatchSize,
-    Device,
-    Dtype,
-    IdColumn,
-    Json,
-    Malformed,
-    Model,
-    Output,
-    Overwrite,
-    TextColumn,
-    batch_size_of,
-    console,
-    counts_text,
-    print_json,
-    take_model,
-)
+from eventformers.commands import options
+from eventformers.commands.options import batch_size_of, console, counts_text, print_json, take_model
 
 
 def extract(
@@ -33,11 +18,9 @@ def extract(
         list[Path],
         typer.Argument(metavar="TEXT...", help="Files or folders: text, JSON lines, CSV, Parquet, SGML."),
     ],
-    output: Output,
-    pipeline: Annotated[
-        str | None, typer.Option(help="Name or folder of a spaCy pipeline. Default: the installed one.")
-    ] = None,
-    processes: Annotated[int, typer.Option(help="Number of parsing processes.")] = 1,
+    output: options.Output,
+    pipeline: options.Pipeline = None,
+    processes: options.Processes = 1,
     coreference: Annotated[
         str, typer.Option(help="Resolver: auto, heads, spacy, fastcoref, coreferee or module:function.")
     ] = "auto",
@@ -49,7 +32,7 @@ def extract(
     drop_pronoun_only: Annotated[
         bool, typer.Option("--drop-pronoun-only", help="Leave out events whose arguments are all pronouns.")
     ] = False,
-    min_chain_length: Annotated[int, typer.Option(help="Minimum number of distinct events of a chain.")] = 5,
+    min_chain_length: options.MinChainLength = 5,
     document_type: Annotated[
         list[str] | None,
         typer.Option(help="Type of SGML documents to read, or all. Default: story. Repeatable."),
@@ -60,11 +43,11 @@ def extract(
     license_name: Annotated[
         str | None, typer.Option("--license", help="Licence of texts without one.")
     ] = None,
-    text_column: TextColumn = None,
-    id_column: IdColumn = None,
-    malformed: Malformed = "error",
+    text_column: options.TextColumn = None,
+    id_column: options.IdColumn = None,
+    malformed: options.Malformed = "error",
     resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished extraction.")] = False,
-    overwrite: Overwrite = False,
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Extract events, and chains of one protagonist, from raw text."""
     from eventformers.extraction.pipeline import extract as run_extraction
@@ -109,7 +92,7 @@ def next_event(
             "events, 'subject | predicate | object' or JSON.",
         ),
     ],
-    model: Model = None,
+    model: options.Model = None,
     candidates: Annotated[Path | None, typer.Option(help="File of candidate events.")] = None,
     corpus: Annotated[
         str | None,
@@ -118,16 +101,16 @@ def next_event(
             "Default: --candidates, or the samples."
         ),
     ] = None,
-    malformed: Malformed = "error",
+    malformed: options.Malformed = "error",
     top: Annotated[int, typer.Option(help="Number of candidates to show.")] = 10,
     max_events: Annotated[int, typer.Option(help="Maximum number of events to read, the latest ones.")] = 8,
     aggregation: Annotated[
         str, typer.Option(help="Score of a candidate: the mean cosine with the chain, or the last event's.")
     ] = "mean",
-    as_json: Json = False,
-    device: Device = None,
-    dtype: Dtype = None,
-    batch_size: BatchSize = "auto",
+    as_json: options.Json = False,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    batch_size: options.BatchSize = "auto",
 ) -> None:
     """Rank candidate events by how well they continue a chain."""
     from eventformers.inference.chains.next_event import next_event as run_prediction

@@ -9,20 +9,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from eventformers.commands.options import (
-    BatchSize,
-    Device,
-    Dtype,
-    Json,
-    Malformed,
-    Model,
-    Overwrite,
-    RawData,
-    batch_size_of,
-    console,
-    model_and_argument,
-    print_json,
-)
+from eventformers.commands import options
+from eventformers.commands.options import batch_size_of, console, model_and_argument, print_json
 
 
 def complete(
@@ -34,9 +22,9 @@ def complete(
             "the other direction, or free text.",
         ),
     ],
-    model: Model = None,
-    data: RawData = None,
-    malformed: Malformed = "error",
+    model: options.Model = None,
+    data: options.RawData = None,
+    malformed: options.Malformed = "error",
     config: Annotated[
         str | None, typer.Option(help="The graph: conceptnet or atomic, or either with _inductive.")
     ] = None,
@@ -64,11 +52,11 @@ def complete(
         str,
         typer.Option(help="exact; ivf (approximate); auto: approximate beyond two million texts."),
     ] = "auto",
-    as_json: Json = False,
-    device: Device = None,
-    dtype: Dtype = None,
-    batch_size: BatchSize = "auto",
-    overwrite: Overwrite = False,
+    as_json: options.Json = False,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    batch_size: options.BatchSize = "auto",
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Complete a head and a relation, or answer a question, with the nearest alternatives of a graph."""
     from eventformers.inference.commonsense.complete import complete as run_completion

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from datasets import Dataset
 
 from eventformers.datasets_scripts import load_built
 from eventformers.datasets_scripts.base import SAMPLES
@@ -136,79 +137,77 @@ def find_neighbours(model: EventEncoder, showing: Showing) -> list[tuple[str, st
     return neighbours
 
 
-def _events(events: Sequence[Event]) -> Texts:
-    return {event_text(event): event for event in events}
+def _texts(items: Iterable[str | Event]) -> Texts:
+    return {item if isinstance(item, str) else event_text(item): item for item in items}
 
 
-def _shown_events() -> Texts:
-    return _events(
+def _samples(builder: str, config: str) -> Dataset:
+    return load_built(None, config, builder=builder)["train"]
+
+
+def _shown_premises() -> Texts:
+    asked = (("dog", "CapableOf"), ("umbrella", "UsedFor"), ("book", "AtLocation"))
+    templates = relation_templates("conceptnet")
+    return _texts(templates.premise(relation, head, "forward") for head, relation in asked)
+
+
+def _sample_mentions() -> Texts:
+    return _texts(
+        f"{row['context_left']}[ENT_START] {row['mention']} [ENT_END]{row['context_right']}"
+        for row in _samples("event_hierarchies", "mentions")
+    )
+
+
+NEAREST_EVENT = Showing(
+    "event",
+    "nearest event",
+    lambda: _texts(
         (
             {"subject": "police", "predicate": "arrests", "object": "thief"},
             {"subject": "storm", "predicate": "destroys", "object": "homes"},
             {"subject": "doctor", "predicate": "treats", "object": "patient"},
         )
-    )
-
-
-def _sample_events() -> Texts:
-    documents = load_built(None, "documents", builder="event_chains")["train"]
-    return _events([event for document in documents["events"] for event in document])
-
-
-def _shown_premises() -> Texts:
-    templates = relation_templates("conceptnet")
-    asked = (("dog", "CapableOf"), ("umbrella", "UsedFor"), ("book", "AtLocation"))
-    premises = [templates.premise(relation, head, "forward") for head, relation in asked]
-    return {premise: premise for premise in premises}
-
-
-def _sample_alternatives() -> Texts:
-    pairs = load_built(None, "conceptnet_inductive_pairs", builder="commonsense_graphs")["train"]
-    return {alternative: alternative for alternative in pairs["alternative"]}
-
-
-def _shown_sentences() -> Texts:
-    sentences = (
-        "The court gave the smuggler six years in prison.",
-        "Thousands marched through the capital against the new tax.",
-        "The bakery opened its third shop near the station.",
-    )
-    return {sentence: sentence for sentence in sentences}
-
-
-def _sample_sentences() -> Texts:
-    mentions = load_built(None, "mentions", builder="event_types")["train"]
-    return {sentence: sentence for sentence in mentions["text"]}
-
-
-def _shown_mentions() -> Texts:
-    mentions = (
-        "The painter fled the city in the last winter of the [ENT_START] First World War [ENT_END].",
-        "Seine Division kämpfte in der [ENT_START] Schlacht von Stalingrad [ENT_END].",
-        "Elle prit sa retraite après les [ENT_START] Jeux olympiques de Pékin [ENT_END].",
-    )
-    return {mention: mention for mention in mentions}
-
-
-def _sample_mentions() -> Texts:
-    mentions = load_built(None, "mentions", builder="event_hierarchies")["train"]
-    marked = [
-        f"{row['context_left']}[ENT_START] {row['mention']} [ENT_END]{row['context_right']}"
-        for row in mentions
-    ]
-    return {mention: mention for mention in marked}
-
-
-NEAREST_EVENT = Showing("event", "nearest event", _shown_events, _sample_events, number=1)
+    ),
+    lambda: _texts(event for events in _samples("event_chains", "documents")["events"] for event in events),
+    number=1,
+)
 """For a method that reads events."""
 
 NEAREST_ALTERNATIVES = Showing(
-    "premise", "nearest alternatives", _shown_premises, _sample_alternatives, number=3
+    "premise",
+    "nearest alternatives",
+    _shown_premises,
+    lambda: _texts(_samples("commonsense_graphs", "conceptnet_inductive_pairs")["alternative"]),
+    number=3,
 )
 """For a method that reads premises and alternatives."""
 
-NEAREST_SENTENCES = Showing("sentence", "nearest mentions", _shown_sentences, _sample_sentences, number=3)
+NEAREST_SENTENCES = Showing(
+    "sentence",
+    "nearest mentions",
+    lambda: _texts(
+        (
+            "The court gave the smuggler six years in prison.",
+            "Thousands marched through the capital against the new tax.",
+            "The bakery opened its third shop near the station.",
+        )
+    ),
+    lambda: _texts(_samples("event_types", "mentions")["text"]),
+    number=3,
+)
 """For a method that reads sentences with triggers."""
 
-NEAREST_MENTIONS = Showing("mention", "nearest mentions", _shown_mentions, _sample_mentions, number=3)
+NEAREST_MENTIONS = Showing(
+    "mention",
+    "nearest mentions",
+    lambda: _texts(
+        (
+            "The painter fled the city in the last winter of the [ENT_START] First World War [ENT_END].",
+            "Seine Division kämpfte in der [ENT_START] Schlacht von Stalingrad [ENT_END].",
+            "Elle prit sa retraite après les [ENT_START] Jeux olympiques de Pékin [ENT_END].",
+        )
+    ),
+    _sample_mentions,
+    number=3,
+)
 """For a method that links mentions to events."""

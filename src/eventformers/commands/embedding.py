@@ -7,16 +7,8 @@ from typing import Annotated
 
 import typer
 
-from eventformers.commands.options import (
-    BatchSize,
-    Device,
-    Dtype,
-    Malformed,
-    Model,
-    batch_size_of,
-    console,
-    model_and_argument,
-)
+from eventformers.commands import options
+from eventformers.commands.options import batch_size_of, console, model_and_argument
 from eventformers.errors import EventformersError
 
 
@@ -29,9 +21,9 @@ def embed(
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Parquet file to write.")],
-    model: Model = None,
-    device: Device = None,
-    dtype: Dtype = None,
+    model: options.Model = None,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
     devices: Annotated[
         str | None,
         typer.Option(help="Devices with one process each, such as cuda:0,cuda:1, instead of --device."),
@@ -39,7 +31,7 @@ def embed(
     processes: Annotated[
         int | None, typer.Option(min=1, help="Number of processes on the CPU, which share its threads.")
     ] = None,
-    batch_size: BatchSize = "auto",
+    batch_size: options.BatchSize = "auto",
     normalize: Annotated[bool, typer.Option("--normalize", help="Scale vectors to length 1.")] = False,
     precision: Annotated[
         str,
@@ -63,7 +55,7 @@ def embed(
     onnx: Annotated[
         bool, typer.Option("--onnx", help="Use ONNX Runtime; the first use exports the model.")
     ] = False,
-    malformed: Malformed = "error",
+    malformed: options.Malformed = "error",
 ) -> None:
     """Embed a file of events, in order, with their ids."""
     from eventformers.inference.encoding.event_files import embed_file

@@ -11,22 +11,8 @@ import typer
 from rich.table import Column, Table
 from rich.text import Text
 
-from eventformers.commands.options import (
-    BatchSize,
-    Device,
-    Dtype,
-    Json,
-    Malformed,
-    Model,
-    Overwrite,
-    RawData,
-    Rerank,
-    batch_size_of,
-    console,
-    errors,
-    print_json,
-    take_model,
-)
+from eventformers.commands import options
+from eventformers.commands.options import batch_size_of, console, errors, print_json, take_model
 from eventformers.errors import EventformersError, shown
 
 if TYPE_CHECKING:
@@ -40,9 +26,9 @@ def evaluate(
     word: Annotated[
         str | None, typer.Argument(metavar="[MODEL]", help="The model, if not given by --model.")
     ] = None,
-    model: Model = None,
-    data: RawData = None,
-    malformed: Malformed = "error",
+    model: options.Model = None,
+    data: options.RawData = None,
+    malformed: options.Malformed = "error",
     split: Annotated[
         str | None, typer.Option(help="Split to score. Default: test, or else validation.")
     ] = None,
@@ -53,10 +39,10 @@ def evaluate(
         str | None, typer.Option(help="Pooling of a plain encoder: cls, mean or lasttoken.")
     ] = None,
     event_order: Annotated[str | None, typer.Option(help="Order of the roles, for a plain encoder.")] = None,
-    device: Device = None,
-    dtype: Dtype = None,
-    batch_size: BatchSize = "auto",
-    rerank: Rerank = False,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    batch_size: options.BatchSize = "auto",
+    rerank: options.Rerank = False,
     virtual_context: Annotated[
         str | None,
         typer.Option(help="Chains in which a model of chains reads the events of a similarity task."),
@@ -76,8 +62,8 @@ def evaluate(
         list[str] | None,
         typer.Option(help="Run of an ensemble that clusters mentions by its mean distances. Repeatable."),
     ] = None,
-    overwrite: Overwrite = False,
-    as_json: Json = False,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
 ) -> None:
     """Score a model on tasks, beside its untrained encoder."""
     from eventformers.evaluation.core import evaluate as run_evaluation
@@ -135,7 +121,7 @@ def compare(
         str | None,
         typer.Option(help="Data of both results: resample whole documents instead of questions."),
     ] = None,
-    malformed: Malformed = "error",
+    malformed: options.Malformed = "error",
     resamples: Annotated[int, typer.Option(help="Number of bootstrap resamples.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
 ) -> None:

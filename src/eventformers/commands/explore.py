@@ -8,19 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from eventformers.commands.options import (
-    BatchSize,
-    Device,
-    Dtype,
-    IdColumn,
-    Malformed,
-    Output,
-    Overwrite,
-    TextColumn,
-    batch_size_of,
-    console,
-    counts_text,
-)
+from eventformers.commands import options
+from eventformers.commands.options import batch_size_of, console, counts_text
 from eventformers.errors import EventformersError
 
 if TYPE_CHECKING:
@@ -35,18 +24,16 @@ def explore(
             help="Files or folders: text, JSON lines, CSV, Parquet, SGML; or a dataset id of the Hub.",
         ),
     ],
-    output: Output,
-    text_column: TextColumn = None,
+    output: options.Output,
+    text_column: options.TextColumn = None,
     date_column: Annotated[
         str | None, typer.Option(help="Column of the date, in ISO 8601. Default: date, if it exists.")
     ] = None,
-    id_column: IdColumn = None,
+    id_column: options.IdColumn = None,
     title_column: Annotated[
         str | None, typer.Option(help="Column of the title. Default: title, if it exists.")
     ] = None,
-    pipeline: Annotated[
-        str | None, typer.Option(help="Name or folder of a spaCy pipeline. Default: the installed one.")
-    ] = None,
+    pipeline: options.Pipeline = None,
     events: Annotated[
         str | None,
         typer.Option(help="Encoder of events: folder or Hub id. Default: the packaged all-MiniLM-L6-v2."),
@@ -74,16 +61,16 @@ def explore(
     graph_config: Annotated[
         str | None, typer.Option(help="Config of the graph, as for complete. Default: that of the folder.")
     ] = None,
-    min_chain_length: Annotated[int, typer.Option(help="Minimum number of distinct events of a chain.")] = 3,
+    min_chain_length: options.MinChainLength = 3,
     skip: Annotated[
         list[str] | None, typer.Option(help="Step to leave out, with those that need it. Repeatable.")
     ] = None,
-    processes: Annotated[int, typer.Option(help="Number of parsing processes.")] = 1,
-    malformed: Malformed = "error",
-    device: Device = None,
-    dtype: Dtype = None,
-    batch_size: BatchSize = "auto",
-    overwrite: Overwrite = False,
+    processes: options.Processes = 1,
+    malformed: options.Malformed = "error",
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    batch_size: options.BatchSize = "auto",
+    overwrite: options.Overwrite = False,
     space: Annotated[
         str | None,
         typer.Option(metavar="OWNER/NAME", help="Push page and tables to the Hub, as a static Space."),

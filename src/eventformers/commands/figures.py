@@ -9,20 +9,21 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from eventformers.commands.options import Device, Malformed, RawData, console
+from eventformers.commands import options
+from eventformers.commands.options import console
 
 
 def plot(
     run: Annotated[Path, typer.Argument(help="Folder of a trained model.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="PNG or SVG file to write.")],
-    data: RawData = None,
-    malformed: Malformed = "error",
+    data: options.RawData = None,
+    malformed: options.Malformed = "error",
     events: Annotated[int, typer.Option(help="Number of events to draw.")] = 3000,
     training: Annotated[
         bool,
         typer.Option("--training", help="Draw the losses and accuracies of a training run with stages."),
     ] = False,
-    device: Device = None,
+    device: options.Device = None,
 ) -> None:
     """Draw a model's events in two dimensions with the names of their groups, or a training run."""
     if training:

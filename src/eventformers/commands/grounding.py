@@ -9,20 +9,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from eventformers.commands.options import (
-    BatchSize,
-    Device,
-    Dtype,
-    Malformed,
-    Output,
-    Overwrite,
-    TextPipeline,
-    batch_size_of,
-    console,
-    counts_text,
-    errors,
-    events_of_texts,
-)
+from eventformers.commands import options
+from eventformers.commands.options import batch_size_of, console, counts_text, errors, events_of_texts
 
 _SHOWN_EVENTS = 10
 
@@ -43,9 +31,9 @@ def ground(
             "built dataset or a Hub id."
         ),
     ],
-    output: Output,
-    pipeline: TextPipeline = None,
-    malformed: Malformed = "error",
+    output: options.Output,
+    pipeline: options.TextPipeline = None,
+    malformed: options.Malformed = "error",
     model: Annotated[
         str | None, typer.Option(help="Folder or Hub id. Default: the packaged all-MiniLM-L6-v2.")
     ] = None,
@@ -79,10 +67,10 @@ def ground(
     index: Annotated[
         Path | None, typer.Option(help="Folder for the events' vectors; built if absent.")
     ] = None,
-    device: Device = None,
-    dtype: Dtype = None,
-    batch_size: BatchSize = "auto",
-    overwrite: Overwrite = False,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    batch_size: options.BatchSize = "auto",
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Link mentions to events of a knowledge base and their ancestors; write tables and a page."""
     from eventformers.files import output_folder

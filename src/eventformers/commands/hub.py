@@ -62,51 +62,6 @@ def push(
     dry_run: DryRun = False,
 ) -> None:
     """Publish a model, a dataset or a metric on the Hub, and verify that it loads from there."""
-    _push(
-        target,
-        repo_id,
-        private,
-        revision,
-        tag,
-        message,
-        collection,
-        accept_licenses,
-        overwrite,
-        dry_run,
-        everything=everything,
-    )
-
-
-def data_push(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a built dataset.")],
-    repo_id: Annotated[str, typer.Option("--repo-id", metavar="ORG/NAME", help="Repository.")],
-    private: Private = False,
-    revision: Revision = None,
-    tag: Tag = None,
-    message: Message = None,
-    collection: Collection = None,
-    accept_licenses: AcceptLicenses = False,
-    overwrite: Replace = False,
-    dry_run: DryRun = False,
-) -> None:
-    """Publish a built dataset on the Hub, and verify that it loads from there."""
-    _push(folder, repo_id, private, revision, tag, message, collection, accept_licenses, overwrite, dry_run)
-
-
-def _push(
-    target: Path,
-    repo_id: str,
-    private: bool,
-    revision: str | None,
-    tag: str | None,
-    message: str | None,
-    collection: str | None,
-    accept_licenses: bool,
-    overwrite: bool,
-    dry_run: bool,
-    *,
-    everything: bool = False,
-) -> None:
     from eventformers.hub import push as run_push
 
     with errors.status("reading") as status:
@@ -125,6 +80,33 @@ def _push(
             tell=status.update,
         )
     show_push(done, collection)
+
+
+def data_push(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a built dataset.")],
+    repo_id: Annotated[str, typer.Option("--repo-id", metavar="ORG/NAME", help="Repository.")],
+    private: Private = False,
+    revision: Revision = None,
+    tag: Tag = None,
+    message: Message = None,
+    collection: Collection = None,
+    accept_licenses: AcceptLicenses = False,
+    overwrite: Replace = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Publish a built dataset on the Hub, and verify that it loads from there."""
+    push(
+        folder,
+        repo_id,
+        private=private,
+        revision=revision,
+        tag=tag,
+        message=message,
+        collection=collection,
+        accept_licenses=accept_licenses,
+        overwrite=overwrite,
+        dry_run=dry_run,
+    )
 
 
 def show_push(done: Push, collection: str | None) -> None:

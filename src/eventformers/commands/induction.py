@@ -9,20 +9,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from eventformers.commands.options import (
-    BatchSize,
-    Device,
-    Dtype,
-    Malformed,
-    Output,
-    Overwrite,
-    TextPipeline,
-    batch_size_of,
-    console,
-    counts_text,
-    errors,
-    events_of_texts,
-)
+from eventformers.commands import options
+from eventformers.commands.options import batch_size_of, console, counts_text, errors, events_of_texts
 
 
 def induce(
@@ -33,8 +21,8 @@ def induce(
             "explore wrote, or a built dataset; with --pipeline, raw texts."
         ),
     ],
-    output: Output,
-    pipeline: TextPipeline = None,
+    output: options.Output,
+    pipeline: options.TextPipeline = None,
     model: Annotated[
         list[str] | None,
         typer.Option(
@@ -52,7 +40,7 @@ def induce(
         str | None,
         typer.Option(help="Frames to link to: JSON lines, FrameNet's folder, a built dataset or a Hub id."),
     ] = None,
-    malformed: Malformed = "error",
+    malformed: options.Malformed = "error",
     method: Annotated[
         str, typer.Option(help="agglomerative, or affinity, which finds the number of types.")
     ] = "agglomerative",
@@ -69,10 +57,10 @@ def induce(
     ] = None,
     top: Annotated[int, typer.Option(help="Number of names and frames for each type.")] = 5,
     examples: Annotated[int, typer.Option(help="Number of examples for each type.")] = 5,
-    device: Device = None,
-    dtype: Dtype = None,
-    batch_size: BatchSize = "auto",
-    overwrite: Overwrite = False,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    batch_size: options.BatchSize = "auto",
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Find event types among mentions, name them, link them to frames; write tables and an HTML report."""
     from eventformers.files import output_folder

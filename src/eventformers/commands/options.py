@@ -36,6 +36,11 @@ Malformed = Annotated[
         help="Malformed parts of raw files: stop with an error, or skip, count and list them.",
     ),
 ]
+Pipeline = Annotated[
+    str | None, typer.Option(help="Name or folder of a spaCy pipeline. Default: the installed one.")
+]
+Processes = Annotated[int, typer.Option(help="Number of parsing processes.")]
+MinChainLength = Annotated[int, typer.Option(help="Minimum number of distinct events of a chain.")]
 TextColumn = Annotated[
     str | None,
     typer.Option("--text-column", help="Column of the text in tables and JSON lines. Default: text."),

@@ -7,18 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Column, Table
 
+from eventformers.commands import options
 from eventformers.commands.hub import AcceptLicenses, Collection, show_push, size_text
-from eventformers.commands.options import (
-    Device,
-    Dtype,
-    Encoder,
-    Malformed,
-    Output,
-    Seed,
-    Settings,
-    console,
-    errors,
-)
+from eventformers.commands.options import console, errors
 
 if TYPE_CHECKING:
     from eventformers.release.suite import Release, ReleaseItem
@@ -26,23 +17,23 @@ if TYPE_CHECKING:
 
 def release(
     owner: Annotated[str, typer.Argument(help="User or organization on the Hub.")],
-    output: Output,
+    output: options.Output,
     data: Annotated[
         str | None,
         typer.Option(
             help="Folder with a subfolder of raw files for each dataset of `data list`. Default: the samples."
         ),
     ] = None,
-    malformed: Malformed = "error",
+    malformed: options.Malformed = "error",
     recipe: Annotated[
         str | None,
         typer.Option(help="A recipe of every method. Default: each method's own; demo for the samples."),
     ] = None,
-    encoder: Encoder = None,
-    settings: Settings = None,
-    seed: Seed = None,
-    device: Device = None,
-    dtype: Dtype = None,
+    encoder: options.Encoder = None,
+    settings: options.Settings = None,
+    seed: options.Seed = None,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
     public: Annotated[bool, typer.Option("--public", help="Make new repositories public.")] = False,
     collection: Collection = None,
     accept_licenses: AcceptLicenses = False,

@@ -8,41 +8,32 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from eventformers.commands.options import (
-    Device,
-    Dtype,
-    Encoder,
-    Malformed,
-    Output,
-    RawData,
-    Seed,
-    Settings,
-    console,
-)
+from eventformers.commands import options
+from eventformers.commands.options import console
 
 
 def reproduce(
     paper: Annotated[str, typer.Argument(help="Name of the paper; an unknown one lists all.")],
     table: Annotated[str, typer.Argument(help="The table, such as table2.")],
-    output: Output = Path("reproductions"),
+    output: options.Output = Path("reproductions"),
     recipe: Annotated[
         str | None, typer.Option(help="Recipe that the rows start from. Default: the paper's.")
     ] = None,
-    data: RawData = None,
-    malformed: Malformed = "error",
+    data: options.RawData = None,
+    malformed: options.Malformed = "error",
     evaluation_data: Annotated[
         str | None,
         typer.Option(help="Raw files of the evaluation tasks. Default: the bundled samples."),
     ] = None,
-    encoder: Encoder = None,
-    settings: Settings = None,
-    seed: Seed = None,
+    encoder: options.Encoder = None,
+    settings: options.Settings = None,
+    seed: options.Seed = None,
     runs: Annotated[
         int | None,
         typer.Option(help="Number of runs of each row, with consecutive seeds. Default: the table's."),
     ] = None,
-    device: Device = None,
-    dtype: Dtype = None,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
 ) -> None:
     """Reproduce a table of a paper, reusing finished rows."""
     from eventformers.reproduction.planner import reproduce_table

@@ -8,22 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from eventformers.commands import options
 from eventformers.commands.evaluation import show_results
 from eventformers.commands.explore import show_exploration
-from eventformers.commands.options import (
-    Device,
-    Dtype,
-    Encoder,
-    EvaluationData,
-    ExcludeSource,
-    Malformed,
-    Output,
-    Overwrite,
-    RawData,
-    Seed,
-    Settings,
-    console,
-)
+from eventformers.commands.options import console
 
 if TYPE_CHECKING:
     from eventformers.training import FinishedRun
@@ -33,9 +21,9 @@ def demo(
     method: Annotated[
         str | None, typer.Argument(help="A method, or explore. Default: the first method.")
     ] = None,
-    output: Output = Path("eventformers-demo"),
-    encoder: Encoder = None,
-    device: Device = None,
+    output: options.Output = Path("eventformers-demo"),
+    encoder: options.Encoder = None,
+    device: options.Device = None,
 ) -> None:
     """Train, evaluate, save and reload a model on the bundled samples, or explore sample texts."""
     from eventformers.commands.demo import EXPLORE, explore_samples, run_demo
@@ -55,20 +43,20 @@ def demo(
 
 def train(
     method: Annotated[str, typer.Argument(help="The method, by its `model_type`.")],
-    output: Output,
+    output: options.Output,
     recipe: Annotated[str | None, typer.Option(help="Name of a recipe, or a YAML file.")] = None,
-    data: RawData = None,
-    malformed: Malformed = "error",
-    evaluation_data: EvaluationData = None,
-    encoder: Encoder = None,
-    settings: Settings = None,
-    exclude_source: ExcludeSource = None,
+    data: options.RawData = None,
+    malformed: options.Malformed = "error",
+    evaluation_data: options.EvaluationData = None,
+    encoder: options.Encoder = None,
+    settings: options.Settings = None,
+    exclude_source: options.ExcludeSource = None,
     lora: Annotated[bool, typer.Option("--lora", help="Train low-rank adapters.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")] = False,
-    overwrite: Overwrite = False,
-    seed: Seed = None,
-    device: Device = None,
-    dtype: Dtype = None,
+    overwrite: options.Overwrite = False,
+    seed: options.Seed = None,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
     card: Annotated[bool, typer.Option(help="Write the model card.")] = True,
 ) -> None:
     """Train a method, score the model, and write a complete model repository."""
