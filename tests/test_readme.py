@@ -13,7 +13,8 @@ from eventformers.evaluate_metrics import METRICS
 from eventformers.evaluation.tasks import TASKS
 from eventformers.methods import all_methods, main_methods
 from eventformers.reference import pages as readme
-from eventformers.reference.tables import TABLES_OF, docstring_entries, results_table, table
+from eventformers.reference.docstrings import docstring_entries
+from eventformers.reference.tables import TABLES_OF, results_table, table
 from eventformers.trainers.recipes import list_recipes
 
 REPOSITORY = Path(__file__).resolve().parents[1]

@@ -13,7 +13,7 @@ from eventformers.evaluation.tasks import TASKS, names_of_kind
 from eventformers.methods import all_methods
 from eventformers.model_cards.markdown import table
 from eventformers.models.configuration_base import EventConfig
-from eventformers.reference.tables import Documented, docstring_entries
+from eventformers.reference.docstrings import Documented, docstring_entries
 from eventformers.strict import described
 from eventformers.trainers.arguments import TRAINING_TYPES, EventTrainingArguments
 from eventformers.trainers.run import accepted_keys

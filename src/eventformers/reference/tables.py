@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -21,78 +20,37 @@ from eventformers.model_cards import load_method_card
 from eventformers.model_cards.scores import score_text
 from eventformers.models.configuration_base import EventConfig
 from eventformers.reference.benchmark_record import recorded_tables
+from eventformers.reference.docstrings import Documented, docstring_entries
 from eventformers.reference.loads import published
+from eventformers.reference.settings import settings_page
 from eventformers.reference.snippets import lora_snippet
 from eventformers.reproduction.claims import claims_sections
 from eventformers.reproduction.papers import paper_tables
 from eventformers.trainers.recipes import list_recipes, load_recipe
-
-_ENTRY = re.compile(r" {4}(\w+)(?: \([^)]*\))?: (.*)")
-_CONTINUATION = re.compile(r" {5,}(\S.*)")
-
-
-@dataclass(frozen=True)
-class Documented:
-    """A name and its description in a docstring.
-
-    Attributes:
-        name: the name.
-        meaning: its description, on one line.
-    """
-
-    name: str
-    meaning: str
-
-
-def docstring_entries(docstring: str, section: str) -> list[Documented]:
-    """Parse the entries of one section of a docstring, such as `Args` or `Returns`.
-
-    Args:
-        docstring: a docstring without its common indent.
-        section: the section's heading, without colon.
-    """
-    entries: list[Documented] = []
-    inside = False
-    for line in docstring.splitlines():
-        if not line.startswith(" "):
-            inside = line == f"{section}:" or (inside and not line)
-        elif inside and (entry := _ENTRY.fullmatch(line)):
-            entries.append(Documented(entry[1], entry[2]))
-        elif inside and entries and (more := _CONTINUATION.fullmatch(line)):
-            entries[-1] = Documented(entries[-1].name, f"{entries[-1].meaning} {more[1]}")
-    return entries
 
 
 def table(name: str, results_folder: Path) -> str:
     """Make a generated table in Markdown.
 
     Args:
-        name: a key of `TABLES`, or a key of `TABLES_OF`, a blank and the name of a method or dataset.
+        name: a key of `TABLES` or `TABLES_OF_FOLDER`, or `results` or a key of `TABLES_OF`, a blank and the
+            name of a method or dataset.
         results_folder: the folder that holds `results/`.
 
     Raises:
         UnknownNameError: the table, the method or the dataset is unknown.
     """
     kind, _, of = name.partition(" ")
+    if name in TABLES:
+        return TABLES[name]()
+    if name in TABLES_OF_FOLDER:
+        return TABLES_OF_FOLDER[name](results_folder)
     if kind == "results":
-        results = _results(results_folder)
-        return results_table([one for one in results if one.task in load_method(of).tasks] if of else results)
-    if name == "task sections":
-        return task_sections(_results(results_folder))
-    if name == "all settings":
-        from eventformers.reference.settings import settings_page
-
-        return settings_page()
-    if name == "gpu":
-        return recorded_tables(results_folder / "benchmarks" / "gpu.json")
-    if name == "claims":
-        return claims_sections(results_folder / "results" / "reproductions")
-    if kind in TABLES and not of:
-        return TABLES[kind]()
+        tasks = load_method(of).tasks
+        return results_table([one for one in _results(results_folder) if one.task in tasks])
     if kind in TABLES_OF and of:
         return TABLES_OF[kind](of)
-    single = ("results", "task sections", "all settings", "claims", "gpu", *TABLES)
-    known = [*single, *(f"{one} NAME" for one in ("results", *TABLES_OF))]
+    known = [*TABLES, *TABLES_OF_FOLDER, *(f"{one} NAME" for one in ("results", *TABLES_OF))]
     raise UnknownNameError("generated table", name, known)
 
 
@@ -173,7 +131,7 @@ def metrics_table(dataset: str | None = None) -> str:
     for name in METRICS if dataset is None else sorted({task.metric for task in _tasks(dataset)}):
         text = inspect.cleandoc(load_metric(name).inputs_description)
         columns = (docstring_entries(text, section) for section in ("Args", "Returns"))
-        rows.append((f"`{name}`", *("<br>".join(_described(entries)) for entries in columns)))
+        rows.append((f"`{name}`", *map(_described, columns)))
     return _table(("metric", "inputs", "scores"), rows)
 
 
@@ -316,8 +274,17 @@ TABLES: dict[str, Callable[[], str]] = {
     "metrics": metrics_table,
     "tasks": tasks_table,
     "papers": papers_table,
+    "all settings": settings_page,
 }
 """The tables without arguments, by name."""
+
+TABLES_OF_FOLDER: dict[str, Callable[[Path], str]] = {
+    "results": lambda folder: results_table(_results(folder)),
+    "task sections": lambda folder: task_sections(_results(folder)),
+    "gpu": lambda folder: recorded_tables(folder / "benchmarks" / "gpu.json"),
+    "claims": lambda folder: claims_sections(folder / "results" / "reproductions"),
+}
+"""The tables of the folder that holds `results/`, by name."""
 
 TABLES_OF: dict[str, Callable[[str], str]] = {
     "recipes": recipes_table,
@@ -344,8 +311,11 @@ def _check_dataset(name: str) -> None:
 def _fields_table(heading: str, classes: Sequence[type]) -> str:
     rows = []
     seen: set[str] = set()
+    defaults = {
+        field.name: field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        for field in dataclasses.fields(classes[0])  # type: ignore[arg-type]
+    }
     for kind in classes:
-        defaults = {entry.name: _default(entry) for entry in dataclasses.fields(classes[0])}  # type: ignore[arg-type]
         for entry in docstring_entries(inspect.getdoc(kind) or "", "Args"):
             if entry.name not in seen:
                 rows.append((f"`{entry.name}`", f"`{defaults[entry.name]}`", entry.meaning))
@@ -353,14 +323,8 @@ def _fields_table(heading: str, classes: Sequence[type]) -> str:
     return _table((heading, "default", "meaning"), rows)
 
 
-def _default(entry: dataclasses.Field[object]) -> str:
-    if entry.default_factory is not dataclasses.MISSING:
-        return str(entry.default_factory())
-    return str(entry.default)
-
-
-def _described(entries: Iterable[Documented]) -> Iterator[str]:
-    return (f"`{entry.name}`: {entry.meaning}" for entry in entries)
+def _described(entries: Iterable[Documented]) -> str:
+    return "<br>".join(f"`{entry.name}`: {entry.meaning}" for entry in entries)
 
 
 def _codes(names: Iterable[str]) -> str:
