@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,6 @@ from eventformers.errors import EventformersError
 from eventformers.files import remove_folder
 from eventformers.publishing.dataset_building import build_dataset
 from eventformers.publishing.folders import LocalRepository, read_folder
-from eventformers.release.models import PlannedRun
 from eventformers.release.records import read_record, write_record
 
 _OPEN_ONLY = "open_licenses_only"
@@ -55,18 +54,20 @@ class ReleasedDataset:
 
 
 def build_datasets(
-    folder: Path, data: str | Path | None, runs: Sequence[PlannedRun], accept_licenses: bool
+    folder: Path,
+    data: str | Path | None,
+    settings: Mapping[tuple[str, str], Mapping[str, Any]],
+    accept_licenses: bool,
 ) -> dict[str, ReleasedDataset]:
     """Build every dataset that the data has files for, and reuse those that are unchanged.
 
-    A config that a run trains or is scored on has the run's data settings, so that the splits of all configs
-    agree. Rows whose licences are not open are left out, if the builder can leave them out.
+    Rows whose licences are not open are left out, if the builder can leave them out.
 
     Args:
         folder: the folder of the release.
         data: folder with a subfolder of raw files for each dataset, named as its builder; None takes the
             bundled samples.
-        runs: the training runs.
+        settings: the settings of a config of a builder, by the names of both; by default none.
         accept_licenses: keep rows whose licences are not open.
 
     Returns:
@@ -76,7 +77,6 @@ def build_datasets(
         DataFormatError: a raw file cannot be read.
         EventformersError: there is no subfolder for any dataset, or one has no raw files.
     """
-    settings = _settings_by_config(runs)
     found: dict[str, ReleasedDataset] = {}
     folders = {name: None if data is None else Path(data).expanduser() / name for name in BUILDERS}
     missing = [name for name, raw in folders.items() if raw is not None and not raw.is_dir()]
@@ -107,16 +107,6 @@ def build_datasets(
             found[name] = ReleasedDataset(local, None if accept_licenses else local.needs_acceptance())
     if not found:
         raise EventformersError(f"{data}: no rows of any dataset; accepted: rows of at least one")
-    return found
-
-
-def _settings_by_config(runs: Sequence[PlannedRun]) -> dict[tuple[str, str], Mapping[str, Any]]:
-    """The data settings of each config of a builder that a run uses; those of the first run apply."""
-    found: dict[tuple[str, str], Mapping[str, Any]] = {}
-    for run in runs:
-        for builder, configs, settings in run.datasets():
-            for used in (*configs, *run.method.companions, *run.scored_configs(builder)):
-                found.setdefault((builder, used), settings)
     return found
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eventformers import __version__
 from eventformers.datasets_scripts.licenses import is_open
@@ -16,15 +16,13 @@ from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import get_task
 from eventformers.files import is_unfinished
 from eventformers.methods import Method, all_methods
+from eventformers.release.datasets import ReleasedDataset
 from eventformers.release.records import read_record, write_record
 from eventformers.trainers.checkpoints import can_resume, remove_checkpoints
 from eventformers.trainers.recipes import Recipe, load_recipe
 from eventformers.trainers.run import resolve_recipe
 from eventformers.trainers.stages import stage_recipes
 from eventformers.training import train
-
-if TYPE_CHECKING:
-    from eventformers.release.datasets import ReleasedDataset
 
 logger = logging.getLogger(__name__)
 
@@ -106,6 +104,19 @@ def plan_runs(training: Training) -> list[PlannedRun]:
             followed = earlier.get((method.recipe_folder, recipe.follows.get("recipe", "")))
             runs.append(PlannedRun(method, recipe, followed))
     return runs
+
+
+def data_settings(runs: Sequence[PlannedRun]) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """The data settings of each config of a builder that a run trains or is scored on, by their names.
+
+    Those of the first run apply, so that the splits of all configs agree.
+    """
+    found: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for run in runs:
+        for builder, configs, settings in run.datasets():
+            for used in (*configs, *run.method.companions, *run.scored_configs(builder)):
+                found.setdefault((builder, used), settings)
+    return found
 
 
 def reason_to_leave_out(

@@ -30,6 +30,7 @@ from eventformers.release.datasets import ReleasedDataset, build_datasets
 from eventformers.release.models import (
     PlannedRun,
     Training,
+    data_settings,
     plan_runs,
     reason_to_leave_out,
     run_record,
@@ -151,7 +152,7 @@ def release(
     with output_folder(folder), Session() as session:
         for name in (STATE_FOLDER, DATASETS, MODELS):
             (folder / name).mkdir(exist_ok=True)
-        datasets = build_datasets(folder / DATASETS, data, runs, accept_licenses)
+        datasets = build_datasets(folder / DATASETS, data, data_settings(runs), accept_licenses)
         left_out = {
             run.name: reason
             for run in runs
