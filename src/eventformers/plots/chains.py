@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from eventformers.datasets_scripts.malformed import takes_malformed
-from eventformers.errors import EventformersError
 from eventformers.evaluation.data import load_data
 from eventformers.evaluation.node_degree import (
     DegreeBin,
@@ -25,9 +22,8 @@ from eventformers.evaluation.results import TaskResult, load_results
 from eventformers.evaluation.tasks import TASKS
 from eventformers.evaluation.tasks.base import Task
 from eventformers.evaluation.tasks.chains import Chains
-from eventformers.files import write_text
 from eventformers.model_cards.markdown import cell, table
-from eventformers.plots.figures import check_suffix, one_picture, write_figure
+from eventformers.plots.figures import COLOURS, check_suffix, line_style, one_picture, write_with_table
 from eventformers.trainers.stages import read_log
 
 Degrees = Mapping[str, Mapping[str, Sequence[DegreeBin]]]
@@ -35,7 +31,6 @@ Degrees = Mapping[str, Mapping[str, Sequence[DegreeBin]]]
 Hops = Mapping[str, Mapping[str, Mapping[int, float]]]
 """The score of each model by its number of layers, by the title of the task and the model's name."""
 
-_MARKERS = "os^D"
 _PANEL = (3.4, 2.8)
 """Size of a panel in inches."""
 _TERM = "_loss"
@@ -65,23 +60,15 @@ def plot_chain_training(
     run, output = Path(run), Path(output)
     check_suffix(output)
     with one_picture(output):
-        _plot(run, output, data)
-
-
-def _plot(run: Path, output: Path, data: str | Path | None) -> None:
-    histories = {stage.name or "training": stage.history for stage in read_log(run)}
-    degrees, left_out = _degrees_of_run(run, data)
-    figure = draw_training(histories, degrees, title=run.resolve().name)
-    sections = [f"# Training of {cell(run.resolve().name)}", _history_table(histories)]
-    if degrees:
-        sections += ["## Accuracy by average node degree", degree_table(degrees)]
-    if left_out:
-        sections.append(f"Not drawn, because measured on other rows: {', '.join(left_out)}.")
-    try:
-        write_figure(figure, output)
-        write_text(output.with_suffix(".md"), "\n\n".join(sections) + "\n")
-    except OSError as error:
-        raise EventformersError(f"cannot write {output}: {error.strerror}") from error
+        histories = {stage.name or "training": stage.history for stage in read_log(run)}
+        degrees, left_out = _degrees_of_run(run, data)
+        figure = draw_training(histories, degrees, title=run.resolve().name)
+        sections = [f"# Training of {cell(run.resolve().name)}", _history_table(histories)]
+        if degrees:
+            sections += ["## Accuracy by average node degree", degree_table(degrees)]
+        if left_out:
+            sections.append(f"Not drawn, because measured on other rows: {', '.join(left_out)}.")
+        write_with_table(figure, "\n\n".join(sections) + "\n", output)
 
 
 def degrees_of_questions(task: Task, data: str | Path | None, result: TaskResult) -> list[DegreeBin] | None:
@@ -102,7 +89,7 @@ def draw_hops(scores: Hops) -> Figure:
     figure, panels = _panels(list(scores))
     for axes, by_model in zip(panels, scores.values(), strict=True):
         for place, (name, by_hops) in enumerate(by_model.items()):
-            axes.plot(list(by_hops), list(by_hops.values()), label=name, **_style(place))
+            axes.plot(list(by_hops), list(by_hops.values()), label=name, **line_style(place))
         axes.set_xlabel("hops")
         axes.set_xticks(sorted({hops for by_hops in by_model.values() for hops in by_hops}))
     _draw_legend(figure, panels)
@@ -217,16 +204,6 @@ def _panels(titles: Sequence[str]) -> tuple[Figure, list[Axes]]:
     return figure, panels
 
 
-def _style(place: int) -> dict[str, Any]:
-    colours = matplotlib.color_sequences["petroff10"]
-    return {
-        "color": colours[place % len(colours)],
-        "marker": _MARKERS[place % len(_MARKERS)],
-        "markersize": 5,
-        "linewidth": 1.5,
-    }
-
-
 def _draw_degrees(axes: Axes, by_model: Mapping[str, Sequence[DegreeBin]]) -> None:
     names = {one.name: one for bins in by_model.values() for one in bins}
     ordered = sorted(names.values(), key=lambda one: one.low)
@@ -242,7 +219,10 @@ def _draw_degrees(axes: Axes, by_model: Mapping[str, Sequence[DegreeBin]]) -> No
     axes.patch.set_visible(False)
     for place, (name, bins) in enumerate(by_model.items()):
         axes.plot(
-            [places[one.name] for one in bins], [one.accuracy for one in bins], label=name, **_style(place)
+            [places[one.name] for one in bins],
+            [one.accuracy for one in bins],
+            label=name,
+            **line_style(place),
         )
     axes.set_xticks(list(places.values()), list(places), rotation=40, ha="right", fontsize="x-small")
     axes.set_xlabel("average node degree")
@@ -251,11 +231,10 @@ def _draw_degrees(axes: Axes, by_model: Mapping[str, Sequence[DegreeBin]]) -> No
 
 def _draw_curves(axes: Axes, curves: Mapping[str, Sequence[tuple[int, float]]], what: str) -> None:
     for place, (name, curve) in enumerate(curves.items()):
-        colours = matplotlib.color_sequences["petroff10"]
         steps, values = zip(*curve, strict=True)
         # A single point draws no line.
         marker = "o" if len(curve) == 1 else None
-        axes.plot(steps, values, label=name, color=colours[place % len(colours)], marker=marker)
+        axes.plot(steps, values, label=name, color=COLOURS[place % len(COLOURS)], marker=marker)
     axes.set_xlabel("step")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel(what)

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import numpy.typing as npt
 from datasets import Dataset
@@ -17,20 +16,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from sklearn.cluster import KMeans
-from transformers import AutoModelForPreTraining, PreTrainedModel
+from transformers import AutoModelForPreTraining
 
 from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError
-from eventformers.files import write_text
 from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.induction.clustering import by_size
 from eventformers.inference.induction.induce import NAME_PARTS
 from eventformers.inference.induction.mention_map import place_mentions
 from eventformers.inference.induction.type_naming import key_terms
 from eventformers.loading.models import faults_told, load_whole
 from eventformers.model_cards.markdown import cell, table
-from eventformers.plots.figures import check_suffix, one_picture, write_figure
+from eventformers.plots.figures import COLOURS, MARKERS, check_suffix, one_picture, write_with_table
 
 NEAREST = 5
 """Number of events to list for each group, as in Tables 4 and 8 of SWCC."""
@@ -41,7 +40,6 @@ REGIONS = 16
 MOST_EVENTS = 3_000
 """Maximum number of events on a figure, as many as t-SNE places in seconds."""
 
-_MARKERS = "os^DvP"
 _BLOCK_DOCUMENTS = 1_000
 
 Array = npt.NDArray[np.float32]
@@ -122,13 +120,8 @@ def plot_events(
         groups = describe_groups(events, vectors @ centres.T, members)
         by = "region" if prototypes is None else "prototype"
         figure = _draw(places, members, groups, title=f"{encoder.name}: {len(events):,} events by {by}")
-        try:
-            write_figure(figure, output)
-            write_text(
-                output.with_suffix(".md"), _nearest_table(groups, encoder.name, by, len(events), distinct)
-            )
-        except OSError as error:
-            raise EventformersError(f"cannot write {output}: {error.strerror}") from error
+        text = _nearest_table(groups, encoder.name, by, len(events), distinct)
+        write_with_table(figure, text, output)
         return groups
 
 
@@ -199,8 +192,7 @@ def _regions(places: npt.NDArray[np.float64], vectors: Array, seed: int) -> tupl
     """Divide the figure into regions, largest first; return the region of each event and their centroids."""
     number = min(REGIONS, len(np.unique(places, axis=0)))
     found = KMeans(number, n_init=10, random_state=seed).fit_predict(places)
-    by_size = np.argsort(-np.bincount(found, minlength=number), kind="stable")
-    members = np.argsort(by_size)[found].astype(np.int64)
+    members = by_size(found)
     centres = np.stack([vectors[members == region].mean(axis=0) for region in range(number)])
     return members, centres
 
@@ -221,21 +213,16 @@ def load_prototypes(run: str | Path, encoder: EventEncoder) -> Array | None:
     layer = getattr(head, "prototypes", None)
     if layer is None:
         return None
-    _warn_untrained(head, str(run))
+    if getattr(head.config, "cluster_weight", 1) == 0:
+        warnings.warn(
+            f"{run} was trained with cluster_weight=0: its prototypes are random directions", stacklevel=2
+        )
     prototypes = layer.weight.detach().float().cpu().numpy()
     return prototypes / np.maximum(np.linalg.norm(prototypes, axis=1, keepdims=True), 1e-12)
 
 
-def _warn_untrained(head: PreTrainedModel, run: str) -> None:
-    if getattr(head.config, "cluster_weight", 1) == 0:
-        warnings.warn(
-            f"{run} was trained with cluster_weight=0: its prototypes are random directions", stacklevel=3
-        )
-
-
 def _draw(places: npt.NDArray[np.float64], members: Members, groups: list[EventGroup], title: str) -> Figure:
     """Scatter the events, and write the name of each group at its middle."""
-    colours = matplotlib.color_sequences["petroff10"]
     figure = Figure(figsize=(11, 8), layout="constrained")
     axes = figure.add_subplot()
     size = float(np.clip(30_000 / len(places), 5, 40))
@@ -246,14 +233,15 @@ def _draw(places: npt.NDArray[np.float64], members: Members, groups: list[EventG
             own[:, 0],
             own[:, 1],
             s=size,
-            color=colours[group.index % len(colours)],
-            marker=_marker(group.index, len(colours)),
+            color=COLOURS[group.index % len(COLOURS)],
+            # Colours repeat, so the shape distinguishes groups with equal colours.
+            marker=MARKERS[group.index // len(COLOURS) % len(MARKERS)],
             alpha=0.65,
             linewidths=0,
             rasterized=True,
         )
         if len(own):
-            _write_name(axes, own, group.name, colours[group.index % len(colours)])
+            _write_name(axes, own, group.name, COLOURS[group.index % len(COLOURS)])
     axes.set_title(title)
     axes.set_axis_off()
     # Distances have the same meaning along both axes.
@@ -269,11 +257,6 @@ def _write_name(
     x, y = np.median(places, axis=0).tolist()
     label = axes.text(x, y, name, color=dark, fontsize=9, fontweight="bold", ha="center", va="center")
     label.set_path_effects([withStroke(linewidth=3, foreground="white")])
-
-
-def _marker(index: int, colours: int) -> str:
-    """Marker of a group: colours repeat, so the shape distinguishes those with equal colours."""
-    return _MARKERS[index // colours % len(_MARKERS)]
 
 
 def _nearest_table(groups: list[EventGroup], name: str, by: str, drawn: int, distinct: int) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import matplotlib
 from matplotlib.figure import Figure
 
-_MARKERS = "os^DvP"
+from eventformers.plots.figures import line_style
+
 _SIZE = (6.4, 4.2)
 """Size of the figure in inches."""
 
@@ -35,13 +35,8 @@ def draw_recall(curves: Mapping[str, RecallCurves]) -> Figure:
     figure = Figure(figsize=_SIZE, layout="constrained")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
-    colours = matplotlib.color_sequences["petroff10"]
     for place, (name, of_model) in enumerate(curves.items()):
-        style = {
-            "color": colours[place % len(colours)],
-            "marker": _MARKERS[place % len(_MARKERS)],
-            "markersize": 5,
-        }
+        style = line_style(place)
         axes.plot(list(of_model.whole), list(of_model.whole.values()), label=name, **style)
         axes.plot(list(of_model.atomic), list(of_model.atomic.values()), linestyle=":", **style)
     axes.set_xscale("log", base=2)
