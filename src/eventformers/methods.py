@@ -244,10 +244,7 @@ def _field_types() -> dict[str, Any]:
 
 @cache
 def _registered() -> dict[str, Method]:
-    methods: dict[str, Method] = {}
-    for path in BUILT_IN:
-        method: Method = load_object(path)
-        methods[method.name] = method
+    methods = {method.name: method for method in built_in_methods()}
     # Sorted, so that of two packages with a method of the same name the same one always wins.
     for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: (_package(entry), entry.name)):
         try:

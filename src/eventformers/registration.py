@@ -36,39 +36,27 @@ def _for_each_method(action: Callable[[Method], None]) -> None:
             leave_out(method, error)
 
 
-def _register_configurations() -> None:
+def _register_configuration(method: Method) -> None:
     auto = importlib.import_module(CONFIGURATION_AUTO)
-
-    def register(method: Method) -> None:
-        if method.config_class.model_type != method.name:
-            raise ValueError(f"its configuration has the model_type {shown(method.config_class.model_type)}")
-        if method.name in auto.CONFIG_MAPPING_NAMES:
-            raise ValueError(f"transformers has a model_type {shown(method.name)} already")
-        auto.AutoConfig.register(method.name, method.config_class, exist_ok=True)
-
-    _for_each_method(register)
+    if method.config_class.model_type != method.name:
+        raise ValueError(f"its configuration has the model_type {shown(method.config_class.model_type)}")
+    if method.name in auto.CONFIG_MAPPING_NAMES:
+        raise ValueError(f"transformers has a model_type {shown(method.name)} already")
+    auto.AutoConfig.register(method.name, method.config_class, exist_ok=True)
 
 
-def _register_models() -> None:
+def _register_models(method: Method) -> None:
     from eventformers.methods import load_object
 
     auto = importlib.import_module(MODELING_AUTO)
-
-    def register(method: Method) -> None:
-        models = {name: load_object(path) for name, path in method.classes.items() if name != "AutoConfig"}
-        for name, model in models.items():
-            getattr(auto, name).register(method.config_class, model, exist_ok=True)
-
-    _for_each_method(register)
+    models = {name: load_object(path) for name, path in method.classes.items() if name != "AutoConfig"}
+    for name, model in models.items():
+        getattr(auto, name).register(method.config_class, model, exist_ok=True)
 
 
-def _register_processors() -> None:
+def _register_processor(method: Method) -> None:
     auto = importlib.import_module(PROCESSING_AUTO)
-
-    def register(method: Method) -> None:
-        auto.AutoProcessor.register(method.config_class, _loaded_on_use(method.processor), exist_ok=True)
-
-    _for_each_method(register)
+    auto.AutoProcessor.register(method.config_class, _loaded_on_use(method.processor), exist_ok=True)
 
 
 def _loaded_on_use(path: str) -> type:
@@ -85,30 +73,26 @@ def _loaded_on_use(path: str) -> type:
     return type(name, (), {"__module__": module, "from_pretrained": staticmethod(from_pretrained)})
 
 
-def _register_pipelines() -> None:
+def _register_pipelines(method: Method) -> None:
     auto = importlib.import_module(MODELING_AUTO)
     registry = importlib.import_module(PIPELINES).PIPELINE_REGISTRY
-
-    def register(method: Method) -> None:
-        for task, entry in method.pipelines.items():
-            # By their names, as those of transformers are: `register_pipeline` would import them all.
-            classes = tuple(getattr(auto, name) for name in entry["pt"])
-            found = {"impl": entry["impl"], "pt": classes, "type": "text"}
-            registry.supported_tasks.setdefault(task, found)
-
-    _for_each_method(register)
+    for task, entry in method.pipelines.items():
+        # By their names, as those of transformers are: `register_pipeline` would import them all.
+        classes = tuple(getattr(auto, name) for name in entry["pt"])
+        found = {"impl": entry["impl"], "pt": classes, "type": "text"}
+        registry.supported_tasks.setdefault(task, found)
 
 
-_ACTIONS: dict[str, Callable[[], None]] = {
-    CONFIGURATION_AUTO: _register_configurations,
+_ACTIONS: dict[str, Callable[[Method], None]] = {
+    CONFIGURATION_AUTO: _register_configuration,
     MODELING_AUTO: _register_models,
-    PROCESSING_AUTO: _register_processors,
+    PROCESSING_AUTO: _register_processor,
     PIPELINES: _register_pipelines,
 }
 
 
 class _RegistrationFinder(importlib.abc.MetaPathFinder):
-    """Runs each action once, right after the module that it waits for has been executed."""
+    """Runs each action once for all methods, right after the module that it waits for has been executed."""
 
     def __init__(self) -> None:
         self.waiting = dict(_ACTIONS)
@@ -126,7 +110,7 @@ class _RegistrationFinder(importlib.abc.MetaPathFinder):
 
         def execute_and_register(module: ModuleType) -> None:
             execute(module)
-            action()
+            _for_each_method(action)
 
         spec.loader.exec_module = execute_and_register  # type: ignore[method-assign]
         return spec
@@ -139,6 +123,6 @@ def register() -> None:
     for module_name, action in _ACTIONS.items():
         if module_name in sys.modules:
             del finder.waiting[module_name]
-            action()
+            _for_each_method(action)
     if finder.waiting:
         sys.meta_path.insert(0, finder)
