@@ -233,7 +233,7 @@ class _Pushing:
             }
             for place, plan in enumerate(self.plans)
         ]
-        told = probe(asked, endpoint=self.api.endpoint, token=_token(self.api), online=online)
+        told = probe(asked, endpoint=self.api.endpoint, token=self.api.token or None, online=online)
         for plan, one in zip(self.plans, told, strict=True):
             if one["error"] is not None and online:
                 raise EventformersError(
@@ -330,7 +330,3 @@ def _collect(api: HfApi, plans: Sequence[PushPlan], title: str, owner: str, priv
             if (kind, plan.repo_id) not in there:
                 api.add_collection_item(held.slug, plan.repo_id, kind, exists_ok=True)
         return str(held.url)
-
-
-def _token(api: HfApi) -> str | None:
-    return api.token if isinstance(api.token, str) else None

@@ -87,14 +87,11 @@ def _acquire(place: Path, wait: bool) -> FileLock:
             continue
         if type(lock) is FileLock:
             # On a file system without locks the library writes its own record to the file.
-            record = {"process": os.getpid(), "host": socket.gethostname(), "started": _now()}
+            started = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+            record = {"process": os.getpid(), "host": socket.gethostname(), "started": started}
             path.write_text(json.dumps(record), encoding="utf-8")
         return lock
     raise AssertionError
-
-
-def _now() -> str:
-    return datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
 
 
 def _writer(path: Path) -> str:

@@ -252,7 +252,9 @@ def _check_content(api: HfApi, plan: PushPlan) -> None:
                 f"{shown(plan.local.model_type)}); choose another name, or pass --overwrite"
             )
     if plan.local.kind == "dataset" and "README.md" in changed:
-        missing = sorted(set(_held_configs(api, plan)) - set(plan.local.configs))
+        missing = sorted(
+            built_configs(_download(api, plan, "README.md").parent).keys() - set(plan.local.configs)
+        )
         if missing:
             raise EventformersError(
                 f"{plan.repo_id} has config {', '.join(missing)}, which {plan.local.folder} does not have; "
@@ -291,10 +293,6 @@ def _held(api: HfApi, plan: PushPlan, name: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def _held_configs(api: HfApi, plan: PushPlan) -> Iterable[str]:
-    return built_configs(_download(api, plan, "README.md").parent)
 
 
 def _download(api: HfApi, plan: PushPlan, name: str) -> Path:

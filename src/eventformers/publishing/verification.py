@@ -175,25 +175,14 @@ def _show_metric(asked: Asked) -> Any:
     return {"name": metric.name, "inputs": str(metric.features)}
 
 
-def _show_exploration(asked: Asked) -> Any:
-    from eventformers.exploration.folder import REPORT_FILE
-
-    return _show_page(asked, REPORT_FILE)
-
-
-def _show_leaderboard(asked: Asked) -> Any:
-    from eventformers.publishing.folders import LEADERBOARD_FILE
-
-    return _show_page(asked, LEADERBOARD_FILE)
-
-
-def _show_page(asked: Asked, report: str) -> Any:
+def _show_page(asked: Asked) -> Any:
     """The digest of a static Space's page, and the JSON report beside it."""
     import hashlib
 
     from huggingface_hub import hf_hub_download
 
-    from eventformers.exploration.folder import PAGE_FILE
+    from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE
+    from eventformers.publishing.folders import LEADERBOARD_FILE
 
     def file(name: str) -> Path:
         if asked["revision"] is None:
@@ -201,6 +190,7 @@ def _show_page(asked: Asked, report: str) -> Any:
         where = {"repo_type": "space", "revision": asked["revision"]}
         return Path(hf_hub_download(asked["source"], name, **where))
 
+    report = LEADERBOARD_FILE if asked["kind"] == "leaderboard" else REPORT_FILE
     page = hashlib.sha256(file(PAGE_FILE).read_bytes()).hexdigest()
     return {"page": page, "report": json.loads(file(report).read_text(encoding="utf-8"))}
 
@@ -209,8 +199,8 @@ _SHOW = {
     "model": _show_model,
     "dataset": _show_dataset,
     "metric": _show_metric,
-    "exploration": _show_exploration,
-    "leaderboard": _show_leaderboard,
+    "exploration": _show_page,
+    "leaderboard": _show_page,
 }
 
 
