@@ -18,6 +18,8 @@ from eventformers.files import replaced_file, write_text
 SHARD_CHARACTERS = 1_000_000
 """Characters of text in a shard: about twenty seconds of work for a small pipeline."""
 
+_TEXTS, _EVENTS, _CHAINS, _COUNTS = "jsonl.gz", "events.jsonl.gz", "chains.jsonl.gz", "counts.json"
+
 ShardWriter = Callable[[Sequence[ExtractedDocument], Path, int], None]
 """Writes the results of a shard, given its documents, the folder of results and its number."""
 
@@ -36,23 +38,23 @@ def write_texts(documents: Iterable[TextDocument], folder: Path) -> int:
         lines.append(json.dumps(record, ensure_ascii=False))
         characters += len(document.text)
         if characters >= SHARD_CHARACTERS:
-            _write_gzip(_texts_path(folder, number), lines)
+            _write_gzip(shard_path(folder, number, _TEXTS), lines)
             lines, number, characters = [], number + 1, 0
     if lines:
-        _write_gzip(_texts_path(folder, number), lines)
+        _write_gzip(shard_path(folder, number, _TEXTS), lines)
         number += 1
     return number
 
 
 def is_extracted(folder: Path, shard: int) -> bool:
     """True if a shard's results are complete: its counts are written last."""
-    return _counts_path(folder, shard).exists()
+    return shard_path(folder, shard, _COUNTS).exists()
 
 
 def write_lines(extracted: Sequence[ExtractedDocument], results: Path, shard: int) -> None:
     """Write the events and the chains of a shard as JSON lines."""
-    _write_gzip(_events_path(results, shard), event_lines(extracted))
-    _write_gzip(_chains_path(results, shard), chain_lines(extracted))
+    _write_gzip(shard_path(results, shard, _EVENTS), event_lines(extracted))
+    _write_gzip(shard_path(results, shard, _CHAINS), chain_lines(extracted))
 
 
 def extract_shard(
@@ -60,16 +62,16 @@ def extract_shard(
 ) -> None:
     """Extract the texts of a shard and write the results, the counts last."""
     counts = ExtractionCounts()
-    extracted = list(extractor.extract(_read_texts(_texts_path(texts, shard)), counts))
+    extracted = list(extractor.extract(_read_texts(shard_path(texts, shard, _TEXTS)), counts))
     write(extracted, results, shard)
-    write_text(_counts_path(results, shard), json.dumps(counts.to_dict()))
+    write_text(shard_path(results, shard, _COUNTS), json.dumps(counts.to_dict()))
 
 
 def read_counts(results: Path, shards: int) -> ExtractionCounts:
     """Add up the counts of all shards."""
     counts = ExtractionCounts()
     for shard in range(shards):
-        recorded = json.loads(_counts_path(results, shard).read_text(encoding="utf-8"))
+        recorded = json.loads(shard_path(results, shard, _COUNTS).read_text(encoding="utf-8"))
         counts.add(ExtractionCounts.from_dict(recorded))
     return counts
 
@@ -84,12 +86,12 @@ def merge_shards(results: Path, shards: int, events: Path, chains: Path) -> Extr
         with open(events, "wb") as merged:
             for shard in range(shards):
                 # Concatenated gzip files are a valid gzip file.
-                with open(_events_path(results, shard), "rb") as part:
+                with open(shard_path(results, shard, _EVENTS), "rb") as part:
                     shutil.copyfileobj(part, merged)
     if counts.written["chains"]:
         with open(chains, "wb") as merged:
             for shard in range(shards):
-                with gzip.open(_chains_path(results, shard), "rb") as part:
+                with gzip.open(shard_path(results, shard, _CHAINS), "rb") as part:
                     shutil.copyfileobj(part, merged)
     return counts
 
@@ -117,17 +119,6 @@ def _write_gzip(path: Path, lines: Iterable[str]) -> None:
         temporary.write_bytes(gzip.compress(text.encode(), compresslevel=6, mtime=0))
 
 
-def _texts_path(folder: Path, shard: int) -> Path:
-    return folder / f"{shard:06d}.jsonl.gz"
-
-
-def _events_path(folder: Path, shard: int) -> Path:
-    return folder / f"{shard:06d}.events.jsonl.gz"
-
-
-def _chains_path(folder: Path, shard: int) -> Path:
-    return folder / f"{shard:06d}.chains.jsonl.gz"
-
-
-def _counts_path(folder: Path, shard: int) -> Path:
-    return folder / f"{shard:06d}.counts.json"
+def shard_path(folder: Path, shard: int, kind: str) -> Path:
+    """Return the path of a part of a shard, which is named by its suffixes."""
+    return folder / f"{shard:06d}.{kind}"

@@ -17,6 +17,7 @@ from eventformers.datasets_scripts.event_tables import (
 )
 from eventformers.datasets_scripts.events import event_text
 from eventformers.extraction.extractor import ExtractedDocument, plain_event
+from eventformers.extraction.shards import shard_path
 from eventformers.files import replaced_file
 
 
@@ -72,7 +73,7 @@ def write_documents(extracted: Sequence[ExtractedDocument], results: Path, shard
 
 def read_shards(results: Path, shards: int, kind: str) -> Iterable[pa.Table]:
     """Read the written tables of all shards, in order: `events`, `chains` or `documents`."""
-    return (pq.read_table(_path(results, shard, kind)) for shard in range(shards))
+    return (pq.read_table(shard_path(results, shard, f"{kind}.parquet")) for shard in range(shards))
 
 
 def merge_tables(results: Path, shards: int, kind: str, schema: pa.Schema, path: Path) -> None:
@@ -83,9 +84,5 @@ def merge_tables(results: Path, shards: int, kind: str, schema: pa.Schema, path:
 
 
 def _write_shard(results: Path, shard: int, kind: str, table: pa.Table) -> None:
-    with replaced_file(_path(results, shard, kind)) as temporary:
+    with replaced_file(shard_path(results, shard, f"{kind}.parquet")) as temporary:
         pq.write_table(table, temporary)
-
-
-def _path(results: Path, shard: int, kind: str) -> Path:
-    return results / f"{shard:06d}.{kind}.parquet"
