@@ -89,6 +89,8 @@ def complete(
     for alternative in found.alternatives:
         table.add_row(Text(alternative.text), f"{alternative.score:.3f}", "yes" if alternative.known else "")
     console.print(table)
+    if data is None and index is None:
+        console.print("The graph is that of the bundled samples; --data names another.")
     if found.recall is not None:
         console.print(f"recall of the approximate search: {100 * found.recall:.1f} %")
     if found.explanation:

@@ -130,7 +130,8 @@ def show_exploration(found: Exploration) -> None:
     """Print the counts, the times and the notes of an exploration."""
     table = Table("step", "counts", "seconds")
     for step in found.steps:
-        table.add_row(step.name, counts_text(step.counts), "reused" if step.reused else f"{step.seconds:.1f}")
+        counts = counts_text(step.counts) if step.counts else "-"
+        table.add_row(step.name, counts, "reused" if step.reused else f"{step.seconds:.1f}")
     console.print(table)
     for note in found.notes:
         console.print(note, soft_wrap=True, highlight=False)
