@@ -20,13 +20,15 @@ def library_versions() -> dict[str, str | None]:
 
 @functools.cache
 def _library_versions() -> dict[str, str | None]:
-    versions: dict[str, str | None] = {"python": platform.python_version()}
-    for library in LIBRARIES:
-        try:
-            versions[library] = version(library)
-        except PackageNotFoundError:
-            versions[library] = None
-    return versions
+    return {"python": platform.python_version()} | {name: installed_version(name) for name in LIBRARIES}
+
+
+def installed_version(package: str) -> str | None:
+    """Return the version of a package; None if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def git_commit(file: Path | None = None) -> str | None:

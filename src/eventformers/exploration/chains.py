@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventformers.datasets_scripts.event_tables import CHAINS_TABLE
 from eventformers.exploration.events import PROTAGONISTS_TABLE
-from eventformers.exploration.settings import Context
 from eventformers.exploration.steps import Step, StepRun
 from eventformers.inference.induction.type_naming import has_only_stop_words
 
@@ -66,10 +62,10 @@ def select_chains(run: StepRun) -> None:
         run.notes.append(f"Chains of fewer than {least} events, which are left out: {short:,}.")
 
 
-def _settings(context: Context) -> Mapping[str, Any]:
-    return {"min_chain_length": context.settings.min_chain_length}
-
-
 CHAINS = Step(
-    "chains", select_chains, reads=(PROTAGONISTS_TABLE,), writes=(CHAINS_TABLE,), settings=_settings
+    "chains",
+    select_chains,
+    reads=(PROTAGONISTS_TABLE,),
+    writes=(CHAINS_TABLE,),
+    settings=lambda context: {"min_chain_length": context.settings.min_chain_length},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 import pyarrow as pa
 
@@ -13,7 +13,7 @@ from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.event_tables import CHAINS_TABLE, EVENTS_TABLE
 from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.exploration.settings import Context
-from eventformers.exploration.steps import Step, StepRun
+from eventformers.exploration.steps import Found, Step, StepRun
 from eventformers.inference.commonsense.alternative_index import AlternativeIndex, AlternativeRecord
 from eventformers.inference.commonsense.complete import DEFAULT_GRAPH, default_rerank, open_graph
 from eventformers.inference.commonsense.complete_many import complete_many
@@ -51,18 +51,6 @@ SCHEMA = pa.schema(
 )
 
 
-class FoundCompletions(NamedTuple):
-    """Completions of event texts.
-
-    Attributes:
-        table: rows of `SCHEMA`, best first for each text and relation.
-        notes: sentences for the report.
-    """
-
-    table: pa.Table
-    notes: list[str]
-
-
 def find_completions(
     events: pa.Table,
     chains: pa.Table | None,
@@ -71,8 +59,10 @@ def find_completions(
     *,
     batch_size: int | Literal["auto"] = "auto",
     show_progress: bool = False,
-) -> FoundCompletions:
+) -> Found:
     """Complete distinct event texts, those in chains first, with the relations of a graph.
+
+    The rows are those of `SCHEMA`, best first for each text and relation.
 
     Args:
         events: the events, with the columns of `events.parquet`.
@@ -112,7 +102,7 @@ def find_completions(
             f"{len(chosen):,} of {len(texts):,} distinct events are completed with {len(relations)} "
             "relations, those in chains first."
         )
-    return FoundCompletions(pa.Table.from_pylist(table, schema=SCHEMA), notes)
+    return Found(pa.Table.from_pylist(table, schema=SCHEMA), notes)
 
 
 def _chained_first(events: pa.Table, chains: pa.Table | None) -> list[str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,10 +16,9 @@ from eventformers.datasets_scripts.event_tables import (
     EVENT_SCHEMA,
     EVENTS_TABLE,
 )
-from eventformers.datasets_scripts.raw_files import file_digest
 from eventformers.errors import EventformersError
 from eventformers.exploration.folder import STATE_FOLDER
-from eventformers.exploration.settings import Context
+from eventformers.exploration.settings import Context, files_digest
 from eventformers.exploration.steps import Step, StepRun
 from eventformers.extraction.extractor import ExtractionSettings, installed_pipeline, load_pipeline
 from eventformers.extraction.pipeline import cached_extractor, extract_shards
@@ -29,6 +26,7 @@ from eventformers.extraction.shards import read_counts, write_texts
 from eventformers.extraction.tables import read_shards, write_tables
 from eventformers.extraction.texts import TextDocument
 from eventformers.files import remove_folder, write_text
+from eventformers.provenance import installed_version
 
 PROTAGONISTS_TABLE = f"{STATE_FOLDER}/protagonists.parquet"
 """The chains of any length, which the parse gives; the step `chains` selects the long ones."""
@@ -88,23 +86,14 @@ def _settings(context: Context) -> Mapping[str, Any]:
     name = context.settings.pipeline or installed_pipeline()
     folder = Path(name)
     if folder.is_dir():
-        files = sorted(path for path in folder.rglob("*") if path.is_file())
-        digests = "".join(f"{path.relative_to(folder).as_posix()}\0{file_digest(path)}\0" for path in files)
-        revision = sha256(digests.encode()).hexdigest()
+        revision = files_digest(folder)
     elif find_spec("spacy") is None or find_spec(name) is None:
         # Raises an error that says what to install.
         load_pipeline(name)
         revision = ""
     else:
-        revision = _version(name)
-    return {"pipeline": folder.name, "revision": revision, "spacy": _version("spacy")}
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
+        revision = installed_version(name) or ""
+    return {"pipeline": folder.name, "revision": revision, "spacy": installed_version("spacy") or ""}
 
 
 EVENTS = Step(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
 
@@ -126,7 +127,10 @@ def draw_map(
     first[text_of[::-1]] = np.arange(len(rows))[::-1]
     labels, regions = _regions(rows, places.points[text_of], len(texts))
     names = regions["name"].to_pylist()
-    type_ids = _type_ids(rows, event_types)
+    type_ids = [UNTYPED] * len(rows)
+    if event_types is not None:
+        found = pc.index_in(events["event_id"], event_types["event_id"])
+        type_ids = event_types["type_id"].take(found).to_pylist()
     type_names = [] if types is None else types.sort_by("type_id")["name"].to_pylist()
     told = {row["document_id"]: row for row in documents.select(["document_id", "title", "date"]).to_pylist()}
     points = places.points[text_of]
@@ -216,14 +220,6 @@ def _regions(rows: Sequence[Mapping[str, Any]], points: Vectors, texts: int) -> 
         name = ", ".join(term.label for term in terms) or f"region {region}"
         table.append({"region_id": region, "name": name, "x": x, "y": y, "size": len(inside)})
     return labels, pa.Table.from_pylist(table, schema=REGIONS_SCHEMA)
-
-
-def _type_ids(rows: Sequence[Mapping[str, Any]], event_types: pa.Table | None) -> list[int]:
-    if event_types is None:
-        return [UNTYPED] * len(rows)
-    ids, types = event_types["event_id"].to_pylist(), event_types["type_id"].to_pylist()
-    type_of = dict(zip(ids, types, strict=True))
-    return [type_of[row["event_id"]] for row in rows]
 
 
 def _neighbours(ids: Positions, distances: Vectors) -> pa.StructArray:

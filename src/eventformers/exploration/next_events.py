@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from eventformers.datasets_scripts.chain_readers import REPORTING_PREDICATES
 from eventformers.datasets_scripts.event_tables import CHAINS_TABLE, EVENTS_TABLE, VECTORS_TABLE
 from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.exploration.neighbours import nearest, text_vectors
-from eventformers.exploration.steps import Step, StepRun
+from eventformers.exploration.steps import Found, Step, StepRun
 from eventformers.inference.chains.next_event import MAX_EVENTS
 from eventformers.inference.chains.scorers import CosineScorer, EmbedEvents, EncoderChainScorer, chain_scorer
 from eventformers.inference.encoding.arrays import Vectors
@@ -40,20 +40,8 @@ Row = Mapping[str, Any]
 """A row of the table of events."""
 
 
-class NextEvents(NamedTuple):
-    """The likely next events of chains.
-
-    Attributes:
-        table: rows of `SCHEMA`, best first for each chain.
-        notes: sentences for the report.
-    """
-
-    table: pa.Table
-    notes: list[str]
-
-
-def find_next_events(events: pa.Table, chains: pa.Table, scorer: CosineScorer) -> NextEvents:
-    """Rank the distinct events of a corpus as next events of each chain.
+def find_next_events(events: pa.Table, chains: pa.Table, scorer: CosineScorer) -> Found:
+    """Rank the distinct events of a corpus as next events of each chain, in rows of `SCHEMA`, best first.
 
     Candidates have a verb and an object that are not stop words, and their verb does not report speech:
     events such as "he said" are near every chain. A candidate has another verb than all events of the chain,
@@ -75,7 +63,7 @@ def find_next_events(events: pa.Table, chains: pa.Table, scorer: CosineScorer) -
         f"stop words, and their verb reports no speech. The latest {MAX_EVENTS} events of a chain count."
     ]
     if not candidates or not ids:
-        return NextEvents(SCHEMA.empty_table(), notes)
+        return Found(SCHEMA.empty_table(), notes)
     row_of = {row["event_id"]: row for row in rows}
     of_chains = [[row_of[event_id] for event_id in event_ids] for event_ids in members]
     latest = [[_event(row) for row in of_chain[-MAX_EVENTS:]] for of_chain in of_chains]
@@ -89,7 +77,7 @@ def find_next_events(events: pa.Table, chains: pa.Table, scorer: CosineScorer) -
         )
         for rank, (row, score) in enumerate(_new(of_chain, candidates, places, scores), start=1)
     ]
-    return NextEvents(pa.Table.from_pylist(table, schema=SCHEMA), notes)
+    return Found(pa.Table.from_pylist(table, schema=SCHEMA), notes)
 
 
 def _candidates(rows: Sequence[Row]) -> Iterator[Row]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
 from functools import lru_cache
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import shorten
@@ -23,10 +21,10 @@ from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_T
 from eventformers.errors import EventformersError
 from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE
 from eventformers.exploration.page_data import compressed, packed, packed_texts
-from eventformers.exploration.settings import Context
 from eventformers.exploration.steps import Step, StepRun
 from eventformers.files import write_text
 from eventformers.inference.report_pages import render_page
+from eventformers.provenance import installed_version
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("page_data.js", "page_state.js", "page_lists.js", "page_document.js", "page_map.js", "page.js")
@@ -195,7 +193,7 @@ def _blocks(tables: dict[str, pa.Table], types: list[dict[str, Any]]) -> dict[st
         names = ("event", "knowledge_base_id", "title", "score", "linked", "ancestors")
         blocks["links"] = packed({name: links[name] for name in names})
     if "completions" in tables:
-        completions = _by(tables["completions"], "text_number", "text", _distinct(events["text"]))
+        completions = _by(tables["completions"], "text_number", "text", pc.unique(events["text"]))
         blocks["completions"] = packed(
             {name: completions[name] for name in ("text_number", "relation", "tail", "score")}
         )
@@ -236,12 +234,8 @@ def _events(tables: dict[str, pa.Table]) -> dict[str, Any]:
         rows = pc.index_in(events["event_id"], typed["event_id"])
         columns["type"] = pc.fill_null(typed["type_id"].take(rows), -1)
     if "completions" in tables:
-        columns["text_number"] = pc.index_in(events["text"], _distinct(events["text"]))
+        columns["text_number"] = pc.index_in(events["text"], pc.unique(events["text"]))
     return columns
-
-
-def _distinct(texts: pa.ChunkedArray) -> pa.Array:
-    return pc.unique(texts)
 
 
 def _by(table: pa.Table, name: str, key: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
@@ -336,15 +330,11 @@ def _run(run: StepRun) -> None:
     write_page(run.folder, run.path(PAGE_FILE))
 
 
-def _settings(context: Context) -> Mapping[str, Any]:
-    return {"plotly": version("plotly") if find_spec("plotly") else ""}
-
-
 PAGE = Step(
     "page",
     _run,
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
     may_read=(*(f"{name}.parquet" for name in _TABLES), REPORT_FILE),
     writes=(PAGE_FILE,),
-    settings=_settings,
+    settings=lambda context: {"plotly": installed_version("plotly") or ""},
 )

@@ -26,23 +26,7 @@ Model = str | Path | EventEncoder | None
 
 @dataclass(frozen=True)
 class ExploreSettings:
-    """Settings of `explore`, besides the texts and the folder.
-
-    Args:
-        columns: columns of the texts.
-        pipeline: name or folder of a spaCy pipeline; None uses the installed one.
-        models: the model of each role.
-        num_types: number of event types; None finds it.
-        frames: frames to link types to; None links none.
-        knowledge_base: knowledge base to link events to; None links none.
-        graph: graph of commonsense knowledge, or its index; None completes no events.
-        graph_config: config of the graph; None takes its own.
-        min_chain_length: minimum number of distinct events of a chain.
-        processes: number of parsing processes.
-        batch_size: maximum number of texts in a batch, or `auto`.
-        device: `cpu` or `cuda`; None uses an accelerator if there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
-        show_progress: draw progress bars on standard error.
+    """Settings of `explore`, which documents them; `models` has the model of each role.
 
     Raises:
         EventformersError: a number is too small.
@@ -68,6 +52,13 @@ class ExploreSettings:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise EventformersError(f"{name}: found {value}; accepted: {least} or more")
+
+
+def files_digest(path: Path) -> str:
+    """Return the SHA-256 of a file, or of the names and contents of all files of a folder."""
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    digests = "".join(f"{file.relative_to(path).as_posix()}\0{file_digest(file)}\0" for file in files)
+    return sha256(digests.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -129,9 +120,7 @@ class Context:
         path = Path(value).expanduser()
         if not path.exists():
             return {"name": str(value)}
-        files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
-        digests = "".join(f"{file.relative_to(path)}\0{file_digest(file)}\0" for file in files)
-        return {"name": path.absolute().name, "sha256": sha256(digests.encode()).hexdigest()}
+        return {"name": path.absolute().name, "sha256": files_digest(path)}
 
     def note_untrained(self, role: str) -> str:
         """Return a note if no model is given for a role; else ""."""

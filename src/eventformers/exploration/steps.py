@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +24,19 @@ from eventformers.files import remove_folder, replaced_file, staged_folder
 
 Keep: TypeAlias = Callable[[str, Callable[[], pa.Table]], pa.Table]
 """A function from the name of a part of a result, and the function that makes it, to the part."""
+
+
+class Found(NamedTuple):
+    """What a step computes.
+
+    Attributes:
+        table: the rows, in the schema of the step.
+        notes: sentences for the report.
+    """
+
+    table: pa.Table
+    notes: list[str]
+
 
 _logger = logging.getLogger("eventformers")
 
@@ -92,10 +105,6 @@ class StepRun:
         return path
 
 
-def _no_settings(context: Context) -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True)
 class Step:
     """A step of an exploration.
@@ -117,7 +126,7 @@ class Step:
     reads: tuple[str, ...] = ()
     may_read: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
-    settings: Callable[[Context], Mapping[str, Any] | None] = _no_settings
+    settings: Callable[[Context], Mapping[str, Any] | None] = lambda context: {}
 
 
 @dataclass(frozen=True)

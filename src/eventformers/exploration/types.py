@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE
 from eventformers.exploration.neighbours import vector_column, vectors_of
-from eventformers.exploration.settings import Context
 from eventformers.exploration.steps import Keep, Step, StepRun, keep_nothing
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.arrays import Positions, Vectors
@@ -320,15 +319,14 @@ def _run(run: StepRun) -> None:
     run.notes += found.notes
 
 
-def _settings(context: Context) -> Mapping[str, Any]:
-    return {"num_types": context.settings.num_types, "frames": context.data_identity("frames")}
-
-
 TYPES = Step(
     "types",
     _run,
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
     writes=(TYPES_TABLE, EVENT_TYPES_TABLE),
     models=("types",),
-    settings=_settings,
+    settings=lambda context: {
+        "num_types": context.settings.num_types,
+        "frames": context.data_identity("frames"),
+    },
 )
