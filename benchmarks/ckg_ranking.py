@@ -21,8 +21,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+import side_by_side
 import torch
-from side_by_side import machine, make_parser, peak_bytes, print_ratios, print_seconds, take_turns, unit
+from side_by_side import machine, make_parser, peak_bytes, unit
 
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.inference.encode import load_encoder
@@ -74,12 +75,8 @@ def compare(
 ) -> None:
     """Time both sides in turn; print seconds and ratios, and whether the ranks agree."""
     sides = {name: partial(loop, vectors, queries, sample, precision) for name, precision in SIDES.items()}
-    scales = dict.fromkeys(SIDES, len(queries.gold) / len(sample))
     sides[OURS] = partial(rank, vectors, queries)
-    costs, found = take_turns(sides, options.rounds, scales=scales)
-    print_seconds(costs)
-    for name in SIDES:
-        print_ratios(costs, name, OURS)
+    found = side_by_side.compare(sides, OURS, options.rounds, len(queries.gold) / len(sample))
     for name in SIDES:
         theirs = found[name]
         best, worst = ranks.optimistic[sample], ranks.pessimistic[sample]

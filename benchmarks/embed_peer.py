@@ -11,9 +11,9 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -40,36 +40,32 @@ def main(folder: Path, threads: int, names: Sequence[str]) -> None:
         print(json.dumps(seconds), flush=True)
 
 
-def pytorch(folder: Path, threads: int) -> Any:
-    """Load with PyTorch in float32."""
-    return SentenceTransformer(str(folder), device="cpu")
+def pytorch(folder: Path, threads: int, **settings: object) -> SentenceTransformer:
+    """Load with PyTorch."""
+    return SentenceTransformer(str(folder), device="cpu", model_kwargs=settings)
 
 
-def pytorch_bfloat16(folder: Path, threads: int) -> Any:
-    """Load with PyTorch and weights in bfloat16."""
-    return SentenceTransformer(str(folder), device="cpu", model_kwargs={"torch_dtype": "bfloat16"})
-
-
-def onnx(folder: Path, threads: int, file_name: str = "model.onnx") -> Any:
-    """Load with ONNX Runtime; the first use exports the model to the folder."""
-    from onnxruntime import SessionOptions
-
-    options = SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    exported = (folder / "onnx" / file_name).is_file()
-    settings = {"file_name": f"onnx/{file_name}"} if exported else {}
-    model = SentenceTransformer(
-        str(folder),
-        device="cpu",
-        backend="onnx",
-        model_kwargs={"provider": "CPUExecutionProvider", "session_options": options, **settings},
-    )
-    if not exported:
+def exported(folder: Path, backend: str, file_name: str, **settings: object) -> SentenceTransformer:
+    """Load with another library; the first use exports the model to the folder."""
+    is_exported = (folder / backend / file_name).is_file()
+    if is_exported:
+        settings["file_name"] = f"{backend}/{file_name}"
+    model = SentenceTransformer(str(folder), device="cpu", backend=backend, model_kwargs=settings)
+    if not is_exported:
         model.save_pretrained(str(folder))
     return model
 
 
-def onnx_int8(folder: Path, threads: int) -> Any:
+def onnx(folder: Path, threads: int, file_name: str = "model.onnx") -> SentenceTransformer:
+    """Load with ONNX Runtime."""
+    from onnxruntime import SessionOptions
+
+    options = SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    return exported(folder, "onnx", file_name, provider="CPUExecutionProvider", session_options=options)
+
+
+def onnx_int8(folder: Path, threads: int) -> SentenceTransformer:
     """Load with ONNX Runtime and dynamic quantisation for AVX-512 VNNI."""
     from sentence_transformers import export_dynamic_quantized_onnx_model
 
@@ -81,29 +77,13 @@ def onnx_int8(folder: Path, threads: int) -> Any:
 
 def openvino(
     folder: Path, threads: int, file_name: str = "openvino_model.xml", precision: str = "f32"
-) -> Any:
-    """Load with OpenVINO; the first use exports the model to the folder."""
-    exported = (folder / "openvino" / file_name).is_file()
-    model = SentenceTransformer(
-        str(folder),
-        device="cpu",
-        backend="openvino",
-        model_kwargs={
-            "ov_config": {"INFERENCE_NUM_THREADS": str(threads), "INFERENCE_PRECISION_HINT": precision},
-            **({"file_name": f"openvino/{file_name}"} if exported else {}),
-        },
-    )
-    if not exported:
-        model.save_pretrained(str(folder))
-    return model
+) -> SentenceTransformer:
+    """Load with OpenVINO; `bf16` is its own default on a processor with such instructions."""
+    config = {"INFERENCE_NUM_THREADS": str(threads), "INFERENCE_PRECISION_HINT": precision}
+    return exported(folder, "openvino", file_name, ov_config=config)
 
 
-def openvino_bfloat16(folder: Path, threads: int) -> Any:
-    """Load with OpenVINO, which computes in bfloat16: its default on a processor with such instructions."""
-    return openvino(folder, threads, precision="bf16")
-
-
-def openvino_int8(folder: Path, threads: int) -> Any:
+def openvino_int8(folder: Path, threads: int) -> SentenceTransformer:
     """Load with OpenVINO and static quantisation, calibrated on the texts in `calibration/`."""
     from optimum.intel import OVQuantizationConfig
     from sentence_transformers import export_static_quantized_openvino_model
@@ -122,13 +102,13 @@ def openvino_int8(folder: Path, threads: int) -> Any:
     return openvino(folder, threads, file_name)
 
 
-BACKENDS = {
+BACKENDS: dict[str, Callable[[Path, int], SentenceTransformer]] = {
     "float32": pytorch,
-    "bfloat16": pytorch_bfloat16,
+    "bfloat16": partial(pytorch, torch_dtype="bfloat16"),
     "onnx": onnx,
     "onnx, int8": onnx_int8,
     "openvino": openvino,
-    "openvino, bfloat16": openvino_bfloat16,
+    "openvino, bfloat16": partial(openvino, precision="bf16"),
     "openvino, int8": openvino_int8,
 }
 

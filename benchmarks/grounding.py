@@ -19,13 +19,12 @@ All sides take turns in every round. On a machine with other load, compare proce
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import faiss
 import numpy as np
 import torch
-from side_by_side import machine, make_parser, peak_bytes, print_ratios, print_seconds, take_turns
+from side_by_side import compare, machine, make_parser, peak_bytes
 
 from eventformers.inference.grounding.hierarchy_discovery import (
     DEPTH,
@@ -84,7 +83,7 @@ def retrieval(number: int, options: argparse.Namespace) -> None:
         "faiss flat": lambda: flat.search(sample, options.number)[1],
         OURS: lambda: index.search(mentions, options.number).events,
     }
-    found = compare(sides, len(mentions) / len(sample), options.rounds)
+    found = compare(sides, OURS, options.rounds, len(mentions) / len(sample))
     ours = found[OURS][np.sort(drawn)]
     few = sample[: options.checked]
     exact = full_sort(few.astype(np.float64), events.astype(np.float64), options.number, "stable")
@@ -127,7 +126,7 @@ def discovery(options: argparse.Namespace) -> None:
         "loop over pairs of sets": lambda: loop_over_pairs(event_ids, candidates, children),
         OURS: lambda: discover(event_ids, candidates),
     }
-    found = compare(sides, number / len(children), options.rounds)
+    found = compare(sides, OURS, options.rounds, number / len(children))
     hierarchy, parents = found[OURS]
     place = np.searchsorted(parents.children, np.arange(number + 1))
     position = {event_id: event for event, event_id in enumerate(event_ids)}
@@ -171,16 +170,6 @@ def loop_over_pairs(
         ]
         ranked[event_ids[child]] = sorted(scores, key=lambda scored: (-scored[1], scored[0]))
     return ranked
-
-
-def compare(sides: dict[str, Callable[[], Any]], scale: float, rounds: int) -> dict[str, Any]:
-    """Time all sides; print seconds, those of the others times `scale`, and ratios; return the results."""
-    others = [name for name in sides if name != OURS]
-    costs, found = take_turns(sides, rounds, scales=dict.fromkeys(others, scale))
-    print_seconds(costs)
-    for name in others:
-        print_ratios(costs, name, OURS)
-    return found
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
@@ -114,11 +115,16 @@ def _write_lines(path: Path, rows: Iterator[Any]) -> None:
         file.writelines(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows)
 
 
-def _documents(folder: Path, words: Zipf, number: int, chains: int) -> None:
-    """Write documents of 40 events, each about one of a few protagonists, and their events for `embed`."""
+def _documents(
+    folder: Path, words: Zipf, number: int, scale: float, *, of_document: int, chains: int
+) -> None:
+    """Write documents of 40 events, each about one of a few protagonists, and their events for `embed`.
+
+    A document has `of_document` units of `SIZES`.
+    """
 
     def documents() -> Iterator[dict[str, Any]]:
-        for place in range(number):
+        for place in range(number // of_document):
             protagonists = [words.word() for _ in range(chains)]
             events = [
                 [row, 0, protagonists[row % chains], verb := words.word(), words.word(), verb, 0, 0]
@@ -131,14 +137,6 @@ def _documents(folder: Path, words: Zipf, number: int, chains: int) -> None:
         events = (event[2:5] for line in file for event in json.loads(line)["events"])
         rows = (dict(zip(("subject", "predicate", "object"), event, strict=True)) for event in events)
         _write_lines(folder / "embed.jsonl", rows)
-
-
-def _write_swcc(folder: Path, words: Zipf, number: int, scale: float) -> None:
-    _documents(folder, words, number // 40, 8)
-
-
-def _write_heterevent(folder: Path, words: Zipf, number: int, scale: float) -> None:
-    _documents(folder, words, number // 4, 4)
 
 
 def _write_mico(folder: Path, words: Zipf, number: int, scale: float) -> None:
@@ -226,8 +224,8 @@ def _write_grounding(folder: Path, words: Zipf, number: int, scale: float) -> No
 
 
 _WRITERS: dict[str, Callable[[Path, Zipf, int, float], None]] = {
-    "swcc": _write_swcc,
-    "heterevent": _write_heterevent,
+    "swcc": partial(_documents, of_document=40, chains=8),
+    "heterevent": partial(_documents, of_document=4, chains=4),
     "mico": _write_mico,
     "event_type_induction": _write_induction,
     "event_grounding": _write_grounding,

@@ -27,6 +27,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paper_data import SIZES, write_encoder, write_raw
+from side_by_side import make_parser
+
+from eventformers.model_cards.markdown import table
 
 STEPS = 50
 KILLED_AT = 25
@@ -222,8 +225,8 @@ def report(method: str, found: dict[float, list[Measured]], encoder: str) -> str
     header = ["step"]
     for scale in scales:
         header += [f"{scale:g}: wall s", "processor s", "peak GB"]
-    rows = [[*header, *(["growth"] if len(scales) > 1 else [])]]
-    rows.append(["---"] * len(rows[0]))
+    header += ["growth"] if len(scales) > 1 else []
+    rows = []
     for of_step in zip(*found.values(), strict=True):
         cells = [of_step[0].step]
         for one in of_step:
@@ -235,7 +238,7 @@ def report(method: str, found: dict[float, list[Measured]], encoder: str) -> str
         f"{method}: {SIZES[method][1]:,} {SIZES[method][0]} at scale 1; encoder {encoder}, random weights; "
     )
     title += f"{platform.machine()}, {os.cpu_count()} processor cores"
-    return f"{title}\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+    return f"{title}\n\n{table(header, rows)}\n"
 
 
 def exponent(scales: Sequence[float], seconds: Sequence[float]) -> float:
@@ -245,13 +248,10 @@ def exponent(scales: Sequence[float], seconds: Sequence[float]) -> float:
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__, threads=1)
     parser.add_argument("method", choices=SIZES)
     parser.add_argument("--scale", type=float, action="append", help="share of the paper's size; repeatable")
     parser.add_argument("--encoder", choices=SHAPES, default="tiny", help="shape of the random encoder")
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--folder", type=Path, help="folder for all files; default: the system's")
     parser.add_argument("--output", type=Path, help="folder for the record, as JSON and Markdown")
     return parser.parse_args(arguments)

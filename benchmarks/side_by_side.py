@@ -121,6 +121,28 @@ def take_turns(
     return costs, found
 
 
+def compare(
+    sides: Mapping[str, Callable[[], Any]], reference: str, rounds: int, scale: float = 1.0
+) -> dict[str, Any]:
+    """Run all sides in turn; print their seconds, and the ratios of the others to the reference.
+
+    Args:
+        sides: what is timed, by name.
+        reference: the side to compare with.
+        rounds: number of runs of each side.
+        scale: factor of the times of the other sides, which may do a share of the work.
+
+    Returns:
+        The last result of each side.
+    """
+    others = [name for name in sides if name != reference]
+    costs, found = take_turns(sides, rounds, scales=dict.fromkeys(others, scale))
+    print_seconds(costs)
+    for name in others:
+        print_ratios(costs, name, reference)
+    return found
+
+
 def print_seconds(costs: Costs, of: str = "") -> None:
     """Print the median seconds of each side; `of` follows the unit, as in ` a step`."""
     width = max(map(len, costs)) + 2

@@ -37,6 +37,7 @@ from eventformers.trainers.swcc import SwccCollator
 
 Batch = dict[str, torch.Tensor]
 Pair = tuple[Event, Event]
+Context = Callable[[], contextlib.AbstractContextManager[object]]
 Groups = Sequence[tuple[torch.Tensor, torch.Tensor]]
 
 TOGETHER, APART = "views together", "five passes"
@@ -108,15 +109,11 @@ def compare(
     options: argparse.Namespace,
 ) -> None:
     """Time both sides in turn and print seconds a step, ratios and, on an accelerator, memory."""
-    autocast: Callable[[], contextlib.AbstractContextManager[object]] = (
-        contextlib.nullcontext
-        if options.dtype == "float32"
-        else lambda: torch.autocast(device.type, dtype=getattr(torch, options.dtype))
-    )
+    context = autocast(device, options.dtype)
 
     def steps(head: SwccForPreTraining, coming: Iterator[Batch], number: int = options.steps) -> None:
         for batch in islice(coming, number):
-            with autocast():
+            with context():
                 loss = head(**batch).loss
             loss.backward()
             head.zero_grad(set_to_none=True)
@@ -128,6 +125,13 @@ def compare(
     costs, _ = take_turns(sides, options.rounds, scales=scales, device=device)
     print_seconds(costs, " a step")
     print_ratios(costs, APART, TOGETHER)
+
+
+def autocast(device: torch.device, precision: str) -> Context:
+    """Return the context of a step in a precision; half precisions are mixed, as in training."""
+    if precision == "float32":
+        return contextlib.nullcontext
+    return partial(torch.autocast, device.type, dtype=getattr(torch, precision))
 
 
 def make_batches(options: argparse.Namespace, folder: str, device: torch.device) -> list[Batch]:

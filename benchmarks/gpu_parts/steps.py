@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from functools import partial
 
 import mulcl_step
 import swcc_step
 import torch
 from gpu_parts.measuring import Bench, Clock, Part, Row, Side, Taken, mebibytes_text, take_turns
+from swcc_step import Context
 from transformers import PreTrainedModel
 
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
@@ -24,23 +23,38 @@ PRECISIONS = ("float32", "bfloat16")
 FIRST_WORD = 1_000
 
 
-def autocast(bench: Bench, precision: str) -> Callable[[], AbstractContextManager[object]]:
-    """The context of a step in a precision; bfloat16 is mixed precision, as in training."""
-    if precision == "float32":
-        return contextlib.nullcontext
-    return partial(torch.autocast, bench.device.type, dtype=torch.bfloat16)
-
-
 def step(
     head: PreTrainedModel,
     batch: Mapping[str, torch.Tensor],
-    context: Callable[[], AbstractContextManager[object]],
+    context: Context,
 ) -> None:
     """One forward and backward pass."""
     head.zero_grad(set_to_none=True)
     with context():
         loss = head(**batch).loss
     loss.backward()
+
+
+def in_precisions(
+    bench: Bench,
+    clock: Clock,
+    name: str,
+    size: str,
+    sides_in: Callable[[Context], Mapping[str, Side]],
+    *,
+    most_rounds: int | None = None,
+    warm_up: int = 1,
+) -> list[Row]:
+    """Compare the sides of a step in each precision; the last side is the alternative."""
+    rows = []
+    for precision in PRECISIONS:
+        if clock.is_over(f"{name}, {precision}"):
+            continue
+        sides = sides_in(swcc_step.autocast(bench.device, precision))
+        rounds = min(bench.rounds, most_rounds or bench.rounds)
+        taken = take_turns(sides, bench.device, rounds, reference=list(sides)[-1], warm_up=warm_up)
+        rows += rows_of(name, precision, taken, size)
+    return rows
 
 
 def rows_of(step_name: str, precision: str, taken: Mapping[str, Taken], size: str) -> list[Row]:
@@ -68,18 +82,14 @@ def swcc(bench: Bench, clock: Clock) -> list[Row]:
     together = SwccForPreTraining.from_encoder(bench.encoder, pooling="mean").to(bench.device)
     apart = swcc_step.five_passes(together)
     (batch,) = swcc_step.make_batches(options, bench.encoder, bench.device)
-    rows = []
-    for precision in PRECISIONS:
-        if clock.is_over(f"SWCC, {precision}"):
-            continue
-        context = autocast(bench, precision)
-        sides: dict[str, Side] = {
+
+    def sides(context: Context) -> dict[str, Side]:
+        return {
             "views together": partial(step, together, batch, context),
             "five passes": partial(step, apart, batch, context),
         }
-        taken = take_turns(sides, bench.device, bench.rounds, reference="five passes", warm_up=3)
-        rows += rows_of("SWCC", precision, taken, f"{number} events")
-    return rows
+
+    return in_precisions(bench, clock, "SWCC", f"{number} events", sides, warm_up=3)
 
 
 def mulcl(bench: Bench, clock: Clock, *, stage: str) -> list[Row]:
@@ -90,31 +100,24 @@ def mulcl(bench: Bench, clock: Clock, *, stage: str) -> list[Row]:
     head = HeterEventForPreTraining.from_encoder(bench.encoder, stage=stage).to(bench.device).eval()
     batch = mulcl_step.make_batch(options, bench.encoder, head, bench.device)
     name = {"sequence": "SeqCL", "graph": "GraCL"}[stage]
-    parts: list[Batch] = []
+    loop = partial(_graph_loop, head, batch)
     if stage == "sequence":
-        parts = [
-            mulcl_step.with_every_chain_encoded(mulcl_step.one_chain(batch, chain)) for chain in range(chains)
-        ]
-    rows = []
-    for precision in PRECISIONS:
-        if clock.is_over(f"{name}, {precision}"):
-            continue
-        context = autocast(bench, precision)
-        loop = _sequence_loop if stage == "sequence" else _graph_loop
-        sides: dict[str, Side] = {
+        single = (mulcl_step.one_chain(batch, chain) for chain in range(chains))
+        loop = partial(_sequence_loop, head, list(map(mulcl_step.with_every_chain_encoded, single)))
+
+    def sides(context: Context) -> dict[str, Side]:
+        return {
             "batch as one": partial(step, head, batch, context),
-            "loop over chains": partial(loop, head, batch, parts, context),
+            "loop over chains": partial(loop, context),
         }
-        taken = take_turns(sides, bench.device, min(bench.rounds, 3), reference="loop over chains")
-        rows += rows_of(name, precision, taken, f"{chains} chains")
-    return rows
+
+    return in_precisions(bench, clock, name, f"{chains} chains", sides, most_rounds=3)
 
 
 def _sequence_loop(
     head: HeterEventForPreTraining,
-    _: Batch,
     parts: list[Batch],
-    context: Callable[[], AbstractContextManager[object]],
+    context: Context,
 ) -> None:
     head.zero_grad(set_to_none=True)
     for part in parts:
@@ -126,8 +129,7 @@ def _sequence_loop(
 def _graph_loop(
     head: HeterEventForPreTraining,
     batch: Batch,
-    _: list[Batch],
-    context: Callable[[], AbstractContextManager[object]],
+    context: Context,
 ) -> None:
     head.zero_grad(set_to_none=True)
     with context():
@@ -152,23 +154,19 @@ def mico(bench: Bench, clock: Clock) -> list[Row]:
         "entity_ids": torch.full((rows_of_batch,), -1, device=bench.device),
         "positive_index": torch.zeros(rows_of_batch, dtype=torch.long, device=bench.device),
     }
-    rows = []
-    for precision in PRECISIONS:
-        if clock.is_over(f"MICO, {precision}"):
-            continue
-        context = autocast(bench, precision)
 
-        def in_chunks(context: Callable[[], AbstractContextManager[object]] = context) -> None:
-            head.zero_grad(set_to_none=True)
-            backward_in_chunks(head, batch, chunk, torch.Tensor.backward, context)
+    def in_chunks(context: Context) -> None:
+        head.zero_grad(set_to_none=True)
+        backward_in_chunks(head, batch, chunk, torch.Tensor.backward, context)
 
-        sides: dict[str, Side] = {
-            f"GradCache, chunks of {chunk}": in_chunks,
+    def sides(context: Context) -> dict[str, Side]:
+        return {
+            f"GradCache, chunks of {chunk}": partial(in_chunks, context),
             "whole batch": partial(step, head, batch, context),
         }
-        taken = take_turns(sides, bench.device, bench.rounds, reference="whole batch")
-        rows += rows_of("MICO", precision, taken, f"{rows_of_batch:,} premises, {alternatives} alternatives")
-    return rows
+
+    size = f"{rows_of_batch:,} premises, {alternatives} alternatives"
+    return in_precisions(bench, clock, "MICO", size, sides)
 
 
 def grounding(bench: Bench, clock: Clock) -> list[Row]:
@@ -184,7 +182,8 @@ def grounding(bench: Bench, clock: Clock) -> list[Row]:
         "gold_event_ids": ids,
     }
     sides: dict[str, Side] = {
-        precision: partial(step, head, batch, autocast(bench, precision)) for precision in PRECISIONS
+        precision: partial(step, head, batch, swcc_step.autocast(bench.device, precision))
+        for precision in PRECISIONS
     }
     taken = take_turns(sides, bench.device, bench.rounds, reference="float32", warm_up=2)
     return [
