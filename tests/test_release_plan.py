@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from eventformers.commands.hub import size_text
 from eventformers.datasets_scripts.building import BUILDERS
 from eventformers.errors import EventformersError
 from eventformers.release import models
@@ -42,3 +43,18 @@ def test_what_a_recipe_follows_is_a_recipe_with_folders(tmp_path: Path, follows:
         EventformersError, match=r"own\.yaml, follows: found .* accepted: a recipe, and folders"
     ):
         load_recipe("swcc", str(path))
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1_000, "1 kB"),
+        (1_234, "1.23 kB"),
+        (999_900, "1 MB"),
+        (1_500_000_000, "1.5 GB"),
+    ],
+)
+def test_sizes_have_a_unit_and_three_digits(count: int, text: str) -> None:
+    assert size_text(count) == text

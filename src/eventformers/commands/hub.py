@@ -165,7 +165,8 @@ def _files(number: int) -> str:
 def size_text(count: float) -> str:
     """Format a number of bytes with a unit."""
     for unit in _UNITS[:-1]:
-        if count < 1000:
+        # Not `count < 1000`: 999,900 bytes with three digits would be 1e+03 kB.
+        if round(count) < 1000:
             return f"{count:.3g} {unit}" if unit != "bytes" else f"{count} bytes"
         count /= 1000
     return f"{count:.3g} {_UNITS[-1]}"
