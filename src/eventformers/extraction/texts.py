@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
 from eventformers.datasets_scripts.licenses import license_of_source, standard_license
 from eventformers.datasets_scripts.malformed import HeldFaults, SkippedRows
 from eventformers.datasets_scripts.raw_files import (
     DataDir,
-    is_json_lines,
     max_line_bytes,
     raw_paths,
     read_json_values,
@@ -28,11 +27,13 @@ ACCEPTED_LINE = 'one JSON object a line with "text", and optionally "id", "sourc
 ACCEPTED_ROW = "a text, or a row with a column text"
 ACCEPTED_FILES = ".txt, .jsonl, .csv, .tsv or SGML files, plain or .gz, .parquet files, and folders of them"
 
-_TextKind = Literal["sgml", "json", "csv", "tsv", "parquet", "plain"]
-_SGML_ENDINGS = (".sgml", ".sgm", ".xml")
-_PLAIN_ENDINGS = (".txt", ".text")
-_JSON_ENDINGS = (".jsonl", ".json", ".ndjson")
-_TABLE_ENDINGS = (".csv", ".tsv", ".parquet")
+_KINDS = {
+    **dict.fromkeys((".sgml", ".sgm", ".xml"), "sgml"),
+    **dict.fromkeys((".txt", ".text"), "plain"),
+    **dict.fromkeys((".jsonl", ".json", ".ndjson"), "json"),
+    **{".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"},
+}
+"""The kind of a file by the ending of its name, in lower case and without `.gz`."""
 _BINARY_STARTS = {
     b"%PDF-": "a PDF file",
     b"PK\x03\x04": "a ZIP archive or an Office file",
@@ -354,32 +355,28 @@ class _RowReader:
             return ""
 
 
-def _kind(path: Path) -> _TextKind:
+def _kind_by_name(path: Path) -> str | None:
     name = path.name.lower().removesuffix(".gz")
-    if is_json_lines(Path(name)):
-        return "json"
-    for kind in _TABLE_ENDINGS:
-        if name.endswith(kind):
-            return cast("_TextKind", kind.removeprefix("."))
-    if name.endswith(_SGML_ENDINGS):
-        return "sgml"
-    if name.endswith(_PLAIN_ENDINGS):
-        return "plain"
+    return next((kind for ending, kind in _KINDS.items() if name.endswith(ending)), None)
+
+
+def _kind(path: Path) -> str:
+    if kind := _kind_by_name(path):
+        return kind
     lines = read_lines(path, SkippedRows("skip"))
     first = next((text for _, text in lines if text.strip()), "").lstrip().upper()
     return "sgml" if first.startswith(("<DOC", "<!DOCTYPE", "<?XML")) else "plain"
 
 
 def _is_text_name(path: Path) -> bool:
-    name = path.name.lower().removesuffix(".gz")
-    known = is_json_lines(Path(name)) or name.endswith((*_SGML_ENDINGS, *_PLAIN_ENDINGS, *_TABLE_ENDINGS))
     # Newswire is published in files such as nyt_eng_199407.gz.
-    return known or (path.suffix.lower() == ".gz" and "." not in name)
+    is_newswire = path.suffix.lower() == ".gz" and "." not in path.name[:-3]
+    return is_newswire or _kind_by_name(path) is not None
 
 
 def _stem(path: Path) -> str:
     name = path.name
-    for ending in (".gz", *_SGML_ENDINGS, *_PLAIN_ENDINGS, *_JSON_ENDINGS, *_TABLE_ENDINGS):
+    for ending in (".gz", *_KINDS):
         if name.lower().endswith(ending) and len(name) > len(ending):
             name = name[: -len(ending)]
     return name
