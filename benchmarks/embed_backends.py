@@ -31,6 +31,7 @@ import numpy as np
 import onnxruntime
 import psutil
 import torch
+from embed_peer import BACKENDS, copy_model
 from encode import sample_texts
 from side_by_side import machine, make_parser, unit
 from torch import nn
@@ -48,10 +49,6 @@ Encode = Callable[[Sequence[str]], tuple[Vectors, float]]
 """A function from texts to their vectors and the seconds of processor time."""
 
 PEER = Path(__file__).with_name("embed_peer.py")
-PEER_BACKENDS = (
-    *("float32", "bfloat16", "onnx", "onnx, int8"),
-    *("openvino", "openvino, bfloat16", "openvino, int8"),
-)
 BASE = "embed"
 """The side to compare with: `embed` as it is without options."""
 
@@ -77,12 +74,10 @@ class Peer:
     """The backends of sentence-transformers in a process with its own environment."""
 
     def __init__(self, python: Path, source: Path, threads: int, texts: Sequence[str], folder: Path) -> None:
-        from embed_peer import copy_model
-
         copy_model(source, folder, texts)
         self.folder = folder
         self.process = subprocess.Popen(
-            [str(python), str(PEER), str(folder), str(threads), *PEER_BACKENDS],
+            [str(python), str(PEER), str(folder), str(threads), *BACKENDS],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -123,7 +118,7 @@ def main() -> None:
     if arguments.peer_python is not None:
         source = Path(resolve_encoder(arguments.encoder))
         peer = Peer(arguments.peer_python, source, arguments.threads, texts, arguments.peer_folder)
-        for name in PEER_BACKENDS:
+        for name in BACKENDS:
             sides[f"s-t, {name}"] = lambda some, name=name: peer.encode(name, some)  # type: ignore[misc]
     if arguments.sides:
         sides = {name: encode for name, encode in sides.items() if name in {BASE, *arguments.sides}}

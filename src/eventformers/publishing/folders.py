@@ -77,7 +77,6 @@ class LocalRepository:
 
     Attributes:
         kind: its content.
-        name: the folder's name, or the metric's.
         folder: its path.
         files: the files to send, by their paths in the repository.
         left_out: the files that are never sent, with the reason.
@@ -88,7 +87,6 @@ class LocalRepository:
     """
 
     kind: Kind
-    name: str
     folder: Path
     files: dict[str, Path]
     left_out: dict[str, str]
@@ -96,6 +94,11 @@ class LocalRepository:
     licenses_known: bool = True
     configs: tuple[str, ...] = ()
     model_type: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The folder's name, which for a metric is the metric's."""
+        return self.folder.absolute().name
 
     @property
     def repo_type(self) -> str:
@@ -214,7 +217,6 @@ def _model(folder: Path) -> LocalRepository:
     trained_on = read_training_record(folder)
     return LocalRepository(
         "model",
-        folder.absolute().name,
         folder,
         files,
         left_out,
@@ -277,7 +279,6 @@ def _dataset(folder: Path) -> LocalRepository:
     licenses = {str(name) for config in configs for name in _listed(reports.get(config, {}).get("licenses"))}
     return LocalRepository(
         "dataset",
-        folder.absolute().name,
         folder,
         files,
         left_out,
@@ -292,14 +293,13 @@ def _listed(value: object) -> list[object]:
 
 
 def _metric(folder: Path) -> LocalRepository:
-    name = folder.absolute().name
     files, left_out = _files("metric", folder)
     from eventformers.evaluate_metrics import SPACE_PAGE
 
     files = dict(sorted({SPACE_PAGE.name: SPACE_PAGE, **files}.items()))
     for needed in (_CARD, "requirements.txt"):
         _require(files, needed, folder, "what a Space needs")
-    return LocalRepository("metric", name, folder, files, left_out)
+    return LocalRepository("metric", folder, files, left_out)
 
 
 def _exploration(folder: Path) -> LocalRepository:
@@ -309,7 +309,6 @@ def _exploration(folder: Path) -> LocalRepository:
     licenses = set(documents["license"].unique().to_pylist())
     return LocalRepository(
         "exploration",
-        folder.absolute().name,
         folder,
         {_CARD: _EXPLORATION_CARD, **files},
         left_out,
@@ -320,8 +319,7 @@ def _exploration(folder: Path) -> LocalRepository:
 def _leaderboard(folder: Path) -> LocalRepository:
     files, left_out = _files("leaderboard", folder)
     _require(files, PAGE_FILE, folder, "the page, as `eventformers release` writes it")
-    card = {_CARD: _LEADERBOARD_CARD}
-    return LocalRepository("leaderboard", folder.absolute().name, folder, {**card, **files}, left_out)
+    return LocalRepository("leaderboard", folder, {_CARD: _LEADERBOARD_CARD, **files}, left_out)
 
 
 # Files.
