@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from command_lines import Outcome, run_command_line
 
+from eventformers.exploration.explore import STEPS
 from eventformers.extraction import extractor
 
 STORY = "Anna opened the door. Anna closed the window. Anna went to the shop."
@@ -49,6 +50,13 @@ def test_what_is_printed(explore: Explore, tmp_path: Path) -> None:
     again = explore()
     assert "reused" in again["output"]
     assert "reused" not in outcome["output"]
+
+
+def test_the_help_names_the_steps_to_skip() -> None:
+    shown = " ".join(run_command_line(["explore", "--help"])["output"].replace("│", " ").split())
+    for step in STEPS:
+        if step.name not in ("documents", "events"):
+            assert step.name in shown.partition("--skip")[2].partition("--processes")[0]
 
 
 def refused(outcome: Outcome, message: str) -> None:

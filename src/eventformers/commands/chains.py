@@ -16,7 +16,7 @@ from eventformers.commands.options import batch_size_of, console, counts_text, p
 def extract(
     texts: Annotated[
         list[Path],
-        typer.Argument(metavar="TEXT...", help="Files or folders: text, JSON lines, CSV, Parquet, SGML."),
+        typer.Argument(metavar="TEXT", help="Files or folders: text, JSON lines, CSV, Parquet, SGML."),
     ],
     output: options.Output,
     pipeline: options.Pipeline = None,

@@ -20,7 +20,7 @@ def explore(
     texts: Annotated[
         list[str],
         typer.Argument(
-            metavar="TEXT...",
+            metavar="TEXT",
             help="Files or folders: text, JSON lines, CSV, Parquet, SGML; or a dataset id of the Hub.",
         ),
     ],
@@ -63,7 +63,11 @@ def explore(
     ] = None,
     min_chain_length: options.MinChainLength = 3,
     skip: Annotated[
-        list[str] | None, typer.Option(help="Step to leave out, with those that need it. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            help="Step to leave out, with those that need it: vectors, chains, types, next_events, links, "
+            "completions, map or page. Repeatable."
+        ),
     ] = None,
     processes: options.Processes = 1,
     malformed: options.Malformed = "error",

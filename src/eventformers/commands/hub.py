@@ -42,7 +42,8 @@ def push(
         Path,
         typer.Argument(
             metavar="RUN",
-            help="Folder of a run, a built dataset or a metric, or the name of a metric of this package.",
+            help="Folder of a run, a built dataset, an exploration or a metric, or the name of a metric of "
+            "this package.",
         ),
     ],
     repo_id: RepositoryId,
@@ -61,7 +62,7 @@ def push(
     overwrite: Replace = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Publish a model, a dataset or a metric on the Hub, and verify that it loads from there."""
+    """Publish a model, a dataset, an exploration or a metric on the Hub; verify that it loads from there."""
     from eventformers.hub import push as run_push
 
     with errors.status("reading") as status:
