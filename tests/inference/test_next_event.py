@@ -13,7 +13,7 @@ from eventformers import cli
 from eventformers.datasets_scripts.building import build_dataset
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference.chains import next_event as module
+from eventformers.inference.chains import event_index
 from eventformers.inference.chains.next_event import next_event, read_events
 from eventformers.inference.chains.scorers import chain_scorer
 from eventformers.inference.encode import load_encoder
@@ -29,7 +29,7 @@ def encoder(request):
 
 @pytest.mark.parametrize("block", [1, 2, 16_384])
 def test_candidates_come_by_their_scores(encoder, monkeypatch, block):
-    monkeypatch.setattr(module, "BLOCK_CANDIDATES", block)
+    monkeypatch.setattr(event_index, "BLOCK_CANDIDATES", block)
     found = next_event(encoder, CHAIN, candidates=CANDIDATES, top=3)
     distinct = CANDIDATES[:4]
     (scores,) = chain_scorer(encoder).score_choices([CHAIN], [distinct])
@@ -80,6 +80,66 @@ def test_the_events_of_a_corpus_are_candidates_but_for_those_of_the_chain(tiny_e
     assert [one.score for one in found.candidates] == sorted(
         (one.score for one in found.candidates), reverse=True
     )
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A file of 40 distinct events, of which two differ from an event of the chain in case only."""
+    names = [f"thief{number} left city | {number}" for number in range(38)]
+    path = tmp_path / "corpus.jsonl"
+    rows = [dict(zip(("subject", "predicate", "object"), name.split(" "), strict=False)) for name in names]
+    rows += [{role: text.upper() for role, text in one.items()} for one in CHAIN[:2]]
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, rows[0]]), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("aggregation", ["mean", "last"])
+@pytest.mark.parametrize("block", [7, 16_384])
+def test_an_index_of_a_corpus_gives_its_best_events(
+    encoder, corpus, tmp_path, monkeypatch, block, aggregation
+):
+    monkeypatch.setattr(event_index, "BLOCK_CANDIDATES", block)
+    plain = next_event(encoder, CHAIN, corpus=corpus, top=100, aggregation=aggregation)
+    built = next_event(
+        encoder, CHAIN, corpus=corpus, index=tmp_path / "index", top=100, aggregation=aggregation
+    )
+    monkeypatch.setattr(event_index, "distinct_blocks", lambda events: pytest.fail("read the corpus again"))
+    opened = next_event(encoder, CHAIN, index=tmp_path / "index", top=100, aggregation=aggregation)
+    assert built == opened
+    assert (plain.considered, built.considered, len(built.candidates)) == (38, 40, 38)
+    assert [one.event for one in built.candidates] == [one.event for one in plain.candidates]
+    assert [one.score for one in built.candidates] == pytest.approx(
+        [one.score for one in plain.candidates], abs=1e-6
+    )
+
+
+def test_an_approximate_search_reports_its_recall(tiny_heterevent, tmp_path):
+    encoder = load_encoder(tiny_heterevent, device="cpu")
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("".join(f"thief{place} | left | city\n" for place in range(1_100)), encoding="utf-8")
+    exact = next_event(encoder, CHAIN, corpus=corpus, index=tmp_path / "index", top=3)
+    found = next_event(encoder, CHAIN, index=tmp_path / "index", search="ivf", top=3)
+    assert exact.recall is None
+    assert 0 < found.recall <= 1
+    assert {one.text for one in found.candidates} <= {f"thief{place} left city" for place in range(1_100)}
+    with pytest.raises(UnknownNameError, match="kind of search"):
+        next_event(encoder, CHAIN, index=tmp_path / "index", search="hnsw")
+
+
+def test_an_index_of_another_corpus_or_model_is_an_error(encoder, corpus, tiny_modernbert, tmp_path):
+    folder = tmp_path / "index"
+    with pytest.raises(EventformersError, match="holds no index, and to build it there, a corpus is needed"):
+        next_event(encoder, CHAIN, index=folder)
+    next_event(encoder, CHAIN, corpus=corpus, index=folder)
+    with pytest.raises(EventformersError, match="built by the model"):
+        next_event(tiny_modernbert, CHAIN, index=folder, device="cpu")
+    with pytest.raises(EventformersError, match="candidates and an index"):
+        next_event(encoder, CHAIN, candidates=CANDIDATES, index=folder)
+    corpus.write_text(json.dumps(event("storm flooded city")) + "\n", encoding="utf-8")
+    with pytest.raises(EventformersError, match="built from events with the fingerprint"):
+        next_event(encoder, CHAIN, corpus=corpus, index=folder)
+    found = next_event(encoder, CHAIN, corpus=corpus, index=folder, overwrite=True)
+    assert [one.text for one in found.candidates] == ["storm flooded city"]
 
 
 @pytest.mark.parametrize(

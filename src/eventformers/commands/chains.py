@@ -101,6 +101,14 @@ def next_event(
             "Default: --candidates, or the samples."
         ),
     ] = None,
+    index: Annotated[
+        Path | None,
+        typer.Option(help="Folder of an index of the corpus, built if absent; later calls need no --corpus."),
+    ] = None,
+    search: Annotated[
+        str,
+        typer.Option(help="With --index: exact; ivf (approximate); auto: approximate beyond two million."),
+    ] = "auto",
     malformed: options.Malformed = "error",
     top: Annotated[int, typer.Option(help="Number of candidates to show.")] = 10,
     max_events: Annotated[int, typer.Option(help="Maximum number of events to read, the latest ones.")] = 8,
@@ -111,6 +119,7 @@ def next_event(
     device: options.Device = None,
     dtype: options.Dtype = None,
     batch_size: options.BatchSize = "auto",
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Rank candidate events by how well they continue a chain."""
     from eventformers.inference.chains.next_event import next_event as run_prediction
@@ -123,9 +132,12 @@ def next_event(
         chain[0] if len(chain) == 1 else chain,
         candidates=candidates,
         corpus=corpus,
+        index=index,
         top=top,
         max_events=max_events,
         aggregation=aggregation,  # type: ignore[arg-type]
+        search=search,  # type: ignore[arg-type]
+        overwrite=overwrite,
         batch_size=batch_size_of(batch_size),
         device=device,
         dtype=dtype,
@@ -139,5 +151,7 @@ def next_event(
     for candidate in found.candidates:
         table.add_row(Text(candidate.text), f"{candidate.score:.3f}")
     console.print(table)
-    if candidates is None and corpus is None:
+    if found.recall is not None:
+        console.print(f"recall of the approximate search: {100 * found.recall:.1f} %")
+    if candidates is None and corpus is None and index is None:
         console.print("The candidates are the events of the bundled samples; --corpus names others.")

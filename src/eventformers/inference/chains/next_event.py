@@ -28,17 +28,18 @@ from eventformers.datasets_scripts.raw_files import (
     raw_paths,
     read_lines,
 )
-from eventformers.errors import DataFormatError, EventformersError
-from eventformers.inference.chains.scorers import Aggregation, chain_scorer
+from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
+from eventformers.inference.chains.event_index import distinct_blocks, indexed_events, nearest_events
+from eventformers.inference.chains.scorers import Aggregation, CosineScorer, Scores, chain_scorer
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_reader import ROLES, EventLike, file_values, read_item, values_of
 from eventformers.inference.encoding.event_tables import are_event_tables, read_table_events
+from eventformers.inference.encoding.unit_vectors import rounded_cosines
+from eventformers.inference.search.candidate_index import SearchKind
+from eventformers.inference.search.index_folder import SEARCHES
 
 MAX_EVENTS = 8
 """Default maximum length of a chain: the length of a context in the benchmarks."""
-
-BLOCK_CANDIDATES = 16_384
-"""Number of candidates encoded and scored at a time; it bounds the memory for their vectors."""
 
 ACCEPTED_EVENT = (
     '"subject | predicate | object" with nothing between the bars for an absent role, a predicate alone, or '
@@ -81,8 +82,10 @@ class Prediction:
         chain: the events that were used, in order.
         left_out: number of events dropped from the start of a chain that was too long.
         candidates: the best candidates, best first; ties keep the order of the input.
-        considered: number of distinct candidates.
+        considered: number of distinct candidates; in an index, with those equal to an event of the chain.
         model: name of the model.
+        recall: share of the nearest events that the approximate search of an index found when it was built;
+            None if the search is exact.
     """
 
     chain: tuple[Event, ...]
@@ -90,6 +93,7 @@ class Prediction:
     candidates: tuple[Candidate, ...]
     considered: int
     model: str
+    recall: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the prediction as JSON-serialisable values."""
@@ -103,9 +107,12 @@ def next_event(
     *,
     candidates: Events | None = None,
     corpus: str | Path | None = None,
+    index: str | Path | None = None,
     top: int = 10,
     max_events: int = MAX_EVENTS,
     aggregation: Aggregation = "mean",
+    search: SearchKind = "auto",
+    overwrite: bool = False,
     batch_size: int | Literal["auto"] = "auto",
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
@@ -125,12 +132,17 @@ def next_event(
         candidates: a file of events, or events, as for the chain. They may include events of the chain.
         corpus: a folder of `extract` or `explore`; raw files, a built folder or a Hub id of `EventChains`; or
             a file of events. All its distinct events are candidates, except those equal to one of the chain,
-            ignoring case. Without corpus and candidates, the bundled samples are used.
+            ignoring case. Without corpus, index and candidates, the bundled samples are used.
+        index: folder of an index of the events of the corpus, built if absent; later calls need no corpus and
+            encode only the chain. None encodes the candidates in each call.
         top: number of candidates to return.
         max_events: maximum number of events of the chain to read, the latest ones. A warning reports how many
             were left out.
         aggregation: score of a candidate: the `mean` of its cosines with the events of the chain, or the
             cosine with the `last` one.
+        search: kind of search in an index: `exact`; `ivf`, approximate; `auto` for `ivf` beyond two million
+            events.
+        overwrite: rebuild an existing index; events that it has by the same model are not encoded again.
         batch_size: maximum number of events in a batch, or `auto`.
         device: a torch device; None uses an accelerator if there is one.
         dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
@@ -140,15 +152,20 @@ def next_event(
 
     Raises:
         DataFormatError: a line of a file is not an event.
-        EventformersError: the chain or the candidates are empty, an event contains no word, both candidates
-            and a corpus are given, a number is below 1, or the model or the corpus cannot be loaded.
-        UnknownNameError: an unknown aggregation.
+        EventformersError: the chain or the candidates are empty, an event contains no word, candidates are
+            given with a corpus or an index, a number is below 1, the model or the corpus cannot be loaded, or
+            the index is of another model or corpus.
+        UnknownNameError: an unknown aggregation or kind of search.
     """
+    if search not in SEARCHES:
+        raise UnknownNameError("kind of search", search, SEARCHES)
     for name, value in (("top", top), ("max_events", max_events)):
         if value < 1:
             raise EventformersError(f"{name} is {value}; accepted: 1 or more")
     if candidates is not None and corpus is not None:
         raise EventformersError("received both candidates and a corpus; accepted: one of them")
+    if candidates is not None and index is not None:
+        raise EventformersError("received candidates and an index; accepted: a corpus with an index")
     whole = read_events(chain, "the chain")
     read = whole[-max_events:]
     if len(read) < len(whole):
@@ -157,50 +174,71 @@ def next_event(
             f"{len(whole) - len(read)} are left out",
             stacklevel=2,
         )
-    asked = _corpus_events(corpus, whole) if candidates is None else read_events(candidates, "the candidates")
-    blocks = _distinct_blocks(asked)
-    # A wrong corpus raises before the model is loaded.
-    first = list(islice(blocks, 1))
-    encoder = as_encoder(model, device=device, dtype=dtype)
-    scorer = chain_scorer(encoder, aggregation=aggregation, batch_size=batch_size)
-    best: list[tuple[float, int, Event]] = []
-    considered = 0
-    console = Console(stderr=True)
-    for block in track(
-        chained(first, blocks), "scoring", total=None, console=console, disable=not show_progress
-    ):
-        (scores,) = scorer.score_choices([read], [block])
-        best += [
-            (-score, considered + place, event)
-            for place, (score, event) in enumerate(zip(scores.tolist(), block, strict=True))
-        ]
-        best = sorted(best, key=lambda one: one[:2])[:top]
-        considered += len(block)
+    known = {event_key(event) for event in whole}
+
+    def loaded() -> tuple[EventEncoder, CosineScorer]:
+        encoder = as_encoder(model, device=device, dtype=dtype)
+        return encoder, chain_scorer(encoder, aggregation=aggregation, batch_size=batch_size)
+
+    recall = None
+    if index is not None:
+        encoder, scorer = loaded()
+        (direction,), _ = scorer.directions([read], read[:1])
+        table = indexed_events(
+            index,
+            None if corpus is None else _events_of_corpus(corpus),
+            encoder,
+            scorer,
+            dimension=len(direction),
+            search=search,
+            show_progress=show_progress,
+            overwrite=overwrite,
+        )
+        best = nearest_events(table, direction, top, known)
+        considered = len(table.rows)
+        recall = None if table.approximate is None else table.approximate.recall
+    else:
+        asked = (
+            (event for event in _events_of_corpus(corpus) if event_key(event) not in known)
+            if candidates is None
+            else read_events(candidates, "the candidates")
+        )
+        blocks = distinct_blocks(asked)
+        # A wrong corpus raises before the model is loaded.
+        first = list(islice(blocks, 1))
+        encoder, scorer = loaded()
+        best, considered = _best(scorer, read, chained(first, blocks), top, show_progress)
     return Prediction(
         chain=tuple(read),
         left_out=len(whole) - len(read),
-        candidates=tuple(Candidate(event, event_text(event), -score) for score, _, event in best),
+        candidates=tuple(Candidate(event, event_text(event), score) for score, _, event in best),
         considered=considered,
         model=encoder.name,
+        recall=recall,
     )
 
 
-def _distinct_blocks(events: Iterable[Event]) -> Iterator[list[Event]]:
-    """Yield the distinct events in blocks, in the order of their first occurrence."""
-    # A hash takes 63 bytes here, an event 485; two of 10 million events share a hash of 64 bits with a
-    # probability of 3 in a million.
-    seen: set[int] = set()
-
-    def distinct() -> Iterator[Event]:
-        for event in events:
-            key = hash((event["subject"], event["predicate"], event["object"]))
-            if key not in seen:
-                seen.add(key)
-                yield event
-
-    remaining = distinct()
-    while block := list(islice(remaining, BLOCK_CANDIDATES)):
-        yield block
+def _best(
+    scorer: CosineScorer, chain: list[Event], blocks: Iterable[list[Event]], top: int, show_progress: bool
+) -> tuple[list[tuple[float, int, Event]], int]:
+    """Return score, position and event of the best candidates, and the number of candidates."""
+    best: list[tuple[float, int, Event]] = []
+    considered = 0
+    direction: Scores | None = None
+    console = Console(stderr=True)
+    for block in track(blocks, "scoring", total=None, console=console, disable=not show_progress):
+        if direction is None:
+            (direction,), vectors = scorer.directions([chain], block)
+        else:
+            vectors = scorer.candidates(block)
+        scores = rounded_cosines(vectors @ direction)
+        best += [
+            (score, considered + place, event)
+            for place, (score, event) in enumerate(zip(scores.tolist(), block, strict=True))
+        ]
+        best = sorted(best, key=lambda one: (-one[0], one[1]))[:top]
+        considered += len(block)
+    return best, considered
 
 
 def read_events(events: Events, what: str) -> list[Event]:
@@ -270,12 +308,6 @@ def _event_of(value: object, path: Path, number: int | None) -> Event:
     if not has_word(event):
         raise DataFormatError(path, number, "an event without any word", ACCEPTED_EVENT)
     return event
-
-
-def _corpus_events(corpus: str | Path | None, chain: Iterable[Event]) -> Iterator[Event]:
-    """Return the events of a corpus, except those with the text of one of the user's chain."""
-    known = {event_key(event) for event in chain}
-    return (event for event in _events_of_corpus(corpus) if event_key(event) not in known)
 
 
 def _events_of_corpus(corpus: str | Path | None) -> Iterator[Event]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference.chains.vectors import encode_alone, encode_states
+from eventformers.inference.chains.vectors import encode_alone, encode_candidates, encode_states
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.arrays import Positions
 from eventformers.inference.encoding.unit_vectors import rounded_cosines, unit_vectors
@@ -167,6 +167,14 @@ class CosineScorer(ABC):
         for of_left, of_right in zip(*self.units(left, right, alone=alone), strict=True):
             yield of_left @ of_right.T
 
+    @abstractmethod
+    def candidates(self, choices: Sequence[Event]) -> Scores:
+        """Compute the second result of `directions` by itself: `(choices, d)` at length 1.
+
+        Args:
+            choices: the candidates, no two of them equal; one or more.
+        """
+
     def _direction(self, units: Scores) -> Scores:
         """Combine the unit vectors of a context, `(events, d)`, into `(d,)`."""
         return units.mean(axis=0) if self.aggregation == "mean" else units[-1]
@@ -209,6 +217,10 @@ class EncoderChainScorer(CosineScorer):
         vectors = np.asarray(self.embed(distinct.events)) if distinct.events else np.empty((0, 0))
         return distinct.units(vectors, left_rows), distinct.units(vectors, right_rows)
 
+    def candidates(self, choices: Sequence[Event]) -> Scores:
+        """Compute the unit vectors of the candidates."""
+        return unit_vectors(np.asarray(self.embed(choices)), [event_text(event) for event in choices])
+
 
 @dataclass(frozen=True)
 class ModelChainScorer(CosineScorer):
@@ -250,6 +262,11 @@ class ModelChainScorer(CosineScorer):
         of_chain = dict(zip(chains, states.nodes(list(chains.values())), strict=True))
         nodes = (unit_vectors(of_chain[tuple(rows.tolist())], distinct.texts(rows)) for rows in left_rows)
         return nodes, distinct.units(states.candidates, right_rows)
+
+    def candidates(self, choices: Sequence[Event]) -> Scores:
+        """Compute the unit vectors of the candidates, which read no chain."""
+        vectors = encode_candidates(self.encoder, choices, batch_size=self.batch_size)
+        return unit_vectors(vectors, [event_text(event) for event in choices])
 
 
 def chain_scorer(

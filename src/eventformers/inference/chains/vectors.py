@@ -166,6 +166,37 @@ def encode_alone(
     return found
 
 
+def encode_candidates(
+    encoder: EventEncoder, events: Sequence[Event], *, batch_size: int | Literal["auto"] = "auto"
+) -> Vectors:
+    """Encode distinct events as candidates only, `(E, D)`; sets `encoder.truncated`.
+
+    Unlike `encode_states`, it keeps nothing else of the events, and nothing in the encoder's memory.
+
+    Args:
+        encoder: a model that reads chains.
+        events: the events, no two of them equal.
+        batch_size: maximum number of events in a batch, or `auto`.
+
+    Raises:
+        EventformersError: an event contains no word, or memory ran out.
+    """
+    inputs = encoder.inputs()
+    rows = DistinctRows([inputs.key(event, place) for place, event in enumerate(events)])
+    candidates = np.empty((len(events), encoder.model.config.chain_dim), dtype=np.float32)
+
+    def apply(
+        model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions
+    ) -> tuple[Vectors, ...]:
+        states = model.encode_candidates(model.encode_events(**tensors).events)
+        candidates[positions] = states.float().cpu().numpy()
+        return (candidates[positions],)
+
+    encoder.pass_distinct(rows, inputs, apply, batch_size=batch_size)
+    rows.copy_known(candidates)
+    return candidates
+
+
 def encode_states(
     encoder: EventEncoder, events: Sequence[Event], *, batch_size: int | Literal["auto"] = "auto"
 ) -> EventStates:

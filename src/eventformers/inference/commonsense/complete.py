@@ -41,14 +41,13 @@ from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, all_
 from eventformers.inference.search.candidate_index import SearchKind
 from eventformers.inference.search.index_folder import (
     FORMAT,
+    SEARCHES,
     IndexedModel,
     check_index,
     holds_index,
     open_or_build,
     read_record,
 )
-
-SEARCHES: tuple[SearchKind, ...] = ("auto", "exact", "ivf")
 
 DEFAULT_GRAPH = "conceptnet"
 

@@ -43,6 +43,9 @@ FORMAT = 2
 """Version of the file format; opening a folder of another version raises an error."""
 AGAIN = "build it again with overwrite=True (--overwrite), or give another folder"
 
+SEARCHES: tuple[SearchKind, ...] = ("auto", "exact", "ivf")
+"""Kinds of search in an index on disk."""
+
 _SUFFIXES = (".faiss", ".arrow", INDEX_SUFFIX, RECALL_SUFFIX)
 
 
