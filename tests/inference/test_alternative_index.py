@@ -24,7 +24,7 @@ from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.search import index_folder
 from eventformers.inference.search.index_folder import read_record
 
-FILES = ("alternatives.faiss", "premises.faiss", "alternatives.arrow", "premises.arrow")
+FILES = ("alternatives.npy", "premises.npy", "alternatives.arrow", "premises.arrow")
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_distinct_texts_with_their_normalised_vectors(
     for indexed, column in ((index.alternatives, "alternative"), (index.premises, "premise")):
         texts = indexed.texts.to_pylist()
         assert texts == list(dict.fromkeys(text for split in pairs.values() for text in split[column]))
-        vectors = indexed.vectors.reconstruct_n(0, len(texts))
+        vectors = indexed.vectors
         np.testing.assert_allclose(vectors, encoder.encode(texts, normalize=True), atol=1e-6)
 
 
@@ -92,7 +92,7 @@ def test_record(index: AlternativeIndex, encoder: EventEncoder, pairs: DatasetDi
     assert (record.dimension, record.graph, record.splits) == (32, "conceptnet", ["train", "validation"])
     assert record.fingerprint == graph_fingerprint(pairs)
     assert record.versions["faiss"] == faiss.__version__
-    assert {path.suffix for path in index.folder.iterdir()} == {".faiss", ".arrow", ".json"}
+    assert {path.suffix for path in index.folder.iterdir()} == {".npy", ".arrow", ".json"}
 
 
 def test_chosen_splits(encoder: EventEncoder, pairs: DatasetDict, tmp_path: Path) -> None:
@@ -147,9 +147,7 @@ def test_what_stands_in_the_way(index: AlternativeIndex, encoder: EventEncoder, 
         build_alternative_index(encoder, pairs, other / "notes.txt", graph="conceptnet")
 
 
-@pytest.mark.parametrize(
-    "name", ["alternatives.faiss", "premises.faiss", "alternatives.arrow", "premises.arrow"]
-)
+@pytest.mark.parametrize("name", ["alternatives.npy", "premises.npy", "alternatives.arrow", "premises.arrow"])
 def test_a_torn_or_absent_file(index: AlternativeIndex, name: str) -> None:
     path = index.folder / name
     path.write_bytes(path.read_bytes()[:60])
@@ -164,7 +162,7 @@ def test_files_of_two_indexes_mixed(
     index: AlternativeIndex, encoder: EventEncoder, pairs: DatasetDict, tmp_path: Path
 ) -> None:
     other = build_alternative_index(encoder, pairs, tmp_path / "o", graph="conceptnet", splits=["validation"])
-    (index.folder / "premises.faiss").write_bytes((other.folder / "premises.faiss").read_bytes())
+    (index.folder / "premises.npy").write_bytes((other.folder / "premises.npy").read_bytes())
     with pytest.raises(EventformersError, match="do not match"):
         load_alternative_index(index.folder)
 
@@ -175,13 +173,13 @@ def test_a_record_that_cannot_be_read(index: AlternativeIndex, tmp_path: Path) -
     path = index.folder / "index.json"
     record = json.loads(path.read_text())
     for changed, told in (
-        ({"format": 1}, "an index of the format 1, .*; accepted: 2; build it again with .*--overwrite"),
+        ({"format": 1}, "an index of the format 1, .*; accepted: 3; build it again with .*--overwrite"),
         ({"rows": {"events": 3}}, "an index of events; accepted: an index of alternatives, premises"),
     ):
         path.write_text(json.dumps(record | changed))
         with pytest.raises(EventformersError, match=told):
             load_alternative_index(index.folder)
-    for text in ("{", "[]", json.dumps({"format": 2})):
+    for text in ("{", "[]", json.dumps({"format": 3})):
         path.write_text(text)
         with pytest.raises(EventformersError, match="is not a valid record of an index"):
             load_alternative_index(index.folder)

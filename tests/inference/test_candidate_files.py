@@ -98,7 +98,7 @@ def test_files_are_mapped_for_as_long_as_the_index_lives(folder: Path, events: D
         pytest.skip("this system does not list a process's maps")
     index = opened(folder, events)
     gc.collect()
-    assert str(folder / "events.faiss") in maps.read_text()
+    assert str(folder / "events.npy") in maps.read_text()
     assert index.search(encode(ROWS[:1]), 1, languages=["en"]).ids(index.event_ids) == [["Q2"]]
 
 
@@ -174,7 +174,7 @@ def test_an_approximate_search_is_kept(tmp_path: Path, monkeypatch: pytest.Monke
     # Other files of an index are replaced with it, so a new index has no search of other vectors.
     stored_candidates(tmp_path, Dataset.from_list(rows[:9]), encode, overwrite=True, **settings)
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith(".")) == [
-        *("events.arrow", "events.faiss", "index.json"),
+        *("events.arrow", "events.npy", "index.json"),
     ]
 
 
@@ -202,8 +202,8 @@ def test_interrupted_building_leaves_what_was_there(
 
 def test_torn_and_mixed_files(folder: Path, events: Dataset, tmp_path: Path) -> None:
     stored_candidates(tmp_path / "other", events.select([0]), encode, model=MODEL, dimension=8)
-    path = folder / "events.faiss"
-    path.write_bytes((tmp_path / "other" / "events.faiss").read_bytes())
+    path = folder / "events.npy"
+    path.write_bytes((tmp_path / "other" / "events.npy").read_bytes())
     with pytest.raises(EventformersError, match="5 events, 1 vectors and a record of 5 do not match"):
         opened(folder, events)
     path.write_bytes(path.read_bytes()[:20])
@@ -234,10 +234,12 @@ def test_a_record_with_other_values_is_told(
 
 
 def test_files_of_another_kind_are_told(folder: Path, events: Dataset) -> None:
-    hnsw = faiss.IndexHNSWFlat(8, 4)
-    hnsw.add(encode(ROWS))
-    faiss.write_index(hnsw, str(folder / "events.faiss"))
-    with pytest.raises(EventformersError, match=r"damaged: events\.faiss holds IndexHNSWFlat"):
+    np.save(folder / "events.npy", encode(ROWS).astype(np.float64))
+    with pytest.raises(EventformersError, match=r"damaged: events\.npy holds float64 of shape \(5, 8\)"):
+        opened(folder, events)
+    np.savez(folder / "events.npy", encode(ROWS))
+    (folder / "events.npy.npz").replace(folder / "events.npy")
+    with pytest.raises(EventformersError, match="damaged: "):
         opened(folder, events)
     write_table(folder / "events.arrow", pa.table({"event_id": ["Q1"] * 5}))
     with pytest.raises(EventformersError, match=r"damaged: .*language"):

@@ -185,7 +185,7 @@ def nearest_events(
     query = direction.astype(np.float32)
     while True:
         positions = table.nearest(query, number)[1]
-        products = rounded_cosines(table.array[positions].astype(np.float64) @ direction)
+        products = rounded_cosines(table.vectors[positions].astype(np.float64) @ direction)
         events = table.rows.take(positions).to_pylist()
         found = [
             (score, position, event)

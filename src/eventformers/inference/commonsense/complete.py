@@ -408,7 +408,7 @@ def _voted(
         settings.temperature,
     )
     voted = votes.indices
-    vectors = index.alternatives.vectors.reconstruct_batch(voted)
+    vectors = index.alternatives.vectors[voted]
     moved = expanded(vector[None], votes[:, voted], vectors, settings.expansion)[0]
     near_cosines, near = index.alternatives.nearest(moved, number)
     others = np.setdiff1d(voted, near)

@@ -78,13 +78,13 @@ def complete_many(
         prompt_name="query",
         show_progress=show_progress,
     )
-    alternatives = index.alternatives.array
+    alternatives = index.alternatives.vectors
     texts = index.alternatives.texts.to_pylist()
     place_of = {text: place for place, text in enumerate(texts)}
     premise_of = {text: place for place, text in enumerate(index.premises.texts.to_pylist())}
     ranking = None
     if votes is not None:
-        known = index.premises.array
+        known = index.premises.vectors
         ranking = voted_ranking(premises, known, index.offsets, index.known, alternatives, votes)
         premises = ranking.premises
     rows_at_once = max(1, BLOCK_SCORES // len(alternatives))

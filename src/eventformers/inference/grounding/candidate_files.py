@@ -94,7 +94,7 @@ def stored_candidates(
         ids, languages = (table.rows[name].to_pylist() for name in COLUMNS[:2])
         return CandidateIndex(
             ids,
-            table.array,
+            table.vectors,
             languages if by_language else None,
             kind=kind,
             stored=partial(open_search, folder, "events", table),

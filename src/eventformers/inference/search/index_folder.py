@@ -1,9 +1,10 @@
 """An index on disk: tables of texts with their vectors, and a record of their source.
 
-The folder holds `index.json`, the record, and two files for each table: `NAME.faiss`, a flat index of the
-vectors under the inner product, and `NAME.arrow`, the rows in the same order. Opening an
-index maps its files. `NAME.ivf` is an approximate search of a large table, with its recall in `NAME.recall`;
-it is built on first use. Building an index again over its folder encodes only the rows that are new.
+The folder holds `index.json`, the record, and two files for each table: `NAME.npy`, the vectors, and
+`NAME.arrow`, the rows in the same order. Building writes the vectors block by block, and opening an index
+maps its files, so that the vectors never have to fit into memory. `NAME.ivf` is an approximate search of a
+large table, with its recall in `NAME.recall`; it is built on first use. Building an index again over its
+folder encodes only the rows that are new.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ from eventformers.provenance import library_versions
 from eventformers.strict import check_types
 
 RECORD = "index.json"
-FORMAT = 2
+FORMAT = 3
 """Version of the file format; opening a folder of another version raises an error."""
 AGAIN = "build it again with overwrite=True (--overwrite), or give another folder"
 
 SEARCHES: tuple[SearchKind, ...] = ("auto", "exact", "ivf")
 """Kinds of search in an index on disk."""
 
-_SUFFIXES = (".faiss", ".arrow", INDEX_SUFFIX, RECALL_SUFFIX)
-
+_SUFFIXES = (".npy", ".arrow", INDEX_SUFFIX, RECALL_SUFFIX, ".faiss")
+"""Suffixes of the files of an index; format 2 had its vectors in `NAME.faiss`."""
 
 _KEPT_SHARE = 0.5
 """Least share of known rows with which an approximate search is kept."""
@@ -114,37 +115,19 @@ Record = TypeVar("Record", bound=IndexRecord)
 Opened = TypeVar("Opened")
 
 
-class _MappedVectors:
-    """The vectors of a flat index as an array, which keeps the index and its mapped file alive."""
-
-    def __init__(self, index: faiss.IndexFlatIP) -> None:
-        self.index = index
-        self.__array_interface__ = {
-            "shape": (index.ntotal, index.d),
-            "typestr": "<f4",
-            "data": (int(index.get_xb()), False),
-            "version": 3,
-        }
-
-
 @dataclass(frozen=True)
 class IndexTable:
     """Rows and their vectors, both mapped from disk.
 
     Attributes:
         rows: the rows.
-        vectors: a flat inner-product index of their vectors.
+        vectors: their vectors, `(rows, d)`, float32.
         approximate: searches them approximately; None searches exactly.
     """
 
     rows: pa.Table
-    vectors: faiss.IndexFlatIP
+    vectors: Vectors
     approximate: ApproximateSearch | None = None
-
-    @property
-    def array(self) -> Vectors:
-        """The vectors as an array, `(rows, d)`, without a copy."""
-        return _as_array(self.vectors)
 
     @property
     def texts(self) -> pa.ChunkedArray:
@@ -161,12 +144,13 @@ class IndexTable:
             products, positions = self.approximate.search(query[None], number)
             found = positions[0] >= 0
             return products[0][found], positions[0][found]
-        products, positions = self.vectors.search(query[None], min(number, self.vectors.ntotal))
+        number = min(number, len(self.vectors))
+        products, positions = faiss.knn(query[None], self.vectors, number, faiss.METRIC_INNER_PRODUCT)
         return products[0], positions[0]
 
     def products(self, query: Vectors, positions: Positions) -> Vectors:
         """Return the products of a vector `(d,)` with the vectors at some positions."""
-        return self.vectors.reconstruct_batch(positions) @ query
+        return np.asarray(self.vectors[positions] @ query)
 
 
 def build_index(
@@ -223,7 +207,9 @@ def build_index(
             "building the index", total=sum(int((places < 0).sum()) for places in known.values())
         )
         for name, (items, rows) in contents.items():
-            vectors = faiss.IndexFlatIP(dimension)
+            vectors = np.lib.format.open_memmap(
+                staging / f"{name}.npy", mode="w+", dtype=np.float32, shape=(len(items), dimension)
+            )
             for start in range(0, len(items), BLOCK_TEXTS):
                 places = known[name][start : start + BLOCK_TEXTS]
                 block = np.empty((len(places), dimension), dtype=np.float32)
@@ -232,13 +218,13 @@ def build_index(
                     block[new] = encode([items[start + place] for place in new.tolist()])
                     require_finite(model.name, block[new])
                 if len(new) < len(block):
-                    block[places >= 0] = earlier[name].array[places[places >= 0]]
-                vectors.add(block)
+                    block[places >= 0] = earlier[name].vectors[places[places >= 0]]
+                vectors[start : start + len(block)] = block
                 progress.advance(task, len(new))
-            faiss.write_index(vectors, str(staging / f"{name}.faiss"))
+            vectors.flush()
             write_table(staging / f"{name}.arrow", rows)
             if name in earlier:
-                _keep_search(folder, staging, name, earlier[name], _as_array(vectors), known[name])
+                _keep_search(folder, staging, name, earlier[name], vectors, known[name])
         record = kind(
             **{"model": model.name, "model_revision": model.revision, "pooling": model.pooling},
             dimension=dimension,
@@ -291,7 +277,7 @@ def open_search(folder: str | Path, name: str, table: IndexTable) -> Approximate
     Raises:
         EventformersError: the folder cannot be written to.
     """
-    return read_or_build(Path(folder) / f"{name}{INDEX_SUFFIX}", table.array)
+    return read_or_build(Path(folder) / f"{name}{INDEX_SUFFIX}", table.vectors)
 
 
 def open_or_build(
@@ -411,10 +397,6 @@ def write_table(path: Path, table: pa.Table) -> None:
         file.write_table(table)
 
 
-def _as_array(vectors: faiss.IndexFlatIP) -> Vectors:
-    return np.asarray(_MappedVectors(vectors))
-
-
 def _earlier_tables(
     folder: Path, kind: Callable[..., IndexRecord], model: IndexedModel
 ) -> dict[str, IndexTable]:
@@ -429,7 +411,7 @@ def _keep_search(
     folder: Path, staging: Path, name: str, earlier: IndexTable, vectors: Vectors, places: Positions
 ) -> None:
     """Write the approximate search of a table, if there was one, with the vectors that came and went."""
-    search = read_search(folder / f"{name}{INDEX_SUFFIX}", earlier.array)
+    search = read_search(folder / f"{name}{INDEX_SUFFIX}", earlier.vectors)
     # Lists and codes that were learned from other vectors would find less.
     if search is not None and (places >= 0).mean() >= _KEPT_SHARE:
         moved = search.moved(vectors, places)
@@ -463,16 +445,15 @@ def _open_table(folder: Path, name: str, record: IndexRecord) -> IndexTable:
     try:
         file = pa.ipc.open_file(pa.memory_map(str(folder / f"{name}.arrow")))
         rows = file.read_all().select(list(record.tables[name]))
-        # IO_FLAG_MMAP still reads a flat index into memory; only this flag maps one.
-        vectors = faiss.read_index(str(folder / f"{name}.faiss"), faiss.IO_FLAG_MMAP_IFC)
-        if not isinstance(vectors, faiss.IndexFlatIP):
-            raise RuntimeError(f"{name}.faiss holds {type(vectors).__name__} and not IndexFlatIP")
-    except (OSError, RuntimeError, KeyError, pa.ArrowInvalid) as error:
+        vectors = np.lib.format.open_memmap(folder / f"{name}.npy", mode="r")
+        if vectors.ndim != 2 or vectors.dtype != np.float32:
+            raise ValueError(f"{name}.npy holds {vectors.dtype} of shape {vectors.shape}")
+    except (OSError, ValueError, KeyError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise EventformersError(f"{folder}: damaged: {reason}; {AGAIN}") from error
-    if not len(rows) == vectors.ntotal == record.rows[name] or vectors.d != record.dimension:
+    if not len(rows) == len(vectors) == record.rows[name] or vectors.shape[1] != record.dimension:
         raise EventformersError(
-            f"{folder}: {len(rows):,} {name}, {vectors.ntotal:,} vectors and a record of "
+            f"{folder}: {len(rows):,} {name}, {len(vectors):,} vectors and a record of "
             f"{record.rows[name]:,} do not match; {AGAIN}"
         )
     return IndexTable(rows, vectors)
