@@ -67,7 +67,7 @@ PLANS = {
         "mcnc --task mcns_v --data {built}",
         train="--set stages=[sequence]",
         embed="{root}/embed.jsonl",
-        search="next-event {run} 'ba | be | bi' --corpus {built}",
+        search="next-event {run} 'ba | be | bi' --corpus {built} --index {root}/index",
     ),
     "mico": Plan(
         "commonsense_graphs",
