@@ -45,6 +45,10 @@ WRONG = {
     ),
     "model folder": (("evaluate", "empty", "--task", "hard_similarity", "-o", "out"), "config.json"),
     "batch size": (("embed", "empty", "events.txt", "-o", "out.parquet", "--batch-size", "0"), "at least 1"),
+    "digit of another kind": (
+        ("embed", "empty", "events.txt", "-o", "out.parquet", "--batch-size", "²"),
+        "at least 1",
+    ),
     "graph": (("complete", "empty", "storm", "--config", "wordnet"), "Accepted: atomic, conceptnet"),
     "dataset": (("data", "build", "event_similarty", "-o", "out"), "Did you mean 'event_similarity'"),
     "paper": (("reproduce", "swc", "table2", "-o", "out"), "swcc"),

@@ -54,6 +54,14 @@ def test_what_a_killed_process_left_goes_with_the_next_write(tmp_path: Path) -> 
     assert {path.name for path in tmp_path.iterdir()} == {alive.name, other.name}
 
 
+@pytest.mark.parametrize("number", ["²", "9" * 30])
+def test_files_that_name_no_process_stay(tmp_path: Path, number: str) -> None:
+    other = tmp_path / f".a.txt.{number}.tmp"
+    other.touch()
+    temporary_beside(tmp_path / "a.txt")
+    assert other.exists()
+
+
 def test_a_staged_folder_moves_all_files_or_none(tmp_path: Path) -> None:
     (tmp_path / "model").write_text("earlier")
 

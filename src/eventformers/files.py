@@ -77,7 +77,7 @@ def _remove_left_overs(folder: Path, name: str, *, alone: bool = False) -> None:
     """
     for left_over in folder.glob(f".{name}.*.tmp"):
         process = left_over.name.removesuffix(".tmp").rpartition(".")[2]
-        if not process.isdigit() or (_runs(int(process)) and not (alone and int(process) == os.getpid())):
+        if not process.isdecimal() or (_runs(int(process)) and not (alone and int(process) == os.getpid())):
             continue
         if left_over.is_dir():
             shutil.rmtree(left_over, ignore_errors=True)
@@ -90,7 +90,7 @@ def _runs(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:
+    except (OSError, OverflowError):
         return True
     return True
 

@@ -162,7 +162,7 @@ def batch_size_of(text: str) -> int | Literal["auto"]:
     """
     if text == "auto":
         return "auto"
-    if text.isdigit() and int(text) > 0:
+    if text.isdecimal() and int(text) > 0:
         return int(text)
     raise EventformersError(
         f"--batch-size: received {shown(text)}; accepted: auto or an integer of at least 1"
