@@ -75,7 +75,7 @@ class MicoConfig(EventConfig):
         Raises:
             ValueError: `frequency_correction` is used with negatives from outside the batch.
         """
-        if self.frequency_correction and (self.self_negatives or self.pre_batch_negatives):
+        if self.frequency_correction and (self.self_negatives or self.pre_batch_negatives > 0):
             raise ValueError(
                 "frequency_correction=true corrects the alternatives of a batch alone; accepted: with "
                 "self_negatives=false and pre_batch_negatives=0"
