@@ -56,9 +56,10 @@ def test_halves_of_a_batch(case: str, tiny_encoder_without_dropout: Path, tmp_pa
     for number, head in enumerate(heads):
         loss = head(**inputs).loss
         loss.backward()
-        found = load_file(tmp_path / f"result_{number}.safetensors")
-        torch.testing.assert_close(found.pop("loss"), loss.detach(), rtol=1e-5, atol=1e-6)
         expected = {name: value.grad for name, value in head.named_parameters() if value.grad is not None}
-        assert set(found) == set(expected)
-        for name, gradient in expected.items():
-            torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-5, msg=name)
+        for kind in ("result", "sharded"):
+            found = load_file(tmp_path / f"{kind}_{number}.safetensors")
+            torch.testing.assert_close(found.pop("losses"), loss.detach().expand(2), rtol=1e-5, atol=1e-6)
+            assert set(found) == set(expected)
+            for name, gradient in expected.items():
+                torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-5, msg=f"{kind}: {name}")

@@ -1,7 +1,8 @@
 """One of two processes, each with its share of a batch: the loss and gradient that they agree on.
 
 Run as a script with a folder that holds `share_0.safetensors`, `share_1.safetensors` and any number of
-`head_*/`, and the heads' class as `module:Class`; writes `result_*.safetensors` for each head.
+`head_*/`, and the heads' class as `module:Class`; writes for each head `result_*.safetensors`, by DDP, and
+`sharded_*.safetensors`, by FSDP2.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import torch
+from group_threads import group_threads
 from safetensors.torch import load_file, save_file
+from sharded_heads import join_second_group, leave_second_group, shard, whole
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
@@ -19,27 +23,52 @@ from eventformers.trainers.process_group import leaving_process_group
 
 
 @leaving_process_group()
-def main(folder: str, head_class: str) -> None:
-    """Write the results of the group."""
-    module, name = head_class.split(":")
+def main(folder: Path, head_class: str) -> None:
+    """Write the results of DDP."""
     torch.set_num_threads(1)
     distributed.init_process_group("gloo")
-    rank = distributed.get_rank()
-    assert distributed.get_world_size() == 2
-    inputs = load_file(Path(folder) / f"share_{rank}.safetensors")
-    for saved in sorted(Path(folder).glob("head_*")):
-        head = getattr(import_module(module), name).from_pretrained(saved).train()
+    for saved in _saved_heads(folder):
+        head = _load(head_class, saved)
         # Held until the backward pass is over: the gradients are averaged by it.
-        wrapped = DistributedDataParallel(head)
-        loss = wrapped(**inputs).loss
-        loss.backward()
-        if rank == 0:
-            gradients = {
-                name: value.grad for name, value in head.named_parameters() if value.grad is not None
-            }
-            result = saved.with_name(saved.name.replace("head", "result") + ".safetensors")
-            save_file({"loss": loss.detach(), **gradients}, result)
+        wrapped = DistributedDataParallel(head, find_unused_parameters=True)
+        _write(folder, saved, "result", head, wrapped)
+
+
+def write_sharded(folder: Path, head_class: str) -> None:
+    """Write the results of FSDP2."""
+    mesh = join_second_group(folder)
+    for saved in _saved_heads(folder):
+        head = _load(head_class, saved)
+        shard(head, mesh)
+        _write(folder, saved, "sharded", head, head)
+    leave_second_group()
+
+
+def _saved_heads(folder: Path) -> list[Path]:
+    return sorted(folder.glob("head_*"))
+
+
+def _load(head_class: str, saved: Path) -> Any:
+    module, name = head_class.split(":")
+    return getattr(import_module(module), name).from_pretrained(saved).train()
+
+
+def _write(folder: Path, saved: Path, kind: str, head: torch.nn.Module, called: torch.nn.Module) -> None:
+    assert distributed.get_world_size() == 2
+    rank = distributed.get_rank()
+    loss = called(**load_file(folder / f"share_{rank}.safetensors")).loss
+    loss.backward()
+    losses = [torch.empty_like(loss) for _ in range(2)]
+    distributed.all_gather(losses, loss.detach())
+    # Every process takes part in gathering a sharded gradient.
+    gradients = {name: whole(value.grad) for name, value in head.named_parameters() if value.grad is not None}
+    if rank == 0:
+        result = saved.with_name(saved.name.replace("head", kind) + ".safetensors")
+        save_file({"losses": torch.stack(losses), **gradients}, result)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    arguments = Path(sys.argv[1]), sys.argv[2]
+    main(*arguments)
+    assert group_threads() == []
+    write_sharded(*arguments)

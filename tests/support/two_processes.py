@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -11,10 +10,8 @@ import torch
 from datasets import config as datasets_config
 from group_threads import group_threads
 from safetensors.torch import load_file, save_file
+from sharded_heads import join_second_group, leave_second_group, shard, whole
 from torch import distributed
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from eventformers.methods import Method, load_method
@@ -85,23 +82,14 @@ def write_sharded(folder: Path) -> None:
     request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
     if not request["checks_sharded"]:
         return
-    rank, processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    # At the port of the first group, a fast process would meet the server that rank 0 is about to end, and
-    # both would wait for ever.
-    meeting = (folder / "meeting").as_uri()
-    distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=processes)
+    mesh = join_second_group(folder)
+    rank, processes = distributed.get_rank(), distributed.get_world_size()
     head = load_method(request["method"]).head_class.from_pretrained(folder / "head").train()
-    mesh = init_device_mesh("cpu", (processes,))
-    for layers in [module for module in head.modules() if isinstance(module, torch.nn.ModuleList)]:
-        for layer in layers:
-            fully_shard(layer, mesh=mesh)
-    fully_shard(head, mesh=mesh)
+    shard(head, mesh)
     output = head(**_own_rows(folder, rank, processes))
     output.loss.backward()
     _write(folder / "sharded.safetensors", head, output.loss, rank)
-    distributed.barrier()
-    # The mesh keeps the threads of the group, and the end of the interpreter would abort.
-    os._exit(0)
+    leave_second_group()
 
 
 def _own_rows(folder: Path, rank: int, processes: int) -> dict[str, torch.Tensor]:
@@ -112,13 +100,9 @@ def _own_rows(folder: Path, rank: int, processes: int) -> dict[str, torch.Tensor
 
 def _write(path: Path, head: torch.nn.Module, loss: torch.Tensor, rank: int) -> None:
     # Every process takes part in gathering a sharded gradient.
-    gradients = {name: _whole(value.grad) for name, value in head.named_parameters()}
+    gradients = {name: whole(value.grad) for name, value in head.named_parameters()}
     if rank == 0:
         save_file({"loss": loss.detach().clone(), **gradients}, path)
-
-
-def _whole(gradient: torch.Tensor) -> torch.Tensor:
-    return gradient.full_tensor() if isinstance(gradient, DTensor) else gradient.clone()
 
 
 if __name__ == "__main__":

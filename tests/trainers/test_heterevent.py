@@ -43,7 +43,8 @@ class TestHeterEventTraining(MethodTrainingCase):
     # Several words of an event are one answer each, so their loss cannot be 0.
     fit_fields = {**head_fields, "training_level": "events"}  # noqa: RUF012
     stream_settings = None
-    # Chains are numbers of events; what two processes make of their shares is tested with the models.
+    # Chains are numbers of events; what two processes make of their shares, also with FSDP2, is tested
+    # in tests/models/test_heterevent_processes.py.
     splits_by_row = False
     without_dropout = ("event_dropout=0.0",)
 
