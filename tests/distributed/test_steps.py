@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import sys
@@ -25,11 +26,11 @@ from event_files import write_edges, write_events
 
 import eventformers
 from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter
-from eventformers.distributed.merging import merge_counts
+from eventformers.distributed.merging import MergeCounts, merge_counts
 from eventformers.distributed.shards import DistinctIds
 from eventformers.distributed.steps import AssignTypes, CountCoEvents, Embed
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.extraction.datatrove_block import EVENT_ROWS, ExtractEvents
+from eventformers.extraction.datatrove_block import EVENT_ROWS, ExtractEvents, WriteEvents
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.encoding.event_tables import read_table_events
 from eventformers.inference.induction.report import write_induction
@@ -178,11 +179,27 @@ def test_counts_of_shards_are_filtered_together(tmp_path: Path) -> None:
     limits = {"min_event_frequency": 2, "min_pair_frequency": 2}
     assert merge_counts(str(tmp_path / "counts"), tmp_path / "all.parquet", **limits) == len(wanted) == 3
     assert pq.read_table(tmp_path / "all.parquet").to_pylist() == wanted
+    step = MergeCounts(str(tmp_path / "counts"), tmp_path / "job.parquet", **limits)
+    assert [list(step.run(None, rank, 2)) for rank in range(2)] == [[], []]
+    assert step.stats["rows"].total == len(wanted)
+    assert pq.read_table(tmp_path / "job.parquet").to_pylist() == wanted
     merge_counts(str(tmp_path / "counts"), tmp_path / "one.parquet", max_co_events=1)
     lengths = [len(row["co_events"]) for row in pq.read_table(tmp_path / "one.parquet").to_pylist()]
     assert lengths == [1, 1, 1, 1]
     with pytest.raises(EventformersError, match="no counts of pairs"):
         merge_counts(str(tmp_path / "none"), tmp_path / "x.parquet")
+
+
+def test_events_are_the_same_bytes_at_another_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    metadata = {"event_row": {"id": "x", "events": ["é\n"]}, "chain_rows": [{"chain_id": "x-0"}] * 2}
+    for seconds in (0.0, 1e9):
+        monkeypatch.setattr("time.time", lambda seconds=seconds: seconds)
+        step = WriteEvents(str(tmp_path / str(seconds)))
+        list(step.run([Document("text", "x", metadata=metadata)], 3))
+    for part, rows in (("events", [metadata["event_row"]]), ("chains", metadata["chain_rows"])):
+        first, second = sorted(tmp_path.glob(f"*/00003.{part}.jsonl.gz"))
+        assert first.read_bytes() == second.read_bytes()
+        assert [json.loads(line) for line in gzip.decompress(first.read_bytes()).splitlines()] == rows
 
 
 def test_ids_are_distinct_over_shards() -> None:

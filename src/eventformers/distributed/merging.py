@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+from datatrove.data import Document
 from datatrove.io import DataFolderLike, get_datafolder
+from datatrove.pipeline.base import PipelineStep
 
 from eventformers.errors import EventformersError
 from eventformers.files import replaced_file
@@ -82,3 +86,32 @@ def merge_counts(
         )
         [rows] = database.execute("SELECT count(*) FROM read_parquet(?)", [str(temporary)]).fetchone() or (0,)
     return int(rows)
+
+
+class MergeCounts(PipelineStep):
+    """Runs `merge_counts` as a job of its own, which an executor starts after the shards.
+
+    Only the first task merges.
+
+    Args:
+        shards: the folder of all shards.
+        output: the Parquet file to write, on a disk that the job sees.
+        **limits: the keywords of `merge_counts`.
+    """
+
+    name = "events: merged co-occurrence"
+    type = "WRITER"
+
+    def __init__(self, shards: DataFolderLike, output: str | Path, **limits: Any) -> None:
+        super().__init__()
+        self.shards = get_datafolder(shards)
+        # The job may start in another folder.
+        self.output, self.limits = str(Path(output).absolute()), limits
+
+    def run(
+        self, data: Iterable[Document] | None = None, rank: int = 0, world_size: int = 1
+    ) -> Iterator[Document]:
+        """Yield the documents unchanged."""
+        yield from data or ()
+        if rank == 0:
+            self.stat_update("rows", value=merge_counts(self.shards, self.output, **self.limits))

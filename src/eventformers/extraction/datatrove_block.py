@@ -10,6 +10,8 @@ import json
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from gzip import GzipFile
+from io import TextIOWrapper
 from typing import IO, Any
 
 from eventformers.datasets_scripts.licenses import license_of_source, standard_license
@@ -169,9 +171,10 @@ class WriteEvents(PipelineStep):
             def write(part: str, row: dict[str, Any]) -> None:
                 if part not in files:
                     folder.makedirs("unfinished", exist_ok=True)
-                    opened = folder.open(
-                        f"unfinished/{names[part]}", "wt", encoding="utf-8", compression="gzip"
-                    )
+                    raw = stack.enter_context(folder.open(f"unfinished/{names[part]}", "wb"))
+                    # Without the time and the name, so that a task that is run again writes the same bytes.
+                    packed = GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
+                    opened = TextIOWrapper(packed, encoding="utf-8", newline="\n")
                     files[part] = stack.enter_context(opened)
                 files[part].write(json.dumps(row, ensure_ascii=False) + "\n")
 
