@@ -26,10 +26,12 @@ from event_files import write_edges, write_events
 
 import eventformers
 from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter
+from eventformers.distributed import steps
 from eventformers.distributed.merging import MergeCounts, merge_counts
 from eventformers.distributed.shards import DistinctIds
 from eventformers.distributed.steps import AssignTypes, CountCoEvents, Embed
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.extraction import extractor
 from eventformers.extraction.datatrove_block import EVENT_ROWS, ExtractEvents, WriteEvents
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.encoding.event_tables import read_table_events
@@ -245,6 +247,44 @@ def test_a_stopped_task_is_run_again_and_a_finished_one_is_not(
     embed("stopped")
     assert started == [0, 1, 1]
     assert rows_of(str(tmp_path / "stopped"))["id"].equals(rows_of(str(tmp_path / "whole"))["id"])
+
+
+def test_tasks_of_a_process_share_parser_and_types(
+    bucket: Path,
+    tiny_parser: Path,
+    tiny_encoder: Path,
+    induction: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loaded: list[str] = []
+
+    def counted(place: str, load: Any) -> None:
+        def call(*arguments: Any) -> Any:
+            loaded.append(place)
+            return load(*arguments)
+
+        monkeypatch.setattr(place, call)
+
+    counted("eventformers.extraction.extractor.load_pipeline", extractor.load_pipeline)
+    counted("eventformers.distributed.steps.load_fitted_types", steps.load_fitted_types)
+    # The settings of no other test.
+    pipeline = [
+        ParquetReader(str(bucket)),
+        DistinctIds(),
+        ExtractEvents(str(tiny_parser), min_chain_length=3),
+        AssignTypes(str(tmp_path / "types"), induction, str(tiny_encoder)),
+    ]
+    for logs in ("first", "second"):
+        LocalPipelineExecutor(pipeline, tasks=2, workers=1, logging_dir=str(tmp_path / logs)).run()
+        assert sorted(loaded) == [
+            "eventformers.distributed.steps.load_fitted_types",
+            "eventformers.extraction.extractor.load_pipeline",
+        ]
+    # An induction that was written again is read again.
+    (induction / "mentions.parquet").touch()
+    AssignTypes(str(tmp_path / "types"), induction, str(tiny_encoder)).prepare()
+    assert len(loaded) == 3
 
 
 def test_what_is_wrong_is_told(tmp_path: Path, tiny_encoder: Path, induction: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,8 +24,9 @@ from eventformers.inference.encoding.event_tables import read_table_events
 from eventformers.inference.grounding.ground import ground
 from eventformers.inference.grounding.grounded_text import GroundedMention
 from eventformers.inference.grounding.knowledge_base import load_knowledge_base
-from eventformers.inference.induction.fitted_types import load_fitted_types
+from eventformers.inference.induction.fitted_types import FittedTypes, load_fitted_types
 from eventformers.inference.induction.mention_files import load_mentions
+from eventformers.inference.induction.report import MENTIONS_FILE
 from eventformers.inference.search.candidate_index import SearchKind
 
 EMBEDDED = ("texts", "events")
@@ -122,7 +124,9 @@ class AssignTypes(ShardStep):
 
     def prepare(self) -> Compute:
         """See `ShardStep`."""
-        fitted = load_fitted_types(self.induction, encoder_of(self.model, self.device, self.dtype))
+        file = Path(self.induction).expanduser() / MENTIONS_FILE
+        written = file.stat().st_mtime_ns if file.is_file() else None
+        fitted = _types_of(self.induction, written, self.model, self.device, self.dtype)
 
         def compute(documents: list[Document]) -> pa.Table:
             tables = _tables(documents)
@@ -240,6 +244,14 @@ class CountCoEvents(PipelineStep):
             columns = [*zip(*(event for event, _ in rows), strict=True)] or [(), (), ()]
             write(pa.table([*map(list, columns), [count for _, count in rows]], schema=OCCURRENCES_SCHEMA))
         self.stat_update("events", value=occurrences.total())
+
+
+@lru_cache(maxsize=2)
+def _types_of(
+    induction: str, written: int | None, model: str | None, device: str | None, dtype: str | None
+) -> FittedTypes:
+    """Encode the mentions of an induction once for all tasks of a process; `written` is its file's time."""
+    return load_fitted_types(induction, encoder_of(model, device, dtype))
 
 
 def _texts(documents: Iterable[Document]) -> Iterator[tuple[str, str]]:

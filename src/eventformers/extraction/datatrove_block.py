@@ -10,6 +10,7 @@ import json
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import lru_cache
 from gzip import GzipFile
 from io import TextIOWrapper
 from typing import IO, Any
@@ -124,7 +125,9 @@ class ExtractEvents(PipelineStep):
     def run(self, data: Iterable[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
         """Yield the documents with events, in order."""
         # Created in the task, because steps are copied and sent to processes before they run.
-        extractor = EventExtractor(self.settings)
+        # A function of the user may have no hash.
+        is_named = isinstance(self.settings.coreference, str)
+        extractor = extractor_of(self.settings) if is_named else EventExtractor(self.settings)
         counts = ExtractionCounts()
         waiting: deque[tuple[TextDocument, Document]] = deque()
 
@@ -143,6 +146,12 @@ class ExtractEvents(PipelineStep):
             document.metadata[EVENT_ROWS] = list(event_rows(extracted))
             yield document
         _tell(self, counts)
+
+
+@lru_cache(maxsize=1)
+def extractor_of(settings: ExtractionSettings) -> EventExtractor:
+    """Load a spaCy pipeline once for all tasks of a process."""
+    return EventExtractor(settings)
 
 
 class WriteEvents(PipelineStep):
