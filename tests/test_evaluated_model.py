@@ -197,6 +197,50 @@ def test_what_is_kept_is_let_go(heterevent, data, monkeypatch):
     assert kept[-1]() is None
 
 
+def test_vectors_that_no_task_in_turn_can_use_again_are_not_kept(heterevent, data, passes, monkeypatch):
+    kept: list[weakref.ref[object]] = []
+    keep = EventEncoder.keep
+
+    def watched(self, encoded):
+        kept.append(weakref.ref(encoded))
+        keep(self, encoded)
+
+    monkeypatch.setattr(EventEncoder, "keep", watched)
+    names = ["mcnc", *STEPS, "hard_similarity", "transitive_similarity", "mcns_v"]
+    options = {"data": data, "batch_size": BATCH}
+    results, alive = [], []
+    with Session() as session:
+        for task in session.in_turn([TASKS[name] for name in names]):
+            # Those of the task before, unless this one can read the same rows.
+            assert any(one() is not None for one in kept) == (task.name in STEPS[1:] and results != [])
+            results.append(evaluate(heterevent, task, session=session, **options))
+            alive.append(sum(one() is not None for one in kept))
+    assert alive == [0, *[2] * len(STEPS), 0, 0, 0]
+    assert Counter(name for name, _ in passes) == {"heterevent": 5, "encoder": 5}
+    apart = {name: _alike(evaluate(heterevent, name, **options)) for name in dict.fromkeys(names)}
+    assert [_alike(result) for result in results] == [apart[name] for name in names]
+
+
+def test_a_session_keeps_vectors_again_after_tasks_in_turn(tiny_encoder):
+    with Session() as session:
+        for _ in session.in_turn([TASKS["copa"]]):
+            assert session.encoder(tiny_encoder).memory is None
+        assert session.encoder(tiny_encoder).memory is not None
+        stopped = iter(session.in_turn([TASKS["copa"]]))
+        next(stopped)
+        del stopped
+        assert session.encoder(tiny_encoder).memory is not None
+
+
+def test_tasks_may_share_rows_of_one_config():
+    assert TASKS["mcns_v"].may_share_rows(TASKS["multistep_sky"])
+    assert not TASKS["mcns_v"].may_share_rows(TASKS["mcnc"])
+    assert not TASKS["conceptnet_completion"].may_share_rows(TASKS["atomic_completion"])
+    assert not TASKS["copa"].may_share_rows(TASKS["hard_similarity"])
+    other = replace(TASKS["atomic_completion"], config="conceptnet_pairs", other_configs=())
+    assert TASKS["conceptnet_completion"].may_share_rows(other)
+
+
 def test_an_encoder_that_is_given_keeps_nothing_itself(swcc, data, tiny_encoder, passes):
     encoder, untrained = load_encoder(swcc), load_encoder(tiny_encoder)
     together = _evaluated_together(encoder, STEPS, data, baseline=untrained)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import logging
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from eventformers.evaluation.training_runs import ScoredTasks, plan_evaluation
 from eventformers.files import full_disk, output_folder, remove_folder, staged_folder
 from eventformers.hub import push
 from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.encoding.returned_memory import return_memory
 from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.loading.models import find_device
 from eventformers.methods import load_method
@@ -150,7 +149,8 @@ def train(
             write_sentence_transformers_files(run.model.base_model, run.tokenizer, staging)
             write_log(run.stages, staging)
             write_training_record(_trained_on(run), staging)
-            _return_memory()
+            gc.collect()
+            return_memory()
             trained = load_encoder(str(staging), device=device)
             results = _score(run, trained, scored[0], folder, encoder, device, staging, own)
             write_eval_results(results, staging)
@@ -159,14 +159,6 @@ def train(
                 write_card(staging, card, earlier=folder)
         pushed_to = _push(run, folder) if run.arguments.push_to_hub else None
         return FinishedRun(folder, run, results, pushed_to)
-
-
-def _return_memory() -> None:
-    """Return freed memory to the system; the C library of Linux keeps what training freed, and scoring needs
-    blocks of other sizes."""
-    gc.collect()
-    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "malloc_trim"):
-        library.malloc_trim(0)
 
 
 def _push(run: TrainingRun, folder: Path) -> str:
@@ -229,7 +221,7 @@ def _score(
             seed=run.seed,
             overwrite=True,
         )
-        for task in scored.tasks
+        for task in session.in_turn(scored.tasks)
     ]
 
 

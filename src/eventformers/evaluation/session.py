@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from datasets import Dataset, DatasetDict, concatenate_datasets
 
@@ -21,6 +21,17 @@ from eventformers.inference.encoding.latest_answer import LatestAnswer
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, load_cross_encoder
 
 Encoded = TypeVar("Encoded")
+
+
+class ReadsRows(Protocol):
+    """A task, which reads rows of a dataset."""
+
+    def may_share_rows(self, other: Any) -> bool:
+        """Check whether another task can read the same rows."""
+        ...
+
+
+Reading = TypeVar("Reading", bound=ReadsRows)
 
 
 @dataclass(frozen=True)
@@ -98,7 +109,8 @@ class Session:
     A session changes no result. Each encoder keeps the vectors of its latest list of inputs
     (`EventEncoder.memory`), so consecutive tasks on the same rows encode them once, with identical scores.
     Rows that only overlap are encoded again, since the last bits of a vector depend on its batch. The session
-    keeps all vectors of mentions and of the events that they are linked to.
+    keeps all vectors of mentions and of the events that they are linked to. With `in_turn`, encoders keep
+    nothing that the next task cannot use.
 
     Models, vectors and data stay until `release` or the end of the block. For each encoder these are the
     vectors of one task: 1.5 kB for each distinct event with all-MiniLM-L6-v2. With a HeterEvent on it, these
@@ -119,6 +131,7 @@ class Session:
     def __init__(self, data_of: Session | None = None, *, keeps_vectors: bool = True) -> None:
         self.data: DataStore = DataStore() if data_of is None else data_of.data
         self._keeps_vectors = keeps_vectors
+        self._reuses_latest = True
         self._encoders: dict[tuple[str | None, ...], EventEncoder] = {}
         self._cross_encoders: dict[tuple[str | None, ...], CrossEncoder] = {}
         # Keeping the given encoder alive ensures that no other object gets its id.
@@ -171,8 +184,31 @@ class Session:
                 )
                 self._encoders[asked] = self._with_memory(loaded)
             held = self._encoders[asked]
-        # A copy, so that the length affects only this caller.
-        return replace(held, max_length=min(held.max_length, max_length or held.max_length))
+        # A copy, so that the length and the memory affect only this caller.
+        return replace(
+            held,
+            max_length=min(held.max_length, max_length or held.max_length),
+            memory=held.memory if self._reuses_latest else None,
+        )
+
+    def in_turn(self, tasks: Sequence[Reading]) -> Iterator[Reading]:
+        """Yield tasks in their order, and keep the vectors of a task only if they can be used again.
+
+        While a task is evaluated, encoders keep their vectors only if the task before or after it can read
+        the same rows.
+
+        Args:
+            tasks: all tasks, each to be evaluated with this session before the next one is taken.
+        """
+        try:
+            for position, task in enumerate(tasks):
+                beside = (*tasks[max(0, position - 1) : position], *tasks[position + 1 : position + 2])
+                self._reuses_latest = any(task.may_share_rows(other) for other in beside)
+                if not self._reuses_latest:
+                    self._forget_latest()
+                yield task
+        finally:
+            self._reuses_latest = True
 
     def _with_memory(self, encoder: EventEncoder) -> EventEncoder:
         return replace(encoder, memory=LatestAnswer()) if self._keeps_vectors else encoder
@@ -215,11 +251,14 @@ class Session:
 
     def release_models(self) -> None:
         """Release all models and their latest vectors; keep the vectors of mentions and events."""
+        self._forget_latest()
+        for held in (self._encoders, self._cross_encoders, self._given):
+            held.clear()
+
+    def _forget_latest(self) -> None:
         for encoder in (*self._encoders.values(), *(copy for _, copy in self._given.values())):
             if self._keeps_vectors and encoder.memory is not None:
                 encoder.memory.forget()
-        for held in (self._encoders, self._cross_encoders, self._given):
-            held.clear()
 
 
 def _build_report(

@@ -217,6 +217,11 @@ class Task:
         """The main scores from papers, by model with its source."""
         return {f"{model}{self.published_source}": score for model, score in self.published.items()}
 
+    def may_share_rows(self, other: Task) -> bool:
+        """Check whether another task can read the same rows: both read a config of the same dataset."""
+        configs, others = ((task.config, *task.other_configs) for task in (self, other))
+        return self.dataset == other.dataset and not set(configs).isdisjoint(others)
+
     def is_published_data(self, split: str, rows: int | None, origin: str | None) -> bool:
         """Check whether a score was measured on the rows of the published scores.
 

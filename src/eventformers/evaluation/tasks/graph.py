@@ -25,6 +25,7 @@ from eventformers.evaluation.tasks.protocols import (
 )
 from eventformers.inference.commonsense.neighbour_votes import VoteSettings, vote_settings, voted_ranking
 from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encoding.returned_memory import return_memory
 from eventformers.inference.encoding.unit_vectors import unit_vectors
 from eventformers.inference.search.ranking import (
     FilteredRanks,
@@ -171,6 +172,8 @@ def rank_alternatives(
     ]
     distinct = list(dict.fromkeys(texts))
     vectors = np.asarray(embed(distinct))
+    # Encoding leaves many small free blocks; ranking needs large ones.
+    return_memory()
     position = {text: index for index, text in enumerate(distinct)}
     alternatives = vectors[: len(queries.alternatives)]
     premises = vectors[[position[asks + text] for text in queries.premises]]
