@@ -31,7 +31,7 @@ from eventformers.distributed.merging import MergeCounts, merge_counts
 from eventformers.distributed.shards import DistinctIds
 from eventformers.distributed.steps import AssignTypes, CountCoEvents, Embed
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.extraction import extractor
+from eventformers.extraction import datatrove_block, extractor
 from eventformers.extraction.datatrove_block import EVENT_ROWS, ExtractEvents, WriteEvents
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.encoding.event_tables import read_table_events
@@ -258,6 +258,9 @@ def test_tasks_of_a_process_share_parser_and_types(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     loaded: list[str] = []
+    # Another test may have loaded the same.
+    datatrove_block.extractor_of.cache_clear()
+    steps._types_of.cache_clear()
 
     def counted(place: str, load: Any) -> None:
         def call(*arguments: Any) -> Any:
@@ -268,7 +271,6 @@ def test_tasks_of_a_process_share_parser_and_types(
 
     counted("eventformers.extraction.extractor.load_pipeline", extractor.load_pipeline)
     counted("eventformers.distributed.steps.load_fitted_types", steps.load_fitted_types)
-    # The settings of no other test.
     pipeline = [
         ParquetReader(str(bucket)),
         DistinctIds(),
