@@ -100,9 +100,3 @@ class IndexedRows(TorchDataset):
     def __getitem__(self, index: int) -> Mapping[str, Any]:
         row = index if self.chosen is None else int(self.chosen[index])
         return {"row": row, **self.rows[row]}
-
-
-def indexed_stream(rows: IterableDataset, seed: int, buffer_size: int = 10_000) -> IterableDataset:
-    """Repeat a stream endlessly, shuffle it and number its rows."""
-    shuffled = rows.repeat(None).shuffle(seed=seed, buffer_size=buffer_size)
-    return shuffled.map(lambda row, index: {"row": index, **row}, with_indices=True)

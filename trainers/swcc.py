@@ -24,7 +24,7 @@ from eventformers.models.modeling_swcc import SwccForPreTraining
 from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import Number, TextLength
 from eventformers.trainers.encoder_dropout import has_dropout
-from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData, indexed_stream
+from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.role_substitution import (
     ROLES,
@@ -32,6 +32,7 @@ from eventformers.trainers.role_substitution import (
     SubstitutionSettings,
     word_stem,
 )
+from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES, indexed_stream, is_streamed
 from eventformers.trainers.tokenising import tokenise
 
 logger = logging.getLogger(__name__)
@@ -205,14 +206,17 @@ def _prepare(
             "--set encoder_dropout=0.1 adds dropout"
         )
     builder, [name], settings = METHOD.training_dataset(recipe)
-    streaming = recipe.data.get("streaming", False)
     validation_rows = recipe.data.get("validation_rows", 0)
     replaces_words = config.shared_word_weight or config.predicate_weight
-    if streaming and (validation_rows or replaces_words):
-        raise EventformersError(
-            "streaming=true cannot select rows; accepted with it: validation_rows=0, shared_word_weight=0 "
-            "and predicate_weight=0"
-        )
+    streaming = is_streamed(
+        recipe,
+        "cannot select rows",
+        {
+            "validation_rows": (validation_rows, 0),
+            "shared_word_weight": (config.shared_word_weight, 0),
+            "predicate_weight": (config.predicate_weight, 0),
+        },
+    )
     views = dict(recipe.views)
     substitution = SubstitutionSettings(**{key: views.pop(key) for key in _SUBSTITUTION_TYPES.keys() & views})
     if config.shared_word_weight and not substitution.swapped_roles:
@@ -279,7 +283,7 @@ def _frequency_range(rows: Dataset | IterableDataset, report: Mapping[str, Any])
 TRAINING = MethodTraining(
     prepare=_prepare,
     data_types={
-        "streaming": bool,
+        **STREAMING_TYPES,
         "validation_rows": Number,
         **dict.fromkeys(setting_names(EventChainsConfig), object),
     },
@@ -289,7 +293,7 @@ TRAINING = MethodTraining(
         **_SUBSTITUTION_TYPES,
     },
     meanings={
-        "streaming": (False, "read the rows as a stream, without holding them all; needs max_steps."),
+        **STREAMING_MEANINGS,
         "validation_rows": (0, "number of random training rows held out for the validation loss."),
     },
 )

@@ -492,6 +492,8 @@ class MethodTrainingCase:
         losses = [line["loss"] for line in run.history if "loss" in line]
         again = self.run(tiny_encoder, raw, tmp_path / "again", settings)
         assert losses == [line["loss"] for line in again.history if "loss" in line]
+        options = {"settings": settings}
+        self.assert_resumed(run, tmp_path / "whole", tiny_encoder, tmp_path / "killed", raw, **options)
 
     def test_modules_have_their_own_learning_rates(
         self, tiny_encoder: Path, raw: Path, tmp_path: Path
