@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
-from datasets import Dataset, DatasetDict, concatenate_datasets
+from datasets import Dataset, DatasetDict, IterableDataset, concatenate_datasets
 from torch.utils.data import Dataset as TorchDataset
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
@@ -32,6 +33,7 @@ from eventformers.strict import Count, Number, TextLength
 from eventformers.trainers.codes import Codes, codes_of, padded, text_column
 from eventformers.trainers.method import MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
+from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES, indexed_stream, is_streamed
 from eventformers.trainers.tokenising import tokenise
 
 logger = logging.getLogger(__name__)
@@ -136,7 +138,7 @@ class MicoCollator:
 
     Args:
         tokenizer: the encoder's tokenizer.
-        alternatives: the texts of the alternatives, by id.
+        alternatives: the texts of the alternatives, by id; None for streamed rows, which have one each.
         seed: seed of all draws.
         num_alternatives: number of alternatives of a row, k: its own, and k - 1 drawn uniformly with
             replacement from those of its premise. Validation rows have only their own, as in the released
@@ -155,7 +157,7 @@ class MicoCollator:
     """
 
     tokenizer: PreTrainedTokenizerBase
-    alternatives: pa.Array
+    alternatives: pa.Array | None
     seed: int
     num_alternatives: int = 2
     most_known: int = 1
@@ -169,8 +171,12 @@ class MicoCollator:
     epoch: int = 0
     truncated: int = field(default=0, init=False)
 
-    def __call__(self, items: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, torch.Tensor]:
-        """Collate items of `PremiseRows`."""
+    def __call__(
+        self, items: Sequence[Sequence[Mapping[str, Any]]] | Sequence[Mapping[str, Any]]
+    ) -> dict[str, torch.Tensor]:
+        """Collate items of `PremiseRows`, or streamed rows."""
+        if self.alternatives is None:
+            return self._streamed(cast("Sequence[Mapping[str, Any]]", items))
         rows = [row for item in items for row in item]
         # A batch never mixes validation and training rows.
         count = 1 if rows[0]["is_validation"] else self.num_alternatives
@@ -204,6 +210,21 @@ class MicoCollator:
             batch["entity_ids"] = torch.from_numpy(entity_ids)
         return batch
 
+    def _streamed(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        """Collate rows with the columns `premise` and `alternative`."""
+        premises = self.encode([row["premise"] for row in rows], "query")
+        alternatives = self.encode([row["alternative"] for row in rows], "document")
+        batch = {
+            "input_ids": premises["input_ids"],
+            "attention_mask": premises["attention_mask"],
+            "alternative_input_ids": alternatives["input_ids"].unsqueeze(1),
+            "alternative_attention_mask": alternatives["attention_mask"].unsqueeze(1),
+            "alternative_ids": torch.tensor([[_text_id(row["alternative"])] for row in rows]),
+        }
+        if self.draw_positive:
+            batch["positive_index"] = torch.zeros(len(rows), dtype=torch.long)
+        return batch
+
     def _draw(self, row: Mapping[str, Any], count: int, generator: np.random.Generator) -> list[int]:
         known = row["known_alternative_ids"]
         places: Iterable[int] = generator.integers(len(known), size=count - 1) if count > 1 else ()
@@ -212,16 +233,21 @@ class MicoCollator:
     def _known(self, rows: Sequence[Mapping[str, Any]]) -> Codes:
         """Return each row's known alternatives, sorted and padded with a number above all ids, `(B, M)`."""
         known = [row["known_alternative_ids"] for row in rows]
-        return padded(known, self.most_known, fill=len(self.alternatives))
+        return padded(known, self.most_known, fill=len(cast(pa.Array, self.alternatives)))
 
     def _encode_alternatives(self, ids: Codes) -> BatchEncoding:
-        return self.encode(self.alternatives.take(pa.array(ids)).to_pylist(), "document")
+        return self.encode(cast(pa.Array, self.alternatives).take(pa.array(ids)).to_pylist(), "document")
 
     def encode(self, texts: Sequence[str], kind: str) -> BatchEncoding:
         """Tokenise texts after the prompt of their kind to equal width, counting truncated ones."""
         encoded, cut = tokenise(self.tokenizer, texts, self.max_seq_length, prompt_of(self.prompts, kind))
         self.truncated += cut
         return encoded
+
+
+def _text_id(text: str) -> int:
+    """Return an id that is equal for equal texts: 63 bits of a digest."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1
 
 
 def _prepare(
@@ -235,15 +261,24 @@ def _prepare(
     config = head.config
     builder, names, settings = METHOD.training_dataset(recipe)
     _check_graphs(names, config)
+    if is_streamed(
+        recipe,
+        "reads one pair after another, without the other pairs of its premise",
+        {
+            "validation_rows": (recipe.data.get("validation_rows", 0), 0),
+            "num_alternatives": (recipe.views.get("num_alternatives", MicoCollator.num_alternatives), 1),
+            "both_directions": (recipe.views.get("both_directions", False), False),
+            "mask_known_positives": (config.mask_known_positives, False),
+            "self_negatives": (config.self_negatives, False),
+            "frequency_correction": (bool(config.frequency_correction), False),
+        },
+    ):
+        return _streamed_data(recipe, data, tokenizer, config, seed)
     graphs = [graph_of(name) for name in names]
     loaded = [cast(DatasetDict, load_built(data, name, builder=builder, **settings)) for name in names]
     for splits in loaded:
-        if "train" not in splits:
-            raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: a split train")
-    own: dict[str, dict[str, str]] = {}
-    for graph in graphs:
-        own |= own_templates(graph, settings.get("templates"))
-    config.relation_templates = own or None
+        _check_train_split(data, splits)
+    _set_templates(config, graphs, settings)
     views = dict(recipe.views)
     by_triple = views.pop("both_directions", False)
     rows = _joined([splits["train"] for splits in loaded], by_triple=by_triple)
@@ -283,6 +318,46 @@ def _prepare(
     # Both directions of a triple, or a premise and its entity, already give each row a negative.
     least_rows = 1 if by_triple or config.self_negatives else 2
     return TrainingData(rows, validation, collator, report, least_rows=least_rows)
+
+
+def _streamed_data(
+    recipe: Recipe, data: str | None, tokenizer: PreTrainedTokenizerBase, config: MicoConfig, seed: int
+) -> TrainingData:
+    """Make the stream of the pairs of a graph."""
+    builder, names, settings = METHOD.training_dataset(recipe)
+    if len(names) > 1:
+        raise EventformersError(
+            f"streaming=true reads one graph; found config={shown(list(names))}; accepted with it: one config"
+        )
+    [name] = names
+    splits = load_built(data, name, builder=builder, streaming=True, **settings)
+    _check_train_split(data, splits)
+    _set_templates(config, [graph_of(name)], settings)
+    rows = cast(IterableDataset, splits["train"].select_columns(["premise", "alternative"]))
+    views = {key: value for key, value in recipe.views.items() if key != "both_directions"}
+    collator = MicoCollator(
+        tokenizer=tokenizer,
+        alternatives=None,
+        seed=seed,
+        draw_positive=config.positive == "random",
+        prompts=config.prompts,
+        **views,
+    )
+    report = joint_report([built_report(data, name, builder=builder, **settings)])
+    return TrainingData(indexed_stream(rows, seed), None, collator, report)
+
+
+def _check_train_split(data: str | None, splits: Collection[str]) -> None:
+    if "train" not in splits:
+        raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: a split train")
+
+
+def _set_templates(config: MicoConfig, graphs: Iterable[str], settings: Mapping[str, Any]) -> None:
+    """Write the changed relation templates of the graphs to the configuration."""
+    own: dict[str, dict[str, str]] = {}
+    for graph in graphs:
+        own |= own_templates(graph, settings.get("templates"))
+    config.relation_templates = own or None
 
 
 def _check_graphs(names: Sequence[str], config: MicoConfig) -> None:
@@ -382,6 +457,7 @@ def joint_report(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 TRAINING = MethodTraining(
     prepare=_prepare,
     data_types={
+        **STREAMING_TYPES,
         "config": str | list[str],
         "validation_rows": Number | None,
         **dict.fromkeys(setting_names(CommonsenseGraphsConfig), object),
@@ -389,6 +465,7 @@ TRAINING = MethodTraining(
     view_types={"max_seq_length": TextLength, "num_alternatives": Count, "both_directions": bool},
     choose_tasks=_choose_tasks,
     meanings={
+        **STREAMING_MEANINGS,
         "config": (
             "conceptnet_inductive_pairs",
             "the graph: a config of commonsense_graphs with premises; or a list with one config for each of "

@@ -40,7 +40,11 @@ class TestMicoTraining(MethodTrainingCase):
     }
     # Rows of a batch before would be negatives that change.
     fit_fields = {**head_fields, "pre_batch_negatives": 0}  # noqa: RUF012
-    stream_settings = None
+    # A stream knows no other alternative of a premise.
+    stream_settings = (
+        *("streaming=true", "num_alternatives=1", "mask_known_positives=false"),
+        "self_negatives=false",
+    )
 
     @classmethod
     def write_raw(cls, folder: Path) -> None:
@@ -170,6 +174,25 @@ class TestMicoTraining(MethodTrainingCase):
     ) -> None:
         with pytest.raises(EventformersError, match=message):
             self.run(tiny_encoder, raw, tmp_path, (setting,))
+
+    @pytest.mark.parametrize(
+        "setting",
+        [
+            *("num_alternatives=2", "mask_known_positives=true", "self_negatives=true", "validation_rows=4"),
+            *("both_directions=true", "frequency_correction=true"),
+        ],
+    )
+    def test_streaming_knows_no_other_pairs(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path, setting: str
+    ) -> None:
+        named = rf"streaming=true reads one pair .* accepted with it: .*{setting.split('=')[0]}="
+        with pytest.raises(EventformersError, match=named):
+            self.run(tiny_encoder, raw, tmp_path, (*self.stream_settings, "pre_batch_negatives=0", setting))
+
+    def test_streaming_reads_one_graph(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
+        graphs = "config=[conceptnet_inductive_pairs, atomic_inductive_pairs]"
+        with pytest.raises(EventformersError, match=r"streaming=true reads one graph"):
+            self.run(tiny_encoder, raw, tmp_path, (*self.stream_settings, "pre_batch_negatives=0", graphs))
 
     @pytest.mark.parametrize("on", ["self_negatives", "both_directions"])
     def test_rows_that_are_no_pairs(
