@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow.compute as pc
 import torch
-from datasets import Dataset
+from datasets import Dataset, IterableDataset
 from torch.utils.data import Dataset as TorchDataset
 from transformers import PreTrainedTokenizerBase
 
@@ -35,10 +35,12 @@ from eventformers.trainers.mention_tokenising import TokenisedMentions, tokenise
 from eventformers.trainers.method import MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.silhouette_stopping import UnseenMentions
+from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES, indexed_stream, is_streamed
 from eventformers.trainers.tokenising import tokenise
 
 _MAX_LABEL_TOKENS = 256
 _BATCH_SIZE = 64
+_BLOCK_ROWS = 10_000
 _CHOOSING_MENTIONS = 5_000
 """Maximum number of mentions of unseen types that choose the checkpoint: 0.6 GB for the distances of all
 pairs."""
@@ -63,8 +65,7 @@ class MentionRows(TorchDataset):
     def __init__(
         self, mentions: Dataset, *, reads_trigger: bool = False, reads_sentence_types: bool = False
     ) -> None:
-        columns = ["text", *(["trigger_start", "trigger_end"] if reads_trigger else [])]
-        self._mentions = mentions.select_columns(columns)
+        self._mentions = mentions.select_columns(_mention_columns(reads_trigger))
         table = mentions.select_columns(["event_type", "seen"]).with_format("arrow")[:]
         names, is_seen = text_column(table, "event_type"), table.column("seen").combine_chunks()
         seen = names.filter(is_seen).unique().sort()
@@ -126,6 +127,42 @@ class MentionRows(TorchDataset):
         )
         places = np.linspace(0, len(rows) - 1, _CHOOSING_MENTIONS).round().astype(np.int64)
         return self.mentions(rows[places])
+
+
+def _mention_columns(reads_trigger: bool) -> list[str]:
+    return ["text", *(["trigger_start", "trigger_end"] if reads_trigger else [])]
+
+
+def streamed_mentions(
+    mentions: IterableDataset, seed: int, *, reads_trigger: bool = False
+) -> tuple[IterableDataset, list[str]]:
+    """Make the rows of `MentionRows` from a stream, after one pass over the types.
+
+    Args:
+        mentions: as for `MentionRows`.
+        seed: seed of the order.
+        reads_trigger: as for `MentionRows`.
+
+    Returns:
+        The endless stream of rows, and the seen types in alphabetical order.
+    """
+    seen: set[str] = set()
+    types = mentions.select_columns(["event_type", "seen"]).with_format("arrow")
+    for table in types.iter(_BLOCK_ROWS):
+        names = text_column(table, "event_type").filter(table.column("seen").combine_chunks())
+        seen.update(names.unique().to_pylist())
+    # `sort` of Arrow compares UTF-8, and so code points, as Python does.
+    seen_types = sorted(seen)
+    numbers = {name: number for number, name in enumerate(seen_types)}
+    columns = _mention_columns(reads_trigger)
+
+    def row_of(row: Mapping[str, Any]) -> dict[str, Any]:
+        type_id = numbers[row["event_type"]] if row["seen"] else UNSEEN
+        return {"mention": Mention(*(row[name] for name in columns)), "type_id": type_id}
+
+    read = mentions.select_columns([*columns, "event_type", "seen"])
+    rows = indexed_stream(read, seed).map(row_of, remove_columns=[*columns, "event_type", "seen"])
+    return rows, seen_types
 
 
 @dataclass
@@ -227,18 +264,32 @@ def _prepare(
     views = {"augmentation": "noise", "max_seq_length": 128, **recipe.views}
     config = head.config
     builder, [name], settings = METHOD.training_dataset(recipe)
-    loaded = load_built(data, name, builder=builder, **settings)["train"]
-    report = built_report(data, name, builder=builder, **settings)
-    rows = MentionRows(
-        loaded,
-        reads_trigger=config.marks_trigger or config.pools_trigger,
-        reads_sentence_types=config.finds_trigger,
+    chooses = recipe.training.get("silhouette_window") is not None
+    # Finding the trigger needs the types of all mentions of a sentence.
+    readable = "none, marked, span or marked_span"
+    streaming = is_streamed(
+        recipe,
+        "reads one mention after another, without the other mentions",
+        {
+            "augmentation": (views["augmentation"], "noise"),
+            "silhouette_window": (recipe.training.get("silhouette_window"), None),
+            "trigger_input": (config.trigger_input if config.finds_trigger else readable, readable),
+        },
     )
-    if not rows.seen_types:
+    loaded = load_built(data, name, builder=builder, streaming=streaming, **settings)["train"]
+    report = built_report(data, name, builder=builder, **settings)
+    reads_trigger = config.marks_trigger or config.pools_trigger
+    rows: MentionRows | IterableDataset
+    if isinstance(loaded, IterableDataset):
+        rows, seen_types = streamed_mentions(loaded, seed, reads_trigger=reads_trigger)
+    else:
+        rows = MentionRows(loaded, reads_trigger=reads_trigger, reads_sentence_types=config.finds_trigger)
+        seen_types = rows.seen_types
+    if not seen_types:
         raise EventformersError(
             "no mention has a seen type; accepted: num_seen of 1 or more, or seen_types of the data"
         )
-    head.event_type_induction.set_trained_types(rows.seen_types)
+    head.event_type_induction.set_trained_types(seen_types)
     if config.marks_trigger:
         add_marker_tokens(tokenizer, head, TRIGGER_MARKERS)
     collator = EventTypeInductionCollator(
@@ -248,22 +299,24 @@ def _prepare(
             **{key: views[key] for key in ("word_dropout", "word_mask") if key in views},
             mask_token=tokenizer.mask_token,
         ),
-        translations=_translations(rows, views),
+        translations=None if isinstance(rows, IterableDataset) else _translations(rows, views),
         marks_trigger=config.marks_trigger,
         pools_trigger=config.pools_trigger,
         max_seq_length=views["max_seq_length"],
         prompt=prompt_of(config.prompts),
     )
     if config.type_name_weight:
-        collator.type_name_vectors = _label_vectors(head, tokenizer, map(type_name, rows.seen_types))
+        collator.type_name_vectors = _label_vectors(head, tokenizer, map(type_name, seen_types))
     if config.frame_weight:
-        frames = _definitions(loaded, rows.seen_types, views.get("frames") or data)
+        frames = _definitions(loaded, seen_types, views.get("frames") or data)
         collator.frame_vectors = _label_vectors(head, tokenizer, frames)
     if report:
-        told = _told(collator, views["augmentation"], rows)
+        told = {"augmentation": views["augmentation"]}
+        if isinstance(rows, MentionRows):
+            told = _told(collator, views["augmentation"], rows)
         report["statistics"] = {**report.get("statistics", {}), **told}
-    chooses = recipe.training.get("silhouette_window") is not None
-    return TrainingData(rows, None, collator, report, unseen=_unseen(rows, collator) if chooses else None)
+    unseen = _unseen(rows, collator) if chooses and isinstance(rows, MentionRows) else None
+    return TrainingData(rows, None, collator, report, unseen=unseen)
 
 
 def _translations(rows: MentionRows, views: Mapping[str, Any]) -> BackTranslations | None:
@@ -329,14 +382,17 @@ def _label_vectors(
     return head.event_type_induction.label_vectors(encoded["input_ids"], encoded["attention_mask"]).cpu()
 
 
-def _definitions(mentions: Dataset, seen_types: Sequence[str], data: str | None) -> Iterator[str]:
+def _definitions(
+    mentions: Dataset | IterableDataset, seen_types: Sequence[str], data: str | None
+) -> Iterator[str]:
     """Yield the definition of each seen type's frame, the one that most of its mentions name first."""
     rows = load_built(data, "frames", builder=METHOD.dataset[0])["train"]
     known = dict(zip(rows["name"], rows["definition"], strict=True))
     first: dict[str, Counter[str]] = {name: Counter() for name in seen_types}
-    for name, seen, frames in zip(mentions["event_type"], mentions["seen"], mentions["frames"], strict=True):
-        if seen and frames:
-            first[name][frames[0]] += 1
+    for block in mentions.select_columns(["event_type", "seen", "frames"]).iter(_BLOCK_ROWS):
+        for name, seen, frames in zip(block["event_type"], block["seen"], block["frames"], strict=True):
+            if seen and frames:
+                first[name][frames[0]] += 1
     for name, counts in first.items():
         found = next((frame for frame, _ in counts.most_common() if known.get(frame)), None)
         if found is None:
@@ -351,6 +407,7 @@ def _definitions(mentions: Dataset, seen_types: Sequence[str], data: str | None)
 TRAINING = MethodTraining(
     prepare=_prepare,
     data_types={
+        **STREAMING_TYPES,
         "config": Literal["mentions", "ace2005"],
         **dict.fromkeys(setting_names(EventTypesConfig), object),
     },
@@ -364,6 +421,7 @@ TRAINING = MethodTraining(
         "frames": str | None,
     },
     meanings={
+        **STREAMING_MEANINGS,
         "config": ("mentions", "the config of event_types: mentions or ace2005."),
         "augmentation": ("noise", "the second view of a mention: word noise or back_translation."),
         "translation_models": ({}, "translation models, as `back_translate` takes them."),

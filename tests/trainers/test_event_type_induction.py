@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from event_type_induction_inputs import event_type_induction_inputs
 from training_case import MethodTrainingCase
 from transformers import AutoTokenizer
 
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
 from eventformers.models.mention_tokens import TRIGGER_MARKERS
 from eventformers.models.modeling_event_type_induction import EventTypeInductionForPreTraining
@@ -24,6 +26,7 @@ from eventformers.trainers.event_type_induction import (
     METHOD,
     EventTypeInductionCollator,
     MentionRows,
+    streamed_mentions,
     type_name,
 )
 from eventformers.trainers.mention_augmentation import Translated, WordNoise
@@ -87,7 +90,8 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
         "frame_weight": 0.5,
     }
     fit_fields = head_fields
-    stream_settings = None
+    # A stream knows no other mention of a sentence.
+    stream_settings = ("streaming=true", "trigger_input=marked_span")
     without_dropout = ("map_dropout=0.0", "finder_dropout=0.0")
 
     @classmethod
@@ -98,6 +102,29 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
     def head_inputs(self, head: Any) -> dict[str, torch.Tensor]:
         config = head.config.encoder_config
         return event_type_induction_inputs(config.vocab_size, config.hidden_size)
+
+    @pytest.mark.parametrize(
+        "setting",
+        [
+            *("trigger_input=found", "augmentation=back_translation"),
+            "silhouette_window=2",
+        ],
+    )
+    def test_streaming_knows_no_other_mentions(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path, setting: str
+    ) -> None:
+        named = rf"streaming=true reads one mention .* accepted with it: .*{setting.split('=')[0]}="
+        with pytest.raises(EventformersError, match=named):
+            self.run(tiny_encoder, raw, tmp_path, (*self.stream_settings, setting))
+
+    def test_streamed_rows_are_the_rows(self, raw: Path) -> None:
+        """With the same numbers of the same seen types."""
+        loaded = load_built(raw, "mentions", builder="event_types", num_seen=3)["train"]
+        rows = MentionRows(loaded, reads_trigger=True)
+        stream, seen_types = streamed_mentions(loaded.to_iterable_dataset(), 0, reads_trigger=True)
+        assert seen_types == rows.seen_types
+        streamed = {(row["mention"], row["type_id"]) for row in itertools.islice(stream, 1000)}
+        assert streamed == {(row["mention"], row["type_id"]) for row in map(rows.__getitem__, range(36))}
 
     def test_labels_of_unseen_types_change_nothing(
         self, tiny_encoder: Path, raw: Path, tmp_path: Path
