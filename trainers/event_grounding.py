@@ -8,6 +8,7 @@ from typing import cast
 
 import numpy as np
 import torch
+from datasets import IterableDataset
 from transformers import PreTrainedTokenizerBase
 
 from eventformers.built_in.event_grounding import METHOD
@@ -29,6 +30,7 @@ from eventformers.trainers.grounding_data import (
     make_linking_pairs,
     make_tokeniser,
     mentions_too_long,
+    stream_linking_pairs,
 )
 from eventformers.trainers.grounding_rows import (
     EventTexts,
@@ -42,6 +44,7 @@ from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Calibration, MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.retrieved_candidates import GroundingTools, retrieve_candidates
+from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES, is_streamed
 
 _STAGE_DATA = {
     "linking": ("mentions", "events"),
@@ -164,22 +167,38 @@ def _prepare(
         )
     builder, _, settings = METHOD.training_dataset(recipe)
     names = _STAGE_DATA[head.config.stage]
-    loaded = load_training_splits(data, names, builder, settings)
+    streaming = is_streamed(
+        recipe,
+        "reads one mention after another, without the other mentions",
+        {
+            "hard_negatives": (views["hard_negatives"], 0),
+            "mentions_per_event": (views.get("mentions_per_event"), None),
+            "max_mentions": (views.get("max_mentions"), None),
+        },
+    )
+    held = [name for name in names if not (streaming and name == "mentions")]
+    loaded = load_training_splits(data, held, builder, settings)
     tokeniser = make_tokeniser(tokenizer, head)
     events = EventTexts(loaded["events"])
     collator = EventGroundingCollator(tokeniser, seed, hierarchy_pairs=views["hierarchy_pairs"])
     skipped: dict[str, int] = {}
     told: dict[str, int] = {}
-    rows: LinkingPairs | HierarchyPairs
+    rows: LinkingPairs | HierarchyPairs | IterableDataset
     if "hierarchy" in loaded:
         rows = hierarchy = HierarchyPairs(loaded["hierarchy"], events)
         check_rows(hierarchy, "edges between events that are described in one language")
         collator.num_parents = hierarchy.num_parents
         skipped |= hierarchy.skipped
         told["pairs_of_parent_and_child"] = len(hierarchy)
-        if "mentions" in loaded:
+        if "mentions" in names:
             collator.hierarchy = hierarchy
-    if "mentions" in loaded:
+    if streaming and "mentions" in names:
+        streamed = stream_linking_pairs(data, builder, settings, events, seed)
+        rows = streamed.rows
+        collator.num_gold = streamed.num_gold
+        skipped |= streamed.skipped
+        told["pairs_of_mention_and_event"] = len(streamed)
+    elif "mentions" in names:
         mentions, drawn = draw_mentions(loaded["mentions"], views, seed)
         told |= drawn
         rows = make_linking_pairs(mentions, events, settings)
@@ -204,20 +223,20 @@ def _prepare(
 
     description = describe_data(data, names, builder, settings, skipped=skipped, told=told)
     # Without hard negatives, only the events of other rows are negatives of a mention.
-    least_rows = 2 if "mentions" in loaded and collator.wrong is None else 1
+    least_rows = 2 if "mentions" in names and collator.wrong is None else 1
     return TrainingData(
         rows,
         None,
         collator,
         description,
-        calibrate=calibrate if "mentions" in loaded else None,
+        calibrate=calibrate if "mentions" in names else None,
         least_rows=least_rows,
     )
 
 
 TRAINING = MethodTraining(
     prepare=_prepare,
-    data_types=dict.fromkeys(setting_names(EventHierarchiesConfig), object),
+    data_types={**STREAMING_TYPES, **dict.fromkeys(setting_names(EventHierarchiesConfig), object)},
     view_types={
         "hierarchy_pairs": Count,
         "hard_negatives": Number,
@@ -226,6 +245,7 @@ TRAINING = MethodTraining(
         **DRAW_SETTING_TYPES,
     },
     meanings={
+        **STREAMING_MEANINGS,
         "retriever": (
             None,
             "folder or Hub id of the bi-encoder that finds hard negatives; null takes the untrained model.",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence, Sized
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence, Sized
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-from datasets import Dataset, DatasetDict
+from datasets import Dataset, DatasetDict, IterableDataset
 from transformers import PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.loading import built_report, load_built
@@ -20,9 +22,10 @@ from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.models.text_prompts import prompt_of, prompt_tokens
 from eventformers.strict import Count
 from eventformers.trainers.codes import Codes, codes_of, text_column
-from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs
+from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs, LinkingRow
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.marker_tokens import add_marker_tokens
+from eventformers.trainers.streaming import indexed_stream
 
 DRAW_SETTING_TYPES = {"mentions_per_event": Count | None, "max_mentions": Count | None}
 DRAW_MEANINGS = {
@@ -35,6 +38,7 @@ VALIDATION_MENTIONS = 1_000
 """Maximum number of validation mentions: more take minutes and hardly change the threshold."""
 
 _BLOCK_MENTIONS = 1_000
+_LINKED = "mentions whose events are described in the language of the task"
 
 logger = logging.getLogger(__name__)
 
@@ -62,12 +66,16 @@ def load_training_splits(
     loaded = {}
     for name in names:
         splits = cast(DatasetDict, load_built(data, name, builder=builder, **settings))
-        if "train" not in splits:
-            raise EventformersError(
-                f"{data}, {name}: found the splits {', '.join(splits)}; accepted: a split train"
-            )
+        _check_train_split(data, name, splits)
         loaded[name] = splits["train"]
     return loaded
+
+
+def _check_train_split(data: str | None, name: str, splits: Collection[str]) -> None:
+    if "train" not in splits:
+        raise EventformersError(
+            f"{data}, {name}: found the splits {', '.join(splits)}; accepted: a split train"
+        )
 
 
 def make_tokeniser(
@@ -157,8 +165,70 @@ def make_linking_pairs(mentions: Dataset, events: EventTexts, settings: Mapping[
         EventformersError: there is no pair.
     """
     pairs = LinkingPairs(mentions, events, linking_language(settings))
-    check_rows(pairs, "mentions whose events are described in the language of the task")
+    check_rows(pairs, _LINKED)
     return pairs
+
+
+@dataclass
+class StreamedPairs(Sized):
+    """The rows of `LinkingPairs` from a stream of mentions.
+
+    Args:
+        rows: the endless stream of rows.
+        num_pairs: number of pairs in the data.
+        num_gold: as in `LinkingPairs`.
+        skipped: as in `LinkingPairs`.
+    """
+
+    rows: IterableDataset
+    num_pairs: int
+    num_gold: int
+    skipped: dict[str, int]
+
+    def __len__(self) -> int:
+        return self.num_pairs
+
+
+def stream_linking_pairs(
+    data: str | None, builder: str, settings: Mapping[str, Any], events: EventTexts, seed: int
+) -> StreamedPairs:
+    """Stream mentions with their gold events, after one pass that counts them.
+
+    Args:
+        data: as for `load_training_splits`.
+        builder: the builder.
+        settings: its settings.
+        events: the knowledge base.
+        seed: seed of the order.
+
+    Raises:
+        EventformersError: there is no split `train`, or no pair.
+    """
+    splits = load_built(data, "mentions", builder=builder, streaming=True, **settings)
+    _check_train_split(data, "mentions", splits)
+    mentions = cast(IterableDataset, splits["train"])
+    language = linking_language(settings)
+
+    def pairs_of(block: Mapping[str, Any]) -> LinkingPairs:
+        return LinkingPairs(Dataset.from_dict(dict(block)), events, language)
+
+    def rows_of(block: Mapping[str, Any]) -> dict[str, list[Any]]:
+        pairs = pairs_of(block)
+        rows = [pairs[place] for place in range(len(pairs))]
+        return {name: [row[name] for row in rows] for name in LinkingRow.__annotations__ if name != "row"}
+
+    num_pairs, num_gold = 0, 1
+    skipped: Counter[str] = Counter()
+    for block in mentions.iter(_BLOCK_MENTIONS):
+        pairs = pairs_of(block)
+        num_pairs, num_gold = num_pairs + len(pairs), max(num_gold, pairs.num_gold)
+        skipped.update(pairs.skipped)
+    rows = mentions.map(
+        rows_of, batched=True, batch_size=_BLOCK_MENTIONS, remove_columns=mentions.column_names
+    )
+    streamed = StreamedPairs(indexed_stream(rows, seed), num_pairs, num_gold, dict(skipped))
+    check_rows(streamed, _LINKED)
+    return streamed
 
 
 def linking_language(settings: Mapping[str, Any]) -> str | None:

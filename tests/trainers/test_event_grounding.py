@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,10 +18,15 @@ from transformers import AutoTokenizer
 
 from eventformers.errors import EventformersError
 from eventformers.models.grounding_tokens import TAGS, MentionText
-from eventformers.trainers import retrieved_candidates
+from eventformers.trainers import grounding_data, retrieved_candidates
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
 from eventformers.trainers.event_grounding import METHOD, EventGroundingCollator
-from eventformers.trainers.grounding_rows import LinkingPairs
+from eventformers.trainers.grounding_data import (
+    load_training_splits,
+    make_linking_pairs,
+    stream_linking_pairs,
+)
+from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs, LinkingRow
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe
@@ -48,7 +54,7 @@ class TestEventGroundingTraining(MethodTrainingCase):
         "score_bias": -1.0,
     }
     fit_fields = head_fields
-    stream_settings = None
+    stream_settings = ("streaming=true",)
 
     @classmethod
     def write_raw(cls, folder: Path) -> None:
@@ -57,6 +63,35 @@ class TestEventGroundingTraining(MethodTrainingCase):
 
     def head_inputs(self, head: Any) -> dict[str, torch.Tensor]:
         return event_grounding_inputs(head.config.encoder_config.vocab_size)
+
+    @pytest.mark.parametrize("setting", ["hard_negatives=2", "mentions_per_event=3", "max_mentions=9"])
+    def test_streaming_knows_no_other_mentions(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path, setting: str
+    ) -> None:
+        named = rf"streaming=true reads one mention .* accepted with it: .*{setting.split('=')[0]}="
+        with pytest.raises(EventformersError, match=named):
+            self.run(tiny_encoder, raw, tmp_path, ("streaming=true", setting))
+
+    @pytest.mark.parametrize("task", ["multilingual", "crosslingual"])
+    def test_streamed_pairs_are_the_pairs(
+        self, raw: Path, task: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Blocks of mentions have the pairs and the counts of all mentions together."""
+        monkeypatch.setattr(grounding_data, "_BLOCK_MENTIONS", 5)
+        builder, settings = "event_hierarchies", {"task": task}
+        loaded = load_training_splits(str(raw), ("mentions", "events"), builder, settings)
+        events = EventTexts(loaded["events"])
+        pairs = make_linking_pairs(loaded["mentions"], events, settings)
+        streamed = stream_linking_pairs(str(raw), builder, settings, events, 0)
+        assert (len(streamed), streamed.num_gold) == (len(pairs), pairs.num_gold)
+        assert streamed.skipped == pairs.skipped
+
+        def key(row: LinkingRow) -> tuple[object, ...]:
+            return row["mention"], row["event"], row["event_id"], tuple(row["gold_event_ids"])
+
+        assert {key(row) for row in itertools.islice(streamed.rows, 2000)} == {
+            key(pairs[place]) for place in range(len(pairs))
+        }
 
     @pytest.mark.parametrize("killed_in", ["hierarchy", "linking"])
     def test_stages_follow_each_other_and_resume(
