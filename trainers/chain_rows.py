@@ -100,8 +100,11 @@ class ChainRows(TorchDataset):
 
     def events(self, numbers: Sequence[int] | Codes) -> list[Event]:
         """Return the events with these numbers."""
-        joined = self._events.take(pa.array(numbers, type=pa.int64())).to_pylist()
-        return [cast(Event, dict(zip(_ROLES, text.split(_SEPARATOR), strict=True))) for text in joined]
+        return [event_of(text) for text in self.joined(numbers)]
+
+    def joined(self, numbers: Sequence[int] | Codes) -> list[str]:
+        """Return the joined roles of the events with these numbers, for `event_of`."""
+        return self._events.take(pa.array(numbers, type=pa.int64())).to_pylist()
 
     def has_chain_of_all_texts(self) -> bool:
         """Return whether a chain has the text of every event of the data."""
@@ -124,6 +127,11 @@ class ChainRows(TorchDataset):
             "events": self.occurrences[first:end],
             "chain_events": self.occurrences[start:chain_end],
         }
+
+
+def event_of(joined: str) -> Event:
+    """Return the event with these joined roles."""
+    return cast(Event, dict(zip(_ROLES, joined.split(_SEPARATOR), strict=True)))
 
 
 def read_chains(chains: Dataset) -> dict[str, npt.NDArray[Any]]:
@@ -151,7 +159,7 @@ def read_chains(chains: Dataset) -> dict[str, npt.NDArray[Any]]:
     _, starts, characters = events.buffers()
     return {
         "occurrences": occurrences,
-        "reading": _encode(map(_as_read, _blocks(events)))[0],
+        "reading": _encode(map(as_read, _blocks(events)))[0],
         "chain_starts": np.cumsum(np.concatenate(lengths)),
         "event_starts": np.frombuffer(starts, dtype=np.int64, count=len(events) + 1),
         "characters": np.frombuffer(characters, dtype=np.uint8),
@@ -168,7 +176,7 @@ def _join_roles(events: pa.StructArray) -> pa.Array:
     return pc.binary_join_element_wise(*roles, pa.scalar(_SEPARATOR, pa.large_string()))
 
 
-def _as_read(events: pa.Array) -> pa.Array:
+def as_read(events: pa.Array) -> pa.Array:
     """Return the text of events of joined roles, in lower case; an absent role leaves no blank."""
     between = pc.replace_substring(events, _SEPARATOR * 2, " ")
     return pc.utf8_lower(pc.utf8_trim(pc.replace_substring(between, _SEPARATOR, " "), " "))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypedDict, cast, get_type_hints
 
 import numpy as np
 import torch
-from datasets import Dataset, DatasetDict
+from datasets import Dataset, DatasetDict, IterableDataset
 from transformers import PreTrainedTokenizerBase
 
 from eventformers.built_in.heterevent import METHOD
@@ -47,6 +47,8 @@ from eventformers.trainers.document_windows import (
 from eventformers.trainers.event_tokenising import event_keys, tokenise_events
 from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
+from eventformers.trainers.streamed_chains import StreamedChains, StreamedRow, stream_chains
+from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES, is_streamed
 
 Batch = dict[str, torch.Tensor]
 
@@ -70,7 +72,7 @@ class HeterEventCollator:
 
     Args:
         tokenizer: the encoder's tokenizer, a fast one.
-        chains: the training rows.
+        chains: the training rows, or the events of streamed ones.
         config: the head's configuration: its stage, the weights of its terms, the order of roles.
         seed: seed of all draws.
         pool: events to draw distractors from; None without distractors.
@@ -90,7 +92,7 @@ class HeterEventCollator:
     """
 
     tokenizer: PreTrainedTokenizerBase
-    chains: ChainRows
+    chains: ChainRows | StreamedChains
     config: HeterEventConfig
     seed: int
     pool: EventPool | None = None
@@ -105,11 +107,14 @@ class HeterEventCollator:
     truncated: int = field(default=0, init=False)
     without_distractors: int = field(default=0, init=False)
 
-    def __call__(self, rows: Sequence[ChainRow] | Sequence[QuestionRow]) -> Batch:
-        """Collate rows of `ChainRows`, or validation questions."""
+    def __call__(self, rows: Sequence[ChainRow] | Sequence[StreamedRow] | Sequence[QuestionRow]) -> Batch:
+        """Collate rows of `ChainRows`, streamed rows, or validation questions."""
         # A batch never mixes validation and training rows.
         if "choices" in rows[0]:
             return self._questions(cast("Sequence[QuestionRow]", rows))
+        if isinstance(self.chains, StreamedChains):
+            streamed = cast("Sequence[StreamedRow]", rows)
+            rows = self.chains.numbered(streamed, substitutes=_substitutes(self.config))
         chains = cast("Sequence[ChainRow]", rows)
         generators = [np.random.default_rng((self.seed, self.epoch, row["row"])) for row in chains]
         if self.config.stage == "sequence":
@@ -313,20 +318,26 @@ def _prepare(
     config = head.config
     views = dict(recipe.views)
     builder, [name], settings = METHOD.training_dataset(recipe)
-    splits = cast(DatasetDict, load_built(data, name, builder=builder, **settings))
+    share = views.pop("document_share", 0.0)
+    streaming = is_streamed(recipe, "reads no whole documents", {"document_share": (share, 0.0)})
+    splits = load_built(data, name, builder=builder, streaming=streaming, **settings)
     if "train" not in splits:
         raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: a split train")
     chains, length = splits["train"], views.get("max_chain_length", 9)
-    share = views.pop("document_share", 0.0)
-    arrays = read_chains_once(chains, data, builder, settings, share=share, length=length, seed=seed)
-    rows = ChainRows(arrays, length, all_windows=views.pop("all_windows", True))
+    all_windows = views.pop("all_windows", True)
+    stream = None
+    if isinstance(chains, IterableDataset):
+        # The pool stands for all rows below.
+        stream, rows = stream_chains(chains, seed, length, all_windows=all_windows)
+    else:
+        arrays = read_chains_once(chains, data, builder, settings, share=share, length=length, seed=seed)
+        rows = ChainRows(arrays, length, all_windows=all_windows)
     if not len(rows):
         raise EventformersError(
             f"found {rows.num_chains} chains, none with {LEAST_EVENTS} different events; accepted: longer "
             "chains, or a lower min_chain_length"
         )
-    substitutes = config.stage == "sequence" and (config.replacement_weight or config.composition_weight)
-    if substitutes and rows.has_chain_of_all_texts():
+    if _substitutes(config) and rows.has_chain_of_all_texts():
         raise EventformersError(
             "found a chain that contains all events of the data, so there are none to substitute; accepted: "
             "more chains, or replacement_weight=0 and composition_weight=0"
@@ -337,15 +348,21 @@ def _prepare(
     pool = None
     if config.stage != "graph" and views.get("num_distractors"):
         pool = rows.event_pool()
-    collator = HeterEventCollator(tokenizer, rows, config, seed, pool, corruption=corruption, **views)
+    source = rows if stream is None else StreamedChains(rows)
+    collator = HeterEventCollator(tokenizer, source, config, seed, pool, corruption=corruption, **views)
     report = built_report(data, name, builder=builder, **settings)
-    if report:
+    if report and isinstance(chains, Dataset):
         windows = {"document_windows": rows.num_chains - len(chains)} if share else {}
         counted = {reason: count for reason, count in rows.skipped.items() if count}
         report = {**report, **windows, "skipped": {**report.get("skipped", {}), **counted}}
     questions = _questions(recipe, data, config, settings)
     # The losses contrast a chain with its own corruptions and views, and an event with others of its chain.
-    return TrainingData(rows, questions, collator, report, least_rows=1)
+    return TrainingData(rows if stream is None else stream, questions, collator, report, least_rows=1)
+
+
+def _substitutes(config: HeterEventConfig) -> bool:
+    """True if corruptions replace events by those of other chains."""
+    return config.stage == "sequence" and bool(config.replacement_weight or config.composition_weight)
 
 
 def _questions(
@@ -378,7 +395,11 @@ def _questions(
 
 TRAINING = MethodTraining(
     prepare=_prepare,
-    data_types={"validation_rows": Number | None, **dict.fromkeys(setting_names(EventChainsConfig), object)},
+    data_types={
+        **STREAMING_TYPES,
+        "validation_rows": Number | None,
+        **dict.fromkeys(setting_names(EventChainsConfig), object),
+    },
     view_types={
         "max_seq_length": TextLength,
         "max_chain_length": Annotated[int, Range(least=LEAST_EVENTS)],
@@ -391,6 +412,7 @@ TRAINING = MethodTraining(
         "document_share": ShareBelowOne,
     },
     meanings={
+        **STREAMING_MEANINGS,
         "validation_rows": (
             0,
             "number of first questions of the validation split to validate on; null for all. Only for the "

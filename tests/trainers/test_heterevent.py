@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,16 @@ import torch
 from heterevent_inputs import heterevent_inputs
 from training_case import MethodTrainingCase
 
+from eventformers.datasets_scripts.events import event_text
+from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
 from eventformers.methods import load_method
+from eventformers.trainers import streamed_chains
+from eventformers.trainers.chain_rows import ChainRows, read_chains
 from eventformers.trainers.recipes import list_recipes
 from eventformers.trainers.run import resolve_recipe
 from eventformers.trainers.stages import stage_recipes
+from eventformers.trainers.streamed_chains import StreamedChains, stream_chains
 from eventformers.training import FinishedRun
 
 PROTAGONISTS = ("police", "bank", "storm", "house", "judge", "doctor", "team", "company")
@@ -42,7 +48,7 @@ class TestHeterEventTraining(MethodTrainingCase):
     }
     # Several words of an event are one answer each, so their loss cannot be 0.
     fit_fields = {**head_fields, "training_level": "events"}  # noqa: RUF012
-    stream_settings = None
+    stream_settings = ("streaming=true", "stages=[sequence]")
     # Chains are numbers of events; what two processes make of their shares, also with FSDP2, is tested
     # in tests/models/test_heterevent_processes.py.
     splits_by_row = False
@@ -76,6 +82,43 @@ class TestHeterEventTraining(MethodTrainingCase):
         assert len(steps) == 12
         for line, stage in zip(steps, [name for name in TERMS for _ in range(4)], strict=True):
             assert {name for name in line if name.endswith("_loss")} == TERMS[stage]
+
+    def test_streaming_in_every_stage(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
+        """With distractors, and continued in the last stage."""
+        settings = ("streaming=true", "num_distractors=2")
+        whole = self.run(tiny_encoder, raw, tmp_path / "whole", settings)
+        assert [stage.name for stage in whole.stages] == list(TERMS)
+        self.assert_resumed(
+            whole, tmp_path / "whole", tiny_encoder, tmp_path / "killed", raw, settings=settings
+        )
+
+    def test_streamed_rows_are_the_rows(self, raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Blocks of chains have the windows of all chains, also of events that the pool lacks."""
+        monkeypatch.setattr(streamed_chains, "POOL_CHAINS", 4)
+        monkeypatch.setattr(streamed_chains, "_BLOCK_CHAINS", 5)
+        chains = load_built(raw, "chains", builder="event_chains")["train"]
+        rows = ChainRows(read_chains(chains.select_columns(["events"])), 9, all_windows=True)
+        stream, pool = stream_chains(chains.to_iterable_dataset(), 0, 9, all_windows=True)
+        assert pool.num_chains == 4
+        events = StreamedChains(pool)
+
+        def keys(store: Any, row: Any) -> tuple[str, str]:
+            return tuple(str(store.events(row[name])) for name in ("events", "chain_events"))
+
+        drawn = list(itertools.islice(stream, 3000))
+        numbered = events.numbered(drawn, substitutes=True)
+        found = {keys(events, row) for row in numbered}
+        assert found == {keys(rows, rows[place]) for place in range(len(rows))}
+        # Equal texts have equal readings, in the pool and beyond it.
+        everything = np.unique(np.concatenate([row["chain_events"] for row in numbered]))
+        assert everything.max() >= len(pool.reading)
+        texts = [event_text(event, "subject_predicate_object") for event in events.events(everything)]
+        pairs = set(zip(texts, events.reading[everything].tolist(), strict=True))
+        assert len(pairs) == len({text for text, _ in pairs}) == len({code for _, code in pairs})
+
+    def test_streaming_reads_no_documents(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
+        with pytest.raises(EventformersError, match=r"accepted with it: document_share=0\.0"):
+            self.run(tiny_encoder, raw, tmp_path, ("streaming=true", "document_share=0.5"))
 
     def test_accuracy_on_questions_chooses_the_model(
         self, tiny_encoder: Path, raw: Path, tmp_path: Path
