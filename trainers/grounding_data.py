@@ -214,7 +214,7 @@ def stream_linking_pairs(
 
     def rows_of(block: Mapping[str, Any]) -> dict[str, list[Any]]:
         pairs = pairs_of(block)
-        rows = [pairs[place] for place in range(len(pairs))]
+        rows = [dict(pairs[place]) for place in range(len(pairs))]
         return {name: [row[name] for row in rows] for name in LinkingRow.__annotations__ if name != "row"}
 
     num_pairs, num_gold = 0, 1

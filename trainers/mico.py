@@ -177,7 +177,7 @@ class MicoCollator:
         """Collate items of `PremiseRows`, or streamed rows."""
         if self.alternatives is None:
             return self._streamed(cast("Sequence[Mapping[str, Any]]", items))
-        rows = [row for item in items for row in item]
+        rows = [row for item in cast("Sequence[Sequence[Mapping[str, Any]]]", items) for row in item]
         # A batch never mixes validation and training rows.
         count = 1 if rows[0]["is_validation"] else self.num_alternatives
         generators = [np.random.default_rng((self.seed, self.epoch, row["row"])) for row in rows]
