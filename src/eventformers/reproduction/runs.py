@@ -150,12 +150,13 @@ def _canonical(value: object) -> object:
 def _data_identity(call: Reproduction, method: Method, recipe: Recipe) -> str:
     """Return the digest of the training rows, from their build reports if there are any."""
     builder, configs, settings = method.training_dataset(recipe)
-    if recipe.data.get("streaming"):
-        report = built_report(call.data, configs[0], builder=builder, **settings)
-        # Reading a stream to its end for a digest would cost more than the training.
-        return str(report.get("rows_fingerprint", f"stream of {call.data}"))
-    prints = {}
+    prints: dict[str, str] = {}
     for name in (*configs, *method.companions):
+        if recipe.data.get("streaming"):
+            report = built_report(call.data, name, builder=builder, **settings)
+            # Reading a stream to its end for a digest would cost more than the training.
+            prints[name] = str(report.get("rows_fingerprint", f"stream of {call.data}"))
+            continue
         held = call.session.data.load(call.data, builder, name, settings)
         prints[name] = str(held.report.get("rows_fingerprint") or held.fingerprint(held.splits, ""))
     return prints[configs[0]] if len(prints) == 1 else joint_fingerprint(prints)
