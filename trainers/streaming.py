@@ -10,6 +10,9 @@ from datasets import IterableDataset
 from eventformers.errors import EventformersError
 from eventformers.trainers.recipes import Recipe
 
+SHUFFLED_ROWS = 10_000
+"""Number of rows in the buffer that shuffles a stream."""
+
 STREAMING_TYPES: dict[str, Any] = {"streaming": bool}
 STREAMING_MEANINGS: dict[str, tuple[object, str]] = {
     "streaming": (False, "read the rows as a stream, without holding them all; needs max_steps.")
@@ -41,7 +44,7 @@ def _written(value: object) -> str:
     return {"None": "null", "False": "false"}.get(str(value), str(value))
 
 
-def indexed_stream(rows: IterableDataset, seed: int, buffer_size: int = 10_000) -> IterableDataset:
+def indexed_stream(rows: IterableDataset, seed: int) -> IterableDataset:
     """Repeat a stream endlessly, shuffle it and number its rows."""
-    shuffled = rows.repeat(None).shuffle(seed=seed, buffer_size=buffer_size)
+    shuffled = rows.repeat(None).shuffle(seed=seed, buffer_size=SHUFFLED_ROWS)
     return shuffled.map(lambda row, index: {"row": index, **row}, with_indices=True)

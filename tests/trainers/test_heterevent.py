@@ -105,7 +105,7 @@ class TestHeterEventTraining(MethodTrainingCase):
         def keys(store: Any, row: Any) -> tuple[str, str]:
             return tuple(str(store.events(row[name])) for name in ("events", "chain_events"))
 
-        drawn = list(itertools.islice(stream, 3000))
+        drawn = list(itertools.islice(stream, 1500))
         numbered = events.numbered(drawn, substitutes=True)
         found = {keys(events, row) for row in numbered}
         assert found == {keys(rows, rows[place]) for place in range(len(rows))}
