@@ -94,7 +94,7 @@ def swcc(bench: Bench, clock: Clock) -> list[Row]:
 
 def mulcl(bench: Bench, clock: Clock, *, stage: str) -> list[Row]:
     """SeqCL or GraCL, and the loop over chains."""
-    chains = 2 if bench.small else 16
+    chains = 2 if bench.small else 32
     sizes = ["--corrupted=2", "--segments=2", "--views=2"] if bench.small else []
     options = mulcl_step.parse_arguments([f"--chains={chains}", f"--seed={bench.seed}", *sizes])
     head = HeterEventForPreTraining.from_encoder(bench.encoder, stage=stage).to(bench.device).eval()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
 import pytest
+import torch
 from chain_rows import event, events
 
 import eventformers
@@ -93,6 +95,14 @@ def corpus(tmp_path):
     return path
 
 
+@pytest.mark.parametrize("index", [None, "index"])
+def test_a_corpus_of_the_chain_s_own_events_is_an_error(encoder, tmp_path, index):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("".join(f"{' | '.join(one.values())}\n" for one in CHAIN), encoding="utf-8")
+    with pytest.raises(EventformersError, match="only events of the chain"):
+        next_event(encoder, CHAIN, corpus=corpus, index=index and tmp_path / index)
+
+
 @pytest.mark.parametrize("aggregation", ["mean", "last"])
 @pytest.mark.parametrize("block", [7, 16_384])
 def test_an_index_of_a_corpus_gives_its_best_events(
@@ -117,8 +127,15 @@ def test_an_approximate_search_reports_its_recall(tiny_heterevent, tmp_path):
     encoder = load_encoder(tiny_heterevent, device="cpu")
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("".join(f"thief{place} | left | city\n" for place in range(1_100)), encoding="utf-8")
-    exact = next_event(encoder, CHAIN, corpus=corpus, index=tmp_path / "index", top=3)
-    found = next_event(encoder, CHAIN, index=tmp_path / "index", search="ivf", top=3)
+    # Otherwise PyTorch gives this warning once in a process.
+    torch.set_warn_always(True)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "The given NumPy array is not writable")
+            exact = next_event(encoder, CHAIN, corpus=corpus, index=tmp_path / "index", top=3)
+            found = next_event(encoder, CHAIN, index=tmp_path / "index", search="ivf", top=3)
+    finally:
+        torch.set_warn_always(False)
     assert exact.recall is None
     assert 0 < found.recall <= 1
     assert {one.text for one in found.candidates} <= {f"thief{place} left city" for place in range(1_100)}
@@ -197,6 +214,8 @@ def test_a_file_that_holds_no_events_is_refused(tmp_path, name, content, message
         ({"chain": CHAIN, "candidates": CANDIDATES, "corpus": "x"}, "candidates and a corpus"),
         ({"chain": CHAIN, "top": 0}, "top is 0"),
         ({"chain": CHAIN, "max_events": 0}, "max_events is 0"),
+        ({"chain": CHAIN, "search": "ivf"}, "search='ivf' without an index"),
+        ({"chain": CHAIN, "overwrite": True}, "overwrite without an index"),
     ],
 )
 def test_what_cannot_be_continued_is_told(tiny_encoder, arguments, message):

@@ -143,6 +143,7 @@ def next_event(
         search: kind of search in an index: `exact`; `ivf`, approximate; `auto` for `ivf` beyond two million
             events.
         overwrite: rebuild an existing index; events that it has by the same model are not encoded again.
+            Like `ivf`, it needs an index.
         batch_size: maximum number of events in a batch, or `auto`.
         device: a torch device; None uses an accelerator if there is one.
         dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
@@ -153,8 +154,9 @@ def next_event(
     Raises:
         DataFormatError: a line of a file is not an event.
         EventformersError: the chain or the candidates are empty, an event contains no word, candidates are
-            given with a corpus or an index, a number is below 1, the model or the corpus cannot be loaded, or
-            the index is of another model or corpus.
+            given with a corpus or an index, all events of the corpus are in the chain, a number is below 1,
+            the model or the corpus cannot be loaded, the index is of another model or corpus, or a setting
+            needs an index that is not given.
         UnknownNameError: an unknown aggregation or kind of search.
     """
     if search not in SEARCHES:
@@ -166,6 +168,9 @@ def next_event(
         raise EventformersError("received both candidates and a corpus; accepted: one of them")
     if candidates is not None and index is not None:
         raise EventformersError("received candidates and an index; accepted: a corpus with an index")
+    for name, given in (("search='ivf'", search == "ivf"), ("overwrite", overwrite)):
+        if given and index is None:
+            raise EventformersError(f"received {name} without an index; accepted: an index (--index FOLDER)")
     whole = read_events(chain, "the chain")
     read = whole[-max_events:]
     if len(read) < len(whole):
@@ -208,6 +213,8 @@ def next_event(
         first = list(islice(blocks, 1))
         encoder, scorer = loaded()
         best, considered = _best(scorer, read, chained(first, blocks), top, show_progress)
+    if not best:
+        raise EventformersError("the corpus has only events of the chain; accepted: at least one other event")
     return Prediction(
         chain=tuple(read),
         left_out=len(whole) - len(read),

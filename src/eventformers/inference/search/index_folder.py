@@ -445,7 +445,8 @@ def _open_table(folder: Path, name: str, record: IndexRecord) -> IndexTable:
     try:
         file = pa.ipc.open_file(pa.memory_map(str(folder / f"{name}.arrow")))
         rows = file.read_all().select(list(record.tables[name]))
-        vectors = np.lib.format.open_memmap(folder / f"{name}.npy", mode="r")
+        # Copy on write, because PyTorch warns about an array that it may not write to.
+        vectors = np.lib.format.open_memmap(folder / f"{name}.npy", mode="c")
         if vectors.ndim != 2 or vectors.dtype != np.float32:
             raise ValueError(f"{name}.npy holds {vectors.dtype} of shape {vectors.shape}")
     except (OSError, ValueError, KeyError) as error:
