@@ -112,6 +112,7 @@ def _labels_rows(weight: str, published: dict[str, Published]) -> list[ReadingRo
             published[label],
             reading=reading,
             overrides=trained,
+            averaged=trained is not None and not label.startswith("E-"),
             ensemble=label.startswith("E-"),
         )
         for label, prefix, ending, reading, trained in (
