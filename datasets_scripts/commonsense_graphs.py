@@ -14,7 +14,13 @@ from datasets import Value
 
 from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, SAMPLES, EventDatasetBuilder, EventDatasetConfig
 from eventformers.datasets_scripts.document_splits import SPLITS
-from eventformers.datasets_scripts.graph_readers import TRIPLE_COLUMNS, Triple, read_triples, split_files
+from eventformers.datasets_scripts.graph_readers import (
+    TRIPLE_COLUMNS,
+    Triple,
+    graph_files,
+    read_triples,
+    split_files,
+)
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.record_files import Column
 from eventformers.datasets_scripts.relation_templates import DIRECTIONS, RelationTemplates, relation_templates
@@ -212,10 +218,10 @@ def _files_of_folder(graph: str, folder: Path) -> dict[str, list[Path]]:
     """Files of a graph in a folder by split; an inductive graph may use the training file of its sibling."""
     if not folder.is_dir():
         return {}
-    files = split_files(graph, [path for path in folder.iterdir() if path.is_file()])
+    files = split_files(graph, graph_files(folder))
     beside = folder.with_name(folder.name.removesuffix(_INDUCTIVE_FOLDER))
     if files and "train" not in files and beside != folder and beside.is_dir():
-        trained = split_files(graph, [path for path in beside.iterdir() if path.is_file()])
+        trained = split_files(graph, graph_files(beside))
         if "train" in trained:
             files = {"train": trained["train"], **files}
     return files

@@ -21,7 +21,7 @@ from eventformers.datasets_scripts.question_readers import (
     read_question_table,
     read_siqa,
 )
-from eventformers.datasets_scripts.record_files import Column, is_table, table_names
+from eventformers.datasets_scripts.record_files import Column, is_table, may_hold, table_names
 from eventformers.errors import DataFormatError
 
 _FOLDERS = {"copa": "COPA", "siqa": "SIQA", "csqa": "CSQA"}
@@ -36,6 +36,7 @@ _FILES: dict[str, dict[str, tuple[str, ...]]] = {
 """File names by split; the first existing one is used."""
 _UNLABELLED = {"siqa": "test.jsonl", "csqa": "test_rand_split_no_answers.jsonl"}
 """Test files whose owners do not publish the labels."""
+_COLUMN_NAMES = [column.name for column in QUESTION_COLUMNS]
 _SOURCES = {
     "copa": ("COPA", "BSD-2-Clause"),
     "siqa": ("SocialIQA", "CC-BY-4.0"),
@@ -106,6 +107,9 @@ class CommonsenseQA(EventDatasetBuilder):
             found: dict[str, list[Path]] = {}
             for split, names in _FILES[config_name].items():
                 tables = [files[name] for name in table_names(names[0]) if name in files]
+                if files is not given:
+                    # `train.csv` of a folder may also hold the triples of a graph.
+                    tables = [table for table in tables if may_hold(table, _COLUMN_NAMES)]
                 path = next((files[name] for name in names if name in files), None)
                 if tables or path is None:
                     found |= {split: [*tables, *([path] if path else [])]} if tables else {}

@@ -17,7 +17,7 @@ from eventformers.datasets_scripts.raw_files import (
     read_rows,
     text_field,
 )
-from eventformers.datasets_scripts.record_files import Column, read_records
+from eventformers.datasets_scripts.record_files import Column, may_hold, read_records
 from eventformers.datasets_scripts.relation_templates import (
     RelationTemplates,
     accepted_relations,
@@ -72,6 +72,7 @@ TRIPLE_COLUMNS = (
     Column("tail", "text", "tail of the triple", required=True),
 )
 """Columns of a table of triples."""
+_TRIPLE_NAMES = tuple(column.name for column in TRIPLE_COLUMNS)
 _CSV_OF_ALL_SPLITS = "v4_atomic_all.csv"
 _CSV_SPLITS = {"train": "trn", "validation": "dev", "test": "tst"}
 _CSV_FRAME = ("event", "prefix", "split")
@@ -80,6 +81,11 @@ _COLUMNS = {
     "conceptnet": ("relation", "head", "tail"),
     "atomic": ("head", "relation", "tail"),
 }
+
+
+def graph_files(folder: Path) -> list[Path]:
+    """Return the files of a folder without tables that hold other data, such as questions."""
+    return [path for path in folder.iterdir() if path.is_file() and not _is_other_table(path)]
 
 
 def split_files(graph: str, files: Iterable[Path]) -> dict[str, list[Path]]:
@@ -214,6 +220,11 @@ def _is_of_other_graph(path: Path, graph: str) -> bool:
 
 def _is_triple_table(path: Path) -> bool:
     return path.name.removesuffix(".gz") in _TABLE_NAMES
+
+
+def _is_other_table(path: Path) -> bool:
+    columns = _TRIPLE_NAMES if _is_triple_table(path) else _CSV_FRAME if _suffix(path) == ".csv" else ()
+    return bool(columns) and not may_hold(path, columns)
 
 
 def _first_relation(path: Path) -> str:

@@ -85,6 +85,13 @@ def first_record(path: Path) -> Any:
         return None
 
 
+def may_hold(table: Path, columns: Iterable[str]) -> bool:
+    """False for a table of other data, with none of the columns; True if it cannot be read, so that its
+    reader reports the fault."""
+    found = first_record(table)
+    return found is None or any(name in found for name in columns)
+
+
 def check_one_format(paths: Iterable[Path]) -> None:
     """Raise `EventformersError` if a folder has a file and a table of the same name: they may be the same
     data."""

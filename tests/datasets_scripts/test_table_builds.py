@@ -18,9 +18,13 @@ from eventformers.datasets_scripts.building import BUILDERS
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.table_files import csv_file_rows, parquet_file_rows
 from eventformers.errors import DataFormatError, EventformersError
+from eventformers.evaluation.data import tasks_of_data
 
 Row = Mapping[str, Any]
 ROLES = ("subject", "predicate", "object")
+TRIPLE = {"head": "a", "relation": "IsA", "tail": "b"}
+QUESTION = {"premise": "a", "alternatives": ["b", "c"], "label": 1}
+MENTION = {"context_left": "a ", "mention": "fire", "context_lang": "en", "label_id": "1"}
 
 
 def write_table(path: Path, rows: Sequence[Row]) -> None:
@@ -256,6 +260,30 @@ def test_faults_of_parquet_name_the_row(tmp_path: Path) -> None:
     write_table(tmp_path / "m.parquet", [{"text": "a b", "trigger": "b"}, {"text": "a b", "trigger": "c"}])
     with pytest.raises(DataFormatError, match=r"m\.parquet, row 2: .*not in its sentence"):
         build("event_types", "mentions", tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize(
+    ("tables", "tasks"),
+    [
+        ({"train": [TRIPLE], "valid": [TRIPLE]}, {"conceptnet_completion"}),
+        ({"train": [QUESTION], "dev": [QUESTION]}, {"siqa"}),
+        (
+            {
+                "train": [MENTION],
+                "dev": [MENTION],
+                "label_dict": [{"label_id": "1", "label_title": "Great fire", "label_lang": "en"}],
+            },
+            {"event_retrieval", "event_linking"},
+        ),
+    ],
+)
+def test_tables_of_one_name_are_told_apart_by_their_columns(
+    tmp_path: Path, tables: dict[str, list[Row]], tasks: set[str], suffix: str
+) -> None:
+    for stem, rows in tables.items():
+        write_table(tmp_path / f"{stem}{suffix}", rows)
+    assert set(tasks_of_data(tmp_path)) == tasks
 
 
 def test_one_name_in_two_formats_is_an_error(tmp_path: Path) -> None:
