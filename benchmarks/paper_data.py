@@ -28,6 +28,8 @@ of mentions from which `induce` cannot keep all distances in memory."""
 
 EVENTS = 10_947
 LANGUAGES = 44
+HELD_OUT_CHAINS = 10_000 / 1_400_000
+"""The share of the chains in each of the splits validation and test of MulCL's data."""
 TEST_MENTIONS = 91_928
 TEST_TRIPLES = 24_486
 TYPES = 115

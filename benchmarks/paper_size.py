@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from paper_data import SIZES, write_encoder, write_raw
+from paper_data import HELD_OUT_CHAINS, SIZES, write_encoder, write_raw
 from side_by_side import make_parser
 
 from eventformers.model_cards.markdown import table
@@ -45,6 +45,7 @@ class Plan(NamedTuple):
     Attributes:
         dataset: the dataset builder.
         configs: its configs to build.
+        build: further arguments of `data build`.
         evaluate: the task, and its data.
         train: further arguments of `train`.
         embed: the file to embed; empty for none.
@@ -54,6 +55,7 @@ class Plan(NamedTuple):
     dataset: str
     configs: tuple[str, ...]
     evaluate: str
+    build: str = ""
     train: str = ""
     embed: str = ""
     search: str = ""
@@ -65,6 +67,7 @@ PLANS = {
         "event_chains",
         ("documents", "chains", "mcnc", "multistep"),
         "mcnc --task mcns_v --data {built}",
+        build=f"--set validation_share={HELD_OUT_CHAINS} --set test_share={HELD_OUT_CHAINS}",
         train="--set stages=[sequence]",
         embed="{root}/embed.jsonl",
         search="next-event {run} 'ba | be | bi' --corpus {built} --index {root}/index",
@@ -142,7 +145,7 @@ def measure(method: str, folder: Path, scale: float, options: argparse.Namespace
     hidden_size, layers = SHAPES[options.encoder]
     encoder = write_encoder(folder / "encoder", hidden_size=hidden_size, layers=layers)
     run = Runner(folder, options)
-    build = f"data build {plan.dataset} --data-dir {{root}}/raw -o {{built}}"
+    build = f"data build {plan.dataset} --data-dir {{root}}/raw {plan.build} -o {{built}}"
     for config in plan.configs:
         yield from run(f"build {config}", f"{build} --config {config}")
     train = (
