@@ -87,7 +87,7 @@ class EventTypes(EventDatasetBuilder):
     SUMMARY = (
         "Sentences with one event each, its trigger and its type. Labels of the seen types may be used in"
         " training; the unseen types are to be induced by clustering. `frames` has the frames that types are"
-        " linked to, with their definitions and the frames from which they inherit."
+        " linked to, with their definitions, examples and the frames from which they inherit."
     )
     CITATION = (
         "Semi-supervised New Event Type Induction and Description via Contrastive Loss-Enforced Batch"
@@ -135,8 +135,9 @@ class EventTypes(EventDatasetBuilder):
         text, offset = Value("string"), Value("int32")
         origin = {"source": text, "license": text}
         if config_name == "frames":
-            frame = {"frame_id": text, "name": text, "definition": text, "parents": List(text)}
-            return datasets.Features({**frame, **origin})
+            frame = {"frame_id": text, "name": text, "definition": text}
+            lists = {"parents": List(text), "examples": List(text)}
+            return datasets.Features({**frame, **lists, **origin})
         trigger = {"trigger": text, "trigger_start": offset, "trigger_end": offset}
         types = {"event_type": text, "seen": Value("bool"), "frames": List(text)}
         return datasets.Features(

@@ -1,4 +1,4 @@
-"""Reader of frames with their definitions and parent frames: FrameNet's XML folder, and JSON lines."""
+"""Reader of frames with definitions, examples and parent frames: FrameNet's XML folder, and JSON lines."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ FRAME_COLUMNS = (
     Column("name", "text", "name of the frame, which is unique", required=True),
     Column("definition", "text", "definition of the frame", required=True),
     Column("parents", "list of texts", "names of the frames from which it inherits directly"),
+    Column("examples", "list of texts", "sentences in which a word evokes the frame"),
     Column("frame_id", "text", "number or id of the frame; without it, its name", other_names=("id",)),
 )
 """Columns of a table of frames, and keys of JSON lines."""
 
 _KEYS = known_names(FRAME_COLUMNS)
-_UNUSED_KEYS = frozenset({"examples", "children", "relations", "fes", "semtypes", "source", "license"})
+_UNUSED_KEYS = frozenset({"children", "relations", "fes", "semtypes", "source", "license"})
 # The elements that the schema of FrameNet 1.7, frame.xsd, allows in a frame.
 _FRAME_PARTS = frozenset({"definition", "semType", "FE", "FEcoreSet", "frameRelation", "lexUnit"})
 
@@ -58,12 +59,14 @@ class Frame(NamedTuple):
         name: its name, which is unique.
         definition: its definition, without markup and examples.
         parents: names of the frames from which it inherits directly, in the order of the raw file.
+        examples: the example sentences of its definition, without markup.
     """
 
     frame_id: str
     name: str
     definition: str
     parents: list[str]
+    examples: list[str]
 
 
 def frame_files(folder: Path) -> list[Path]:
@@ -79,7 +82,7 @@ def read_frames(paths: Iterable[Path], skipped: SkippedRows) -> Iterator[Frame]:
     """Read the frames of files found by `frame_files`, or of `.jsonl` files and tables.
 
     Parents come from `frRelation.xml` if it is among the files, else from the frames' own files. JSON lines
-    have `"name"`, `"definition"`, `"parents"` and `"frame_id"` or `"id"`. The keys `examples`, `children`,
+    have `"name"`, `"definition"`, `"parents"`, `"examples"` and `"frame_id"` or `"id"`. The keys `children`,
     `relations`, `fes` and `semtypes` of FrameNet as JSON, and `source` and `license` of built rows, are
     ignored. Other keys are an error.
 
@@ -145,8 +148,18 @@ def frame_descendants(frames: Iterable[Mapping[str, Any]]) -> dict[str, set[str]
 
 def plain_definition(markup: str) -> str:
     """A definition of FrameNet without its examples and its markup."""
-    without_examples = replace_marked(_EXAMPLE, "</ex>", " ", markup)
-    return " ".join(html.unescape(replace_marked(_TAG, ">", "", without_examples)).split())
+    return _plain(replace_marked(_EXAMPLE, "</ex>", " ", markup))
+
+
+def plain_examples(markup: str) -> list[str]:
+    """The example sentences of a definition of FrameNet, without markup."""
+    marked = markup.rpartition("</ex>")
+    found = (_plain(example) for example in _EXAMPLE.findall(marked[0] + marked[1]))
+    return [example for example in found if example]
+
+
+def _plain(markup: str) -> str:
+    return " ".join(html.unescape(replace_marked(_TAG, ">", "", markup)).split())
 
 
 def _frame_of_xml(path: Path, parents: Mapping[str, list[str]] | None) -> tuple[Path, int, Frame]:
@@ -155,10 +168,10 @@ def _frame_of_xml(path: Path, parents: Mapping[str, list[str]] | None) -> tuple[
     if root.tag != "frame" or not name:
         raise DataFormatError(path, root.line, f"<{root.tag}> without a frame", '<frame name="…" ID="…">')
     check_children(root, _FRAME_PARTS, path)
-    definition = ""
+    definition, examples = "", []
     for element in children(root, "definition")[:1]:
         try:
-            definition = plain_definition(element.text or "")
+            definition, examples = plain_definition(element.text or ""), plain_examples(element.text or "")
         except ValueError as error:
             found = f"a reference to no character ({error})"
             raise DataFormatError(path, element.line, found, "a definition") from error
@@ -169,7 +182,7 @@ def _frame_of_xml(path: Path, parents: Mapping[str, list[str]] | None) -> tuple[
         for element in children(relation, "relatedFrame")
     ]
     inherited = own if parents is None else parents.get(name, [])
-    return path, root.line, Frame(root.get("ID", name), name, definition, inherited)
+    return path, root.line, Frame(root.get("ID", name), name, definition, inherited, examples)
 
 
 def _related(element: XmlElement, path: Path) -> str:
@@ -200,12 +213,17 @@ def _frame_of_json(path: Path, line: int, record: object) -> tuple[Path, int, Fr
     name = text_field(record, "name", path, line).strip()
     if not name:
         raise DataFormatError(path, line, "a line without the name of a frame", ACCEPTED_FRAME)
-    parents = record.get("parents")
-    if parents is None:
-        parents = []
-    if not isinstance(parents, list) or not all(isinstance(item, str) and item.strip() for item in parents):
-        found = f"the parents {shown(parents)} of {shown(name)}"
-        raise DataFormatError(path, line, found, "a list of names")
+
+    def texts(key: str, accepted: str) -> list[str]:
+        given = record.get(key)
+        if given is None:
+            return []
+        if not isinstance(given, list) or not all(isinstance(item, str) and item.strip() for item in given):
+            found = f"the {key} {shown(given)} of {shown(name)}"
+            raise DataFormatError(path, line, found, f"a list of {accepted}")
+        return given
+
+    parents, examples = texts("parents", "names"), texts("examples", "sentences")
     definition = " ".join(text_field(record, "definition", path, line).split())
     identifier = text_of_either(record, ("frame_id", "id"), path, line)
-    return path, line, Frame(identifier or name, name, definition, parents)
+    return path, line, Frame(identifier or name, name, definition, parents, examples)

@@ -48,6 +48,9 @@ class EventTypeInductionConfig(EventConfig):
         type_name_weight: weight of the auxiliary loss with the names of types (section 3.5); the paper's main
             runs do not use it, its runs for names use 1.
         frame_weight: weight of the auxiliary loss with the definitions of frames.
+        frame_example_weight: beyond the paper, weight of a contrastive loss between example sentences of
+            frames and the definitions of these frames, for linking; 0 reads no examples.
+        frame_example_temperature: temperature of that loss.
         auxiliary_hidden_layer: give the auxiliary head, a "1-layer network" in the paper, one hidden layer,
             as in the released code; without it the head is one linear layer.
     """
@@ -86,6 +89,8 @@ class EventTypeInductionConfig(EventConfig):
     score_bias: float | int | None = None
     type_name_weight: float | int = limited(0.0, NOT_NEGATIVE)
     frame_weight: float | int = limited(0.0, NOT_NEGATIVE)
+    frame_example_weight: float | int = limited(0.0, NOT_NEGATIVE)
+    frame_example_temperature: float | int = limited(0.05, POSITIVE)
     auxiliary_hidden_layer: bool = True
 
     def __post_init__(self, **kwargs):
@@ -139,6 +144,18 @@ class EventTypeInductionConfig(EventConfig):
             raise ValueError(
                 f"trigger_input is {self.trigger_input!r} and pooling {self.pooling!r}; accepted: "
                 "pooling='mean', which averages the trigger's tokens, or 'lasttoken', which takes the last"
+            )
+
+    def validate_frame_examples(self):
+        """Reject a loss that only an encoder can learn from, with a frozen one.
+
+        Raises:
+            ValueError: `frame_example_weight` is not 0, and `freeze_encoder` is true.
+        """
+        if self.frame_example_weight and self.freeze_encoder:
+            raise ValueError(
+                f"frame_example_weight is {self.frame_example_weight} with freeze_encoder=true; accepted: "
+                "freeze_encoder=false, since only the encoder learns from the examples, or a weight of 0"
             )
 
     def validate_found_exponent(self):

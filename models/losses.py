@@ -36,7 +36,14 @@ from .grounding_losses import (
     linking_contrast,
     linking_loss,
 )
-from .type_losses import log_absence, masked_pair_loss, noisy_or_loss, pair_targets, type_alignment
+from .type_losses import (
+    frame_contrast,
+    log_absence,
+    masked_pair_loss,
+    noisy_or_loss,
+    pair_targets,
+    type_alignment,
+)
 
 __all__ = [
     "candidate_contrast",
@@ -47,6 +54,7 @@ __all__ = [
     "corrupted_corrupted_contrast",
     "event_prediction",
     "first_places",
+    "frame_contrast",
     "gold_pairs",
     "hierarchy_loss",
     "hierarchy_score",

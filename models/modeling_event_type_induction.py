@@ -29,7 +29,14 @@ from .type_induction_layers import (
     token_probabilities,
     token_weights,
 )
-from .type_losses import UNSEEN, log_absence, masked_pair_loss, noisy_or_loss, type_alignment
+from .type_losses import (
+    UNSEEN,
+    frame_contrast,
+    log_absence,
+    masked_pair_loss,
+    noisy_or_loss,
+    type_alignment,
+)
 
 if TYPE_CHECKING:
     # Imported so that saving and loading include their code.
@@ -68,6 +75,8 @@ class EventTypeInductionForPreTrainingOutput(ModelOutput):
         pair_loss: L_c, the masked contrastive loss over the four pairs of views.
         type_name_loss: L_a against the vectors of type names, before its weight.
         frame_loss: L_a against the vectors of frame definitions, before its weight.
+        frame_example_loss: beyond the paper, the contrast of frames' examples with definitions, before its
+            weight.
         trigger_loss: beyond the paper, the loss of the trigger finder, before its weight.
         embeddings: vectors of the mentions, of length 1, `(batch, projection_dim)`.
     """
@@ -76,6 +85,7 @@ class EventTypeInductionForPreTrainingOutput(ModelOutput):
     pair_loss: torch.FloatTensor | None = None
     type_name_loss: torch.FloatTensor | None = None
     frame_loss: torch.FloatTensor | None = None
+    frame_example_loss: torch.FloatTensor | None = None
     trigger_loss: torch.FloatTensor | None = None
     embeddings: torch.FloatTensor | None = None
 
@@ -342,8 +352,12 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
         augmented_attention_mask: torch.Tensor | None = None,
         augmented_trigger_mask: torch.Tensor | None = None,
         type_ids: torch.Tensor | None = None,
+        example_input_ids: torch.Tensor | None = None,
+        example_attention_mask: torch.Tensor | None = None,
+        definition_input_ids: torch.Tensor | None = None,
+        definition_attention_mask: torch.Tensor | None = None,
     ) -> dict[str, torch.Tensor]:
-        """Encode mentions and their augmented views in one encoder pass.
+        """Encode mentions, their augmented views and examples of frames in one encoder pass.
 
         Args:
             input_ids: the mentions, `(B, L)`.
@@ -355,21 +369,32 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
             augmented_trigger_mask: `(B, L')`.
             type_ids: id of each mention's type, `(B,)`; -1 for an unseen one. If triggers are found, each is
                 found by its own type.
+            example_input_ids: a sentence that evokes a frame, drawn for each mention, `(B, E)`; used, like
+                the next three, if `frame_example_weight` is not 0.
+            example_attention_mask: `(B, E)`.
+            definition_input_ids: the definition of that frame, `(B, D)`.
+            definition_attention_mask: `(B, D)`.
 
         Returns:
-            `embeddings`, `query`, `key`, `augmented_query` and `augmented_key`, each `(B, d)`; if triggers
-            are found, also `absence`, the output of `log_absence` for the mentions, `(B, types + 1)`.
+            `embeddings`, `query`, `key`, `augmented_query` and `augmented_key`, each `(B, d)`; with examples
+            of frames also `examples` and `definitions`, `(B, d)`; if triggers are found, also `absence`, the
+            output of `log_absence` for the mentions, `(B, types + 1)`.
 
         Raises:
-            ValueError: the augmented view is missing.
+            ValueError: the augmented view, or an example with its definition, is missing.
         """
         groups = {
             "mention": (input_ids, attention_mask),
             "augmented": (augmented_input_ids, augmented_attention_mask),
         }
+        if self.config.frame_example_weight:
+            groups["example"] = example_input_ids, example_attention_mask
+            groups["definition"] = definition_input_ids, definition_attention_mask
         check_given("event type induction needs the views", groups)
         model = self.event_type_induction
-        (hidden, mask), (augmented_hidden, augmented_mask) = model.encode_together(list(groups.values()))
+        (hidden, mask), (augmented_hidden, augmented_mask), *of_frames = model.encode_together(
+            list(groups.values())
+        )
         pooled = model.pool_mentions(hidden, mask, trigger_mask, type_ids)
         augmented = model.pool_mentions(augmented_hidden, augmented_mask, augmented_trigger_mask, type_ids)
         views = {
@@ -379,6 +404,8 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
             "augmented_query": model.query_map(augmented.embeddings),
             "augmented_key": model.key_map(augmented.embeddings),
         }
+        for name, (tokens, token_mask) in zip(("examples", "definitions"), of_frames, strict=False):
+            views[name] = model.pool(tokens[..., : self.config.encoder_config.hidden_size], token_mask)
         if pooled.scores is not None:
             # Not of the augmented view, which may have lost the word that expressed an event.
             views["absence"] = log_absence(pooled.scores, pooled.token_mask)
@@ -391,6 +418,7 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
         type_name_vectors: torch.Tensor | None = None,
         frame_vectors: torch.Tensor | None = None,
         sentence_types: torch.Tensor | None = None,
+        frame_ids: torch.Tensor | None = None,
     ) -> EventTypeInductionForPreTrainingOutput:
         """Compute L_c and L_a on the vectors of all processes.
 
@@ -402,6 +430,7 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
             frame_vectors: vector of the definition of its frame, `(B, hidden_size)`.
             sentence_types: event types in each mention's sentence, `(B, types + 1)`, bool: the seen types,
                 then any other type; used if triggers are found.
+            frame_ids: number of each example's frame, `(B,)`.
 
         Returns:
             The losses; `embeddings` holds the mentions of this process.
@@ -422,6 +451,7 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
             "type_ids": type_ids,
             **{f"{name}_vectors": vectors for name, (_, vectors) in auxiliary.items()},
             **({"sentence_types": sentence_types} if config.finds_trigger else {}),
+            **({"frame_ids": frame_ids} if config.frame_example_weight else {}),
         }
         check_given("event type induction with these loss weights needs", needed)
         gathered = {name: gather_rows(value) for name, value in {**views, **needed}.items()}
@@ -446,6 +476,13 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
             for name, (head, _) in auxiliary.items():
                 targets = gathered[f"{name}_vectors"]
                 terms[f"{name}_loss"] = type_alignment(head(clustered), targets, type_ids != UNSEEN)
+        if config.frame_example_weight:
+            terms["frame_example_loss"] = frame_contrast(
+                gathered["examples"],
+                gathered["definitions"],
+                gathered["frame_ids"],
+                config.frame_example_temperature,
+            )
         if config.finds_trigger:
             terms["trigger_loss"] = noisy_or_loss(gathered["absence"], gathered["sentence_types"])
         loss = weighted_sum(terms, config)

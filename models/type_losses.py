@@ -1,4 +1,4 @@
-"""Losses of event type induction: pairs of mentions under batch attention, and alignment with type names.
+"""Losses of event type induction: pairs of mentions under batch attention, and alignment with descriptions.
 
 Pure functions of tensors, like all losses; `losses.py` lists them all.
 """
@@ -8,6 +8,7 @@ import math
 import torch
 from torch.nn import functional
 
+from .commonsense_losses import multi_alternative_contrast
 from .similarities import in_full_precision
 
 UNSEEN = -1
@@ -91,6 +92,31 @@ def type_alignment(clustered: torch.Tensor, targets: torch.Tensor, seen: torch.T
     targets = torch.where(seen.unsqueeze(1), targets, torch.ones_like(targets))
     distances = 1 - functional.cosine_similarity(clustered, targets, dim=-1)
     return torch.where(seen, distances, torch.zeros_like(distances)).mean()
+
+
+def frame_contrast(
+    examples: torch.Tensor, definitions: torch.Tensor, frame_ids: torch.Tensor, temperature: float
+) -> torch.Tensor:
+    """InfoNCE, in both directions, between sentences and the definitions of the frames that they evoke.
+
+    Beyond the paper. Other rows of the same frame are no negatives.
+
+    Args:
+        examples: `(B, d)`.
+        definitions: `(B, d)`, in the same order.
+        frame_ids: `(B,)`.
+        temperature: divides every cosine.
+
+    Returns:
+        Mean over the batch and both directions, a scalar.
+    """
+    same_frame = (frame_ids.unsqueeze(1) == frame_ids.unsqueeze(0)).unsqueeze(-1)
+    sides = ((examples, definitions), (definitions, examples))
+    first, second = (
+        multi_alternative_contrast(anchors, positives.unsqueeze(1), temperature, same_frame)
+        for anchors, positives in sides
+    )
+    return (first + second) / 2
 
 
 @in_full_precision

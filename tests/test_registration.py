@@ -37,8 +37,13 @@ FURTHER_CODE = {
         "training_head",
     ),
     "event_type_induction": (
-        *("type_losses", "mention_tokens", "type_induction_layers", "training_head"),
-        *("pipeline_event_type_induction", "pipeline_next_event", "processing_event_type_induction"),
+        *("commonsense_losses", "type_losses", "mention_tokens", "type_induction_layers"),
+        *(
+            "training_head",
+            "pipeline_event_type_induction",
+            "pipeline_next_event",
+            "processing_event_type_induction",
+        ),
     ),
     "event_grounding": (*GROUNDING_CODE, "training_head"),
     "event_grounding_cross": GROUNDING_CODE,

@@ -29,6 +29,7 @@ from eventformers.models.text_prompts import prompt_of
 from eventformers.models.type_losses import UNSEEN
 from eventformers.strict import ShareBelowOne, TextLength
 from eventformers.trainers.codes import Codes, codes_of, text_column
+from eventformers.trainers.frame_examples import FrameExamples, frame_examples
 from eventformers.trainers.marker_tokens import add_marker_tokens
 from eventformers.trainers.mention_augmentation import BackTranslations, WordNoise, back_translate
 from eventformers.trainers.mention_tokenising import TokenisedMentions, tokenise_mentions
@@ -183,6 +184,7 @@ class EventTypeInductionCollator:
         max_seq_length: maximum number of tokens of a sentence.
         type_name_vectors: vector of the name of each seen type, `(types, hidden_size)`; None leaves it out.
         frame_vectors: vector of its frame's definition, `(types, hidden_size)`; None leaves it out.
+        frame_examples: draws an example of a frame for each mention; None draws none.
         prompt: text before each sentence.
         epoch: the current epoch.
         truncated: number of sentences truncated so far.
@@ -197,6 +199,7 @@ class EventTypeInductionCollator:
     max_seq_length: int = 128
     type_name_vectors: torch.Tensor | None = None
     frame_vectors: torch.Tensor | None = None
+    frame_examples: FrameExamples | None = None
     prompt: str = ""
     epoch: int = 0
     truncated: int = field(default=0, init=False)
@@ -204,10 +207,8 @@ class EventTypeInductionCollator:
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Collate rows of `MentionRows`."""
         mentions = [row["mention"] for row in rows]
-        views = [
-            self._augment(row["mention"], np.random.default_rng((self.seed, self.epoch, row["row"])))
-            for row in rows
-        ]
+        generators = [np.random.default_rng((self.seed, self.epoch, row["row"])) for row in rows]
+        views = list(map(self._augment, mentions, generators))
         type_ids = torch.tensor([row["type_id"] for row in rows])
         batch = {
             **self.encode(mentions),
@@ -218,6 +219,16 @@ class EventTypeInductionCollator:
             if (vectors := getattr(self, name)) is not None:
                 # The loss ignores the rows of unseen types.
                 batch[name] = vectors[type_ids.clamp(min=0)]
+        if self.frame_examples is not None:
+            drawn = [self.frame_examples.draw(generator) for generator in generators]
+            batch["frame_ids"] = torch.tensor([example.frame_id for example in drawn])
+            for name, texts in (
+                ("example", [example.sentence for example in drawn]),
+                ("definition", [example.definition for example in drawn]),
+            ):
+                encoded = self.encode(list(map(Mention, texts)))
+                for part in ("input_ids", "attention_mask"):
+                    batch[f"{name}_{part}"] = encoded[part]
         if "sentence_types" in rows[0]:
             batch["sentence_types"] = torch.stack([row["sentence_types"] for row in rows])
         return batch
@@ -307,13 +318,19 @@ def _prepare(
     )
     if config.type_name_weight:
         collator.type_name_vectors = _label_vectors(head, tokenizer, map(type_name, seen_types))
-    if config.frame_weight:
-        frames = _definitions(loaded, seen_types, views.get("frames") or data)
-        collator.frame_vectors = _label_vectors(head, tokenizer, frames)
+    if config.frame_weight or config.frame_example_weight:
+        frames = load_built(views.get("frames") or data, "frames", builder=METHOD.dataset[0])["train"]
+        if config.frame_weight:
+            definitions = _definitions(loaded, seen_types, frames)
+            collator.frame_vectors = _label_vectors(head, tokenizer, definitions)
+        if config.frame_example_weight:
+            collator.frame_examples = frame_examples(frames, loaded)
     if report:
         told = {"augmentation": views["augmentation"]}
         if isinstance(rows, MentionRows):
             told = _told(collator, views["augmentation"], rows)
+        if collator.frame_examples is not None:
+            told.update(collator.frame_examples.counts())
         report["statistics"] = {**report.get("statistics", {}), **told}
     unseen = _unseen(rows, collator) if chooses and isinstance(rows, MentionRows) else None
     return TrainingData(rows, None, collator, report, unseen=unseen)
@@ -383,11 +400,10 @@ def _label_vectors(
 
 
 def _definitions(
-    mentions: Dataset | IterableDataset, seen_types: Sequence[str], data: str | None
+    mentions: Dataset | IterableDataset, seen_types: Sequence[str], frames: Dataset
 ) -> Iterator[str]:
     """Yield the definition of each seen type's frame, the one that most of its mentions name first."""
-    rows = load_built(data, "frames", builder=METHOD.dataset[0])["train"]
-    known = dict(zip(rows["name"], rows["definition"], strict=True))
+    known = dict(zip(frames["name"], frames["definition"], strict=True))
     first: dict[str, Counter[str]] = {name: Counter() for name in seen_types}
     for block in mentions.select_columns(["event_type", "seen", "frames"]).iter(_BLOCK_ROWS):
         for name, seen, frames in zip(block["event_type"], block["seen"], block["frames"], strict=True):
@@ -426,6 +442,6 @@ TRAINING = MethodTraining(
         "augmentation": ("noise", "the second view of a mention: word noise or back_translation."),
         "translation_models": ({}, "translation models, as `back_translate` takes them."),
         "translation_cache": (None, "file of finished translations; null keeps none."),
-        "frames": (None, "data with the definitions of frames; null takes the training data."),
+        "frames": (None, "data with the definitions and examples of frames; null takes the training data."),
     },
 )

@@ -31,7 +31,14 @@ def raw(tmp_path: Path) -> Path:
         {"id": f"m{n}", "text": f"They traded it {n} times.", "trigger": "traded", "event_type": name}
         for n, name in enumerate(TYPES)
     ]
-    frames = [{"name": "Trade", "definition": "Goods change hands.", "parents": ["Act"]}]
+    frames = [
+        {
+            "name": "Trade",
+            "definition": "Goods change hands.",
+            "parents": ["Act"],
+            "examples": ["They traded."],
+        }
+    ]
     for name, rows in (("own.jsonl", mentions), ("own_frames.jsonl", frames)):
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     (folder / "ontology.json").write_text('{\n "Buy": {}\n}\n', encoding="utf-8")
@@ -105,6 +112,7 @@ def test_configs_find_their_files(raw: Path, tmp_path: Path) -> None:
         "name": "Trade",
         "definition": "Goods change hands.",
         "parents": ["Act"],
+        "examples": ["They traded."],
         "source": "own_frames",
         "license": "unspecified",
     }

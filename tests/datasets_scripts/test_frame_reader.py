@@ -13,6 +13,7 @@ from eventformers.datasets_scripts.frame_reader import (
     frame_descendants,
     frame_files,
     plain_definition,
+    plain_examples,
     read_frames,
 )
 from eventformers.datasets_scripts.malformed import SkippedRows
@@ -52,7 +53,11 @@ def folder(tmp_path: Path) -> Path:
 
 def test_parents_come_from_the_relations_or_else_from_the_frames(folder: Path) -> None:
     text = "A Doer acts. See R&D."
-    own = [Frame("1", "Act", text, ["Event"]), Frame("2", "Run", text, ["Event"])]
+    examples = ["She acted."]
+    own = [
+        Frame("1", "Act", text, ["Event"], examples),
+        Frame("2", "Run", text, ["Event"], examples),
+    ]
     assert list(read_frames(frame_files(folder), SkippedRows())) == own
     assert frame_files(folder / "frame") == frame_files(folder)
     (folder / "frRelation.xml").write_text(RELATIONS, encoding="utf-8")
@@ -62,10 +67,14 @@ def test_parents_come_from_the_relations_or_else_from_the_frames(folder: Path) -
 
 def test_json_lines(tmp_path: Path) -> None:
     path = tmp_path / "frames.jsonl"
-    rows = [{"id": 7, "name": "A", "definition": " a\n b ", "parents": ["B"]}, {"name": "B"}]
+    rows = [
+        {"id": 7, "name": "A", "definition": " a\n b ", "parents": ["B"], "examples": ["An a."]},
+        {"name": "B", "examples": None},
+    ]
     path.write_text("\n\n".join(map(json.dumps, rows)), encoding="utf-8")
     skipped = SkippedRows()
-    assert list(read_frames([path], skipped)) == [Frame("7", "A", "a b", ["B"]), Frame("B", "B", "", [])]
+    expected = [Frame("7", "A", "a b", ["B"], ["An a."]), Frame("B", "B", "", [], [])]
+    assert list(read_frames([path], skipped)) == expected
     assert skipped == {"blank_line": 1}
 
 
@@ -79,6 +88,8 @@ def test_json_lines(tmp_path: Path) -> None:
         ("a.jsonl", '{"name": "A", "parents": 0}', 1, "the parents 0 of 'A'"),
         ("a.jsonl", '{"name": "A", "parents": {}}', 1, "the parents {} of 'A'"),
         ("a.jsonl", '{"name": "A", "parents": [""]}', 1, "the parents [''] of 'A'"),
+        ("a.jsonl", '{"name": "A", "examples": "a"}', 1, "the examples 'a' of 'A'"),
+        ("a.jsonl", '{"name": "A", "examples": [" "]}', 1, "the examples [' '] of 'A'"),
         ("a.jsonl", '{"name": "A", "definition": "\\ud800"}', 1, "half of a surrogate pair"),
         ("a.jsonl", '{"name": "A", "frame_id": 1, "id": 2}', 1, '"frame_id" and "id" that differ'),
         ("a.xml", '<frame name="A">\n<defintion/></frame>', 2, "(did you mean 'definition'?)"),
@@ -133,9 +144,13 @@ def test_descendants_are_found_through_others_and_circles_end() -> None:
     }
 
 
-def test_definitions_lose_examples_and_markup() -> None:
-    markup = '<def-root>An <fex name="x">Agent</fex>\nacts <ex>Not\nthis</ex>on <b>it</b>.</def-root>'
+def test_definitions_and_examples_lose_markup() -> None:
+    markup = '<def-root>An <fex name="x">Agent</fex>\nacts <ex>Not\n<t>this</t></ex>on <b>it</b>.</def-root>'
     assert plain_definition(markup) == "An Agent acts on it."
+    assert plain_examples(markup + "<ex>R&amp;D <fex>began</fex>.</ex><ex> </ex><ex>no end") == [
+        "Not this",
+        "R&D began.",
+    ]
 
 
 def test_malformed_frames_are_left_out_and_counted(folder: Path) -> None:

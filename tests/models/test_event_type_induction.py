@@ -47,16 +47,21 @@ class TestEventTypeInduction(MethodCase):
             {
                 **AUXILIARY,
                 **FOUND,
+                "frame_example_weight": 0.6,
                 "pooled_layer": 1,
                 "map_skip": True,
                 "score_bias": -1.0,
                 "pair_mean": "kept",
             },
-            (PAIRS, "type_name_loss", "frame_loss", FOUND_TERM),
+            (PAIRS, "type_name_loss", "frame_loss", "frame_example_loss", FOUND_TERM),
         ),
         "paper": Variant({}, (PAIRS,)),
         "type_names": Variant({"type_name_weight": 1.0}, (PAIRS, "type_name_loss")),
         "frames": Variant({"frame_weight": 0.3, "auxiliary_hidden_layer": False}, (PAIRS, "frame_loss")),
+        "frame_examples": Variant(
+            {"trigger_input": "span", "frame_example_weight": 2, "frame_example_temperature": 0.2},
+            (PAIRS, "frame_example_loss"),
+        ),
         "printed_diagonal": Variant({"unseen_diagonal": False}, (PAIRS,)),
         "no_margin": Variant({"margin": 0}, (PAIRS,)),
         "trigger": Variant({"trigger_input": "span", "pooled_layer": -1}, (PAIRS,)),
@@ -75,6 +80,11 @@ class TestEventTypeInduction(MethodCase):
         "type_name_vectors": "type_name_vectors",
         "frame_vectors": "frame_vectors",
         "sentence_types": "sentence_types",
+        "example_input_ids": "example",
+        "example_attention_mask": "example",
+        "definition_input_ids": "definition",
+        "definition_attention_mask": "definition",
+        "frame_ids": "frame_ids",
     }
     invalid_fields = (
         ("pooling", "max"),
@@ -105,6 +115,8 @@ class TestEventTypeInduction(MethodCase):
         ("type_name_weight", -0.1),
         ("type_name_weight", float("nan")),
         ("frame_weight", -1),
+        ("frame_example_weight", -1),
+        ("frame_example_temperature", 0),
         ("auxiliary_hidden_layer", 2),
     )
 
@@ -120,6 +132,7 @@ class TestEventTypeInduction(MethodCase):
             PAIRS: 1.0,
             "type_name_loss": config.type_name_weight,
             "frame_loss": config.frame_weight,
+            "frame_example_loss": config.frame_example_weight,
             FOUND_TERM: config.trigger_weight,
         }
 
@@ -131,7 +144,7 @@ class TestEventTypeInduction(MethodCase):
         assert (config.pooling, config.margin, config.map_dropout) == ("mean", 0.5, 0.1)
         assert (config.trigger_input, config.map_skip, config.score_bias) == ("none", False, None)
         assert (config.unseen_diagonal, config.pair_mean) == (True, "all")
-        assert (config.type_name_weight, config.frame_weight) == (0.0, 0.0)
+        assert (config.type_name_weight, config.frame_weight, config.frame_example_weight) == (0, 0, 0)
 
     def test_functional_weights_of_the_paper(self) -> None:
         """METHODS: six linear layers and two layer norms of size 384 beside the encoder."""
@@ -150,6 +163,10 @@ class TestEventTypeInduction(MethodCase):
         for way in ("span", "found"):
             with pytest.raises(StrictDataclassError, match=r"trigger_input.*accepted: pooling='mean'"):
                 EventTypeInductionConfig(trigger_input=way, pooling="cls")
+
+    def test_a_frozen_encoder_learns_from_no_example(self) -> None:
+        with pytest.raises(StrictDataclassError, match=r"frame_example_weight is 1 .*freeze_encoder=false"):
+            EventTypeInductionConfig(frame_example_weight=1, freeze_encoder=True)
 
     @pytest.mark.parametrize("trigger_input", ["none", "marked", "span", "marked_span"])
     def test_what_is_pooled(self, tiny_encoder: Path, trigger_input: str) -> None:
@@ -188,7 +205,7 @@ class TestEventTypeInduction(MethodCase):
         for name, gradient in gradients.items():
             torch.testing.assert_close(gradient, expected_gradients[name], rtol=1e-3, atol=1e-5, msg=name)
 
-    @pytest.mark.parametrize("reading", [TOLD, FOUND], ids=["told", "found"])
+    @pytest.mark.parametrize("reading", [TOLD, {**FOUND, "frame_example_weight": 0.6}], ids=["told", "found"])
     def test_chunks_give_the_gradient_of_the_batch(
         self, tiny_encoder_without_dropout: Path, reading: dict[str, Any]
     ) -> None:

@@ -11,6 +11,7 @@ from loss_case import LossCase, LossTests, random_numbers
 
 from eventformers.models import type_losses
 from eventformers.models.losses import (
+    frame_contrast,
     log_absence,
     masked_pair_loss,
     noisy_or_loss,
@@ -46,6 +47,11 @@ CASES = {
     "masked_pair_loss-none-seen": LossCase(
         "masked_pair_loss", _PAIR, {**_AT, "type_ids": torch.full_like(TYPES, -1)}
     ),
+    "frame_contrast": LossCase(
+        "frame_contrast",
+        {"examples": random_numbers(BATCH, SIZE, seed=8), "definitions": random_numbers(BATCH, SIZE, seed=9)},
+        {"frame_ids": torch.tensor([3, 1, 3, 0, 7, 1]), "temperature": 0.5},
+    ),
     "type_alignment": LossCase("type_alignment", _ALIGNED, {"seen": SEEN}),
     "log_absence": LossCase(
         "log_absence", {"scores": 3 * random_numbers(3, 3, 3, seed=6)}, {"token_mask": _TOKENS}
@@ -74,6 +80,14 @@ def test_batch_attention_equals_the_slow_version() -> None:
     torch.testing.assert_close(
         batch_attention(**values), torch.tensor(expected, dtype=torch.float64), rtol=1e-10, atol=1e-12
     )
+
+
+def test_sentences_and_definitions_of_two_frames() -> None:
+    """Each is orthogonal to the other's; the third is the first again, and no negative of it."""
+    vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    loss = frame_contrast(vectors, vectors, torch.tensor([5, 6, 5]), 1.0)
+    of_first, of_second = math.log(1 + math.exp(-1)), math.log(1 + 2 * math.exp(-1))
+    assert loss.item() == pytest.approx((2 * of_first + of_second) / 3)
 
 
 def test_which_pairs_count() -> None:

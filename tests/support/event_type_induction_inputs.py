@@ -23,6 +23,8 @@ def event_type_induction_inputs(vocabulary: int, hidden_size: int) -> dict[str, 
     # The types of the mentions, where each has a sentence of its own; the third mentions two.
     sentence_types = torch.nn.functional.one_hot(torch.where(types < 0, 2, types), 3).bool()
     sentence_types[2, 0] = True
+    example_ids, example_mask = random_texts(ROWS, 7, vocabulary, seed=13)
+    definition_ids, definition_mask = random_texts(ROWS, 12, vocabulary, seed=14)
     names, frames = torch.randn(2, 2, hidden_size, generator=generator)
     return {
         "input_ids": input_ids,
@@ -35,4 +37,9 @@ def event_type_induction_inputs(vocabulary: int, hidden_size: int) -> dict[str, 
         "type_name_vectors": names[types.clamp(min=0)],
         "frame_vectors": frames[types.clamp(min=0)],
         "sentence_types": sentence_types,
+        "example_input_ids": example_ids,
+        "example_attention_mask": example_mask,
+        "definition_input_ids": definition_ids,
+        "definition_attention_mask": definition_mask,
+        "frame_ids": torch.tensor([4, 2, 4, 0, 1, 2]),
     }

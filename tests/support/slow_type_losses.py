@@ -54,6 +54,26 @@ def slow_masked_pair_loss(
     return total / (kept if over_kept_pairs else len(query) ** 2)
 
 
+def slow_frame_contrast(
+    examples: Matrix, definitions: Matrix, frame_ids: list[int], temperature: float
+) -> float:
+    """A softmax for each sentence over the definitions of its own and of other frames, and the reverse."""
+
+    def cosine(left: Vector, right: Vector) -> float:
+        return _dot(left, right) / math.sqrt(_dot(left, left) * _dot(right, right))
+
+    total = 0.0
+    for anchors, others in ((examples, definitions), (definitions, examples)):
+        for i, anchor in enumerate(anchors):
+            weights = [
+                math.exp(cosine(anchor, other) / temperature)
+                for j, other in enumerate(others)
+                if i == j or frame_ids[i] != frame_ids[j]
+            ]
+            total -= math.log(math.exp(cosine(anchor, others[i]) / temperature) / sum(weights))
+    return total / (2 * len(frame_ids))
+
+
 def slow_type_alignment(clustered: Matrix, targets: Matrix, seen: list[bool]) -> float:
     """One minus the cosine, for seen rows."""
     total = 0.0

@@ -44,6 +44,7 @@ TRIGGERS = {
 PLACES = ("city", "house", "bridge", "market", "firm", "car")
 FRAMES = ("Arrest", "Fire", "Sale")
 INPUTS = ("input_ids", "attention_mask")
+FROZEN = ("freeze_encoder=true", "frame_example_weight=0")
 
 
 def write_mentions(folder: Path, labels: dict[str, str] | None = None) -> None:
@@ -66,7 +67,13 @@ def write_mentions(folder: Path, labels: dict[str, str] | None = None) -> None:
             lines.append(json.dumps(mention))
     (folder / "mentions.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     frames = [
-        {"id": place, "name": f"{name}_frame", "definition": f"{name.lower()} of a firm", "parents": []}
+        {
+            "id": place,
+            "name": f"{name}_frame",
+            "definition": f"{name.lower()} of a firm",
+            "parents": [],
+            "examples": [TRIGGERS[name][1].format(place=place) for place in ("shop", "road")],
+        }
         for place, name in enumerate(FRAMES)
     ]
     text = "\n".join(json.dumps(frame) for frame in frames) + "\n"
@@ -77,7 +84,7 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
     method = "event_type_induction"
     recipe = str(Path(__file__).with_name("quick_event_type_induction.yaml"))
     checks_sharded = True
-    loss_terms = ("pair_loss", "type_name_loss", "frame_loss", "trigger_loss")
+    loss_terms = ("pair_loss", "type_name_loss", "frame_loss", "frame_example_loss", "trigger_loss")
     head_fields = {  # noqa: RUF012
         "pooling": "mean",
         "map_dropout": 0.0,
@@ -88,6 +95,7 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
         "finder_dropout": 0.0,
         "type_name_weight": 1.0,
         "frame_weight": 0.5,
+        "frame_example_weight": 0.5,
     }
     fit_fields = head_fields
     # A stream knows no other mention of a sentence.
@@ -179,15 +187,14 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
         self, tiny_encoder: Path, raw: Path, tmp_path: Path
     ) -> None:
         with pytest.raises(EventformersError, match=r"--lora adapts the encoder.*freeze_encoder=false"):
-            self.run(tiny_encoder, raw, tmp_path / "run", ("freeze_encoder=true",), lora=True)
+            self.run(tiny_encoder, raw, tmp_path / "run", FROZEN, lora=True)
 
     def test_a_cached_encoder_gives_the_same_losses(
         self, tiny_encoder: Path, raw: Path, tmp_path: Path
     ) -> None:
         """Of all hidden states that are read, to the three digits of half precision."""
-        frozen = ("freeze_encoder=true",)
-        plain = self.run(tiny_encoder, raw, tmp_path / "plain", frozen)
-        cached = self.run(tiny_encoder, raw, tmp_path / "cached", (*frozen, "encoder_cache_tokens=1000"))
+        plain = self.run(tiny_encoder, raw, tmp_path / "plain", FROZEN)
+        cached = self.run(tiny_encoder, raw, tmp_path / "cached", (*FROZEN, "encoder_cache_tokens=1000"))
         assert _losses(cached) == pytest.approx(_losses(plain), rel=2e-3)
 
     def test_types_that_a_sentence_tells_of(self, tiny_encoder: Path) -> None:
@@ -363,6 +370,24 @@ class TestCollator:
             expected = head.event_type_induction.label_vectors(**{key: encoded[key] for key in INPUTS})
             torch.testing.assert_close(batch[name][[0, 7, 14]], expected)
         assert not any("event_type" in row or "seen" in row for row in rows)
+
+    def test_examples_of_frames_beside_mentions(self, prepared: TrainingData, tiny_encoder: Path) -> None:
+        """A sentence of a seen type's frame with its definition, drawn by seed, epoch and row."""
+        tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+        rows = [prepared.train[place] for place in range(36)]
+        batch = prepared.collator(rows)
+        alone = prepared.collator(rows[5:6])
+        assert set(batch["frame_ids"].tolist()) == {0, 1, 2}
+        assert alone["frame_ids"].item() == batch["frame_ids"][5]
+        for row, number in enumerate(batch["frame_ids"].tolist()):
+            name = FRAMES[number]
+            texts = {
+                kind: tokenizer.decode(batch[f"{kind}_input_ids"][row], skip_special_tokens=True)
+                for kind in ("example", "definition")
+            }
+            assert texts["definition"] == f"{name.lower()} of a firm"
+            assert TRIGGERS[name][0] in texts["example"]
+        assert prepared.description["statistics"]["frame_examples"] == 6
 
     def test_the_trigger_is_never_lost(self, prepared: TrainingData, tiny_encoder: Path) -> None:
         tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
