@@ -77,14 +77,16 @@ def frame_examples(frames: Dataset, mentions: Dataset | IterableDataset) -> Fram
             if not seen:
                 unseen.update(names)
     unseen.update(*(below.get(name, ()) for name in unseen))
-    known = [frame for frame in frames if frame["definition"] and frame["examples"]]
+    # A dataset that an earlier version built lacks the column.
+    known = [frame for frame in frames if frame["definition"] and frame.get("examples")]
     kept = [frame for frame in known if frame["name"] not in unseen]
     if not kept:
         all_unseen = ", all of them frames of unseen types" if known else ""
         raise EventformersError(
             "frame_example_weight needs frames with a definition and examples; found "
             f"{len(known):,} among {len(frames):,} frames{all_unseen}; "
-            "accepted: frame_example_weight=0, or FrameNet's folder as the setting frames"
+            "accepted: frame_example_weight=0, or as the setting frames FrameNet's folder or a dataset built "
+            "from it by this version"
         )
     return FrameExamples(
         [frame["definition"] for frame in kept],
