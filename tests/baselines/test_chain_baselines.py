@@ -14,13 +14,15 @@ from eventformers.baselines import get_baseline
 from eventformers.baselines.chain_baselines import (
     CHAIN_BASELINES,
     BaselineSettings,
+    ChainTraining,
+    TrainedChainBaseline,
     train_chain_baseline,
 )
 from eventformers.baselines.event_network_training import NetworkSettings
 from eventformers.baselines.word_vectors import WordVectorSettings
 from eventformers.datasets_scripts.building import build_dataset
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.evaluation.results import TaskResult, read_result
+from eventformers.evaluation.results import TaskResult, read_result, write_result
 from eventformers.evaluation.significance import compare_results
 
 
@@ -105,7 +107,29 @@ def test_settings_and_seed_are_in_the_revision(built: Path) -> None:
     assert len(set(revisions)) == 3
 
 
-def test_a_scored_document_among_the_training_chains_is_refused(built: Path, raw: Path) -> None:
+def forbid_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a training, which may take minutes, fail the test."""
+
+    def train(self: ChainTraining, **options: object) -> TrainedChainBaseline:
+        pytest.fail("trained before its data and folder were accepted")
+
+    monkeypatch.setattr(ChainTraining, "train", train)
+
+
+def test_a_result_on_other_rows_is_refused_before_training(
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = get_baseline("ppmi")("mcnc", built, output=tmp_path)
+    write_result(replace(result, dataset=replace(result.dataset, fingerprint="0")), tmp_path, overwrite=True)
+    forbid_training(monkeypatch)
+    with pytest.raises(EventformersError, match="other rows"):
+        get_baseline("ppmi")("mcnc", built, output=tmp_path)
+
+
+def test_a_scored_document_among_the_training_chains_is_refused(
+    built: Path, raw: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forbid_training(monkeypatch)
     with pytest.raises(EventformersError, match=r"documents of the split 'test' are among the training"):
         get_baseline("ppmi")("mcnc", built, training_data=raw)
 

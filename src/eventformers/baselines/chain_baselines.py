@@ -70,23 +70,19 @@ class ChainBaseline:
 
 
 @dataclass(frozen=True)
-class TrainedChainBaseline:
-    """A trained baseline, which can score several tasks.
+class ChainTraining:
+    """A baseline with the settings and the chains of its training.
 
     Attributes:
         name: a key of `CHAIN_BASELINES`.
-        scorer: the scorer of the tasks.
         settings: its settings.
         seed: the seed of its training.
-        seconds: training time.
         chains: its training chains.
     """
 
     name: str
-    scorer: ChainScorer
     settings: BaselineSettings
     seed: int
-    seconds: float
     chains: TrainingChains
 
     @property
@@ -98,6 +94,31 @@ class TrainedChainBaseline:
             "training_chains": len(self.chains.events),
             "training_fingerprint": self.chains.fingerprint,
         }
+
+    @property
+    def revision(self) -> str:
+        """Distinguishes it from the baseline with other settings, chains or another seed."""
+        return settings_revision(self.record, str(self.seed))
+
+    def train(self, *, show_progress: bool = False) -> TrainedChainBaseline:
+        """Train the baseline; `show_progress` draws a progress bar on standard error."""
+        started = time.perf_counter()
+        scorer = CHAIN_BASELINES[self.name].train(self.chains, self.settings, self.seed, show_progress)
+        seconds = time.perf_counter() - started
+        return TrainedChainBaseline(self.name, self.settings, self.seed, self.chains, scorer, seconds)
+
+
+@dataclass(frozen=True)
+class TrainedChainBaseline(ChainTraining):
+    """A trained baseline, which can score several tasks.
+
+    Attributes:
+        scorer: the scorer of the tasks.
+        seconds: training time.
+    """
+
+    scorer: ChainScorer
+    seconds: float
 
 
 def _train_counts(
@@ -165,6 +186,13 @@ def train_chain_baseline(
         EventformersError: gensim is not installed, the settings belong to another baseline, or the data
             cannot be loaded or has no training chains.
     """
+    return _load_training(name, data, settings, seed).train(show_progress=show_progress)
+
+
+def _load_training(
+    name: str, data: str | Path | None, settings: BaselineSettings | None, seed: int
+) -> ChainTraining:
+    """Load the chains of a training; arguments and errors as in `train_chain_baseline`."""
     if name not in CHAIN_BASELINES:
         raise UnknownNameError("baseline on chains", name, CHAIN_BASELINES)
     baseline = CHAIN_BASELINES[name]
@@ -175,10 +203,7 @@ def train_chain_baseline(
         )
     if baseline.needs_gensim:
         require_gensim()
-    chains = load_training_chains(data)
-    started = time.perf_counter()
-    scorer = baseline.train(chains, chosen, seed, show_progress)
-    return TrainedChainBaseline(name, scorer, chosen, seed, time.perf_counter() - started, chains)
+    return ChainTraining(name, chosen, seed, load_training_chains(data))
 
 
 def load_training_chains(data: str | Path | None) -> TrainingChains:
@@ -238,7 +263,7 @@ class OnChains(Baseline):
 
         Raises:
             EventformersError: gensim is not installed, there are no training chains, a scored document is
-                among them, or `trained` is another baseline.
+                among them, the folder has a result on other rows, or `trained` is another baseline.
         """
         task, data = opened.task, opened.data
         if trained is not None and (trained.name != self.name or settings is not None):
@@ -252,24 +277,25 @@ class OnChains(Baseline):
                 f"{task.name} has no training chains; accepted: training_data, a folder or Hub id of "
                 "event_chains"
             )
-        baseline = trained or train_chain_baseline(
-            self.name, training_data or data, settings=settings, seed=seed, show_progress=opened.show_progress
-        )
+        training = trained or _load_training(self.name, training_data or data, settings, seed)
         rows = opened.scored_data.rows
         if "document_id" in rows.column_names:
-            seen = baseline.chains.documents.intersection(rows["document_id"])
+            seen = training.chains.documents.intersection(rows["document_id"])
             if seen:
                 raise EventformersError(
                     f"{len(seen):,} documents of the split {shown(opened.record.split)} are among the "
                     f"training chains, such as {shown(min(seen))}; accepted: data of the same test_share, "
                     "validation_share and split_seed"
                 )
+        title = CHAIN_BASELINES[self.name].title
+        opened.check_place(title, training.revision)
+        baseline = trained or training.train(show_progress=opened.show_progress)
         # The similarity tasks only need vectors of events.
         is_scorer = isinstance(task.kind, Chains)
         asked = baseline.scorer if is_scorer else cast(EncoderChainScorer, baseline.scorer).embed
         return ReadyBaseline(
-            CHAIN_BASELINES[self.name].title,
-            settings_revision(baseline.record, str(baseline.seed)),
+            title,
+            baseline.revision,
             lambda: task.kind.run(asked, opened.scored_data.task_rows),
             settings=baseline.record,
             load_seconds=baseline.seconds,
