@@ -459,9 +459,11 @@ def test_memory_does_not_grow_with_the_mentions(published: Path, tmp_path: Path)
         return most
 
     peak(10)
+    # Threads that earlier tests left running allocate at any time, so one reading can only be too high.
+    most, least = (min(peak(rows) for _ in range(3)) for rows in (3_000, 500))
     # What a row takes while it lies in memory is about 2,000 bytes; what is noted of it is 8, and a few
     # times that while repeated ids are looked for.
-    assert peak(3_000) - peak(500) < 2_500 * 100
+    assert most - least < 2_500 * 100
 
 
 def test_tables_of_the_pipeline_are_mentions_and_events(tmp_path: Path) -> None:
