@@ -22,6 +22,7 @@ from eventformers.trainers.codes import padded
 from eventformers.trainers.grounding_data import (
     DRAW_MEANINGS,
     DRAW_SETTING_TYPES,
+    MentionStream,
     ValidationMentions,
     check_rows,
     describe_data,
@@ -30,7 +31,7 @@ from eventformers.trainers.grounding_data import (
     make_linking_pairs,
     make_tokeniser,
     mentions_too_long,
-    stream_linking_pairs,
+    streams_mentions,
 )
 from eventformers.trainers.grounding_rows import (
     EventTexts,
@@ -44,7 +45,7 @@ from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Calibration, MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.retrieved_candidates import GroundingTools, retrieve_candidates
-from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES, is_streamed
+from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES
 
 _STAGE_DATA = {
     "linking": ("mentions", "events"),
@@ -167,15 +168,7 @@ def _prepare(
         )
     builder, _, settings = METHOD.training_dataset(recipe)
     names = _STAGE_DATA[head.config.stage]
-    streaming = is_streamed(
-        recipe,
-        "reads one mention after another, without the other mentions",
-        {
-            "hard_negatives": (views["hard_negatives"], 0),
-            "mentions_per_event": (views.get("mentions_per_event"), None),
-            "max_mentions": (views.get("max_mentions"), None),
-        },
-    )
+    streaming = streams_mentions(recipe, views, {"hard_negatives": (views["hard_negatives"], 0)})
     held = [name for name in names if not (streaming and name == "mentions")]
     loaded = load_training_splits(data, held, builder, settings)
     tokeniser = make_tokeniser(tokenizer, head)
@@ -193,8 +186,8 @@ def _prepare(
         if "mentions" in names:
             collator.hierarchy = hierarchy
     if streaming and "mentions" in names:
-        streamed = stream_linking_pairs(data, builder, settings, events, seed)
-        rows = streamed.rows
+        streamed = MentionStream(data, builder, settings, events)
+        rows = streamed.rows(lambda pairs: pairs, seed)
         collator.num_gold = streamed.num_gold
         skipped |= streamed.skipped
         told["pairs_of_mention_and_event"] = len(streamed)

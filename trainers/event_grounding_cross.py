@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 import torch
+from datasets import IterableDataset
 from transformers import PreTrainedTokenizerBase
 
 from eventformers.built_in.event_grounding import CROSS_ENCODER as METHOD
@@ -19,6 +20,7 @@ from eventformers.strict import Range
 from eventformers.trainers.grounding_data import (
     DRAW_MEANINGS,
     DRAW_SETTING_TYPES,
+    MentionStream,
     ValidationMentions,
     check_rows,
     describe_data,
@@ -27,12 +29,14 @@ from eventformers.trainers.grounding_data import (
     make_linking_pairs,
     make_tokeniser,
     mentions_too_long,
+    streams_mentions,
 )
 from eventformers.trainers.grounding_rows import CandidateRow, CandidateRows, EventTexts, MissedGold
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Calibration, MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.retrieved_candidates import GroundingTools, retrieve_candidates
+from eventformers.trainers.retrieved_candidates import GroundingTools, candidate_rows, retrieve_candidates
+from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES
 
 _DATA = ("mentions", "events")
 
@@ -84,40 +88,48 @@ def _prepare(
     """Load mentions and events, retrieve the candidates, and make the collator."""
     views = {"candidates": 8, "missed_gold": "add", **recipe.views}
     builder, _, settings = METHOD.training_dataset(recipe)
-    loaded = load_training_splits(data, _DATA, builder, settings)
-    tokeniser = make_tokeniser(tokenizer, head, reads_pairs=True)
-    events = EventTexts(loaded["events"])
-    mentions, drawn = draw_mentions(loaded["mentions"], views, seed)
-    pairs = make_linking_pairs(mentions, events, settings)
-    name = views.get("retriever")
+    streaming = streams_mentions(recipe, views, {"missed_gold": (views["missed_gold"], "add")})
+    name, number = views.get("retriever"), views["candidates"]
     if not name:
         raise EventformersError(
             "setting retriever: found none; accepted: the folder or Hub id of a bi-encoder from "
             "`eventformers train event_grounding`"
         )
+    loaded = load_training_splits(data, ("events",) if streaming else _DATA, builder, settings)
+    tokeniser = make_tokeniser(tokenizer, head, reads_pairs=True)
+    events = EventTexts(loaded["events"])
     lent: GroundingTools = METHOD.tools
-    retrieved = retrieve_candidates(lent.load_retriever(name), pairs, events, views["candidates"])
-    rows = CandidateRows(pairs, events, retrieved, views["missed_gold"])
-    check_rows(rows, "a retriever that finds gold events, or missed_gold: add")
-    told = {
-        **rows.gold,
-        **drawn,
-        "mentions_cut_themselves": mentions_too_long(pairs, tokeniser),
-    }
+    retriever = lent.load_retriever(name)
+    rows: CandidateRows | IterableDataset
+    if streaming:
+        streamed = MentionStream(data, builder, settings, events)
+        search = retriever.index(events, streamed.languages)
+        rows = streamed.rows(
+            lambda pairs: CandidateRows(pairs, events, candidate_rows(search, pairs, events, number)), seed
+        )
+        skipped, told = streamed.skipped, {"gold_events": len(streamed)}
+    else:
+        mentions, drawn = draw_mentions(loaded["mentions"], views, seed)
+        pairs = make_linking_pairs(mentions, events, settings)
+        retrieved = retrieve_candidates(retriever, pairs, events, number)
+        rows = held = CandidateRows(pairs, events, retrieved, views["missed_gold"])
+        check_rows(held, "a retriever that finds gold events, or missed_gold: add")
+        skipped = held.skipped
+        told = {**held.gold, **drawn, "mentions_cut_themselves": mentions_too_long(pairs, tokeniser)}
 
     def calibrate(trained: EventGroundingForSequenceClassification) -> Calibration:
         held_out = ValidationMentions.load(data, builder, settings, events, seed)
         return lent.calibrate_cross_encoder(held_out, name, trained, tokeniser)
 
-    description = describe_data(data, _DATA, builder, settings, skipped=rows.skipped, told=told)
-    collator = EventGroundingCrossCollator(tokeniser, views["candidates"])
+    description = describe_data(data, _DATA, builder, settings, skipped=skipped, told=told)
+    collator = EventGroundingCrossCollator(tokeniser, number)
     # A mention's negatives are its own candidates.
     return TrainingData(rows, None, collator, description, calibrate=calibrate, least_rows=1)
 
 
 TRAINING = MethodTraining(
     prepare=_prepare,
-    data_types=dict.fromkeys(setting_names(EventHierarchiesConfig), object),
+    data_types={**STREAMING_TYPES, **dict.fromkeys(setting_names(EventHierarchiesConfig), object)},
     view_types={
         "retriever": str | None,
         "candidates": Annotated[int, Range(least=2)],
@@ -125,6 +137,7 @@ TRAINING = MethodTraining(
         **DRAW_SETTING_TYPES,
     },
     meanings={
+        **STREAMING_MEANINGS,
         "retriever": (None, "folder or Hub id of a bi-encoder that retrieves candidates; required."),
         **DRAW_MEANINGS,
     },

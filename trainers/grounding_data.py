@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -22,10 +21,11 @@ from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.models.text_prompts import prompt_of, prompt_tokens
 from eventformers.strict import Count
 from eventformers.trainers.codes import Codes, codes_of, text_column
-from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs, LinkingRow
+from eventformers.trainers.grounding_rows import CandidateRows, EventTexts, LinkingPairs
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.marker_tokens import add_marker_tokens
-from eventformers.trainers.streaming import indexed_stream
+from eventformers.trainers.recipes import Recipe
+from eventformers.trainers.streaming import indexed_stream, is_streamed
 
 DRAW_SETTING_TYPES = {"mentions_per_event": Count | None, "max_mentions": Count | None}
 DRAW_MEANINGS = {
@@ -169,66 +169,86 @@ def make_linking_pairs(mentions: Dataset, events: EventTexts, settings: Mapping[
     return pairs
 
 
-@dataclass
-class StreamedPairs(Sized):
-    """The rows of `LinkingPairs` from a stream of mentions.
-
-    Args:
-        rows: the endless stream of rows.
-        num_pairs: number of pairs in the data.
-        num_gold: as in `LinkingPairs`.
-        skipped: as in `LinkingPairs`.
-    """
-
-    rows: IterableDataset
-    num_pairs: int
-    num_gold: int
-    skipped: dict[str, int]
-
-    def __len__(self) -> int:
-        return self.num_pairs
-
-
-def stream_linking_pairs(
-    data: str | None, builder: str, settings: Mapping[str, Any], events: EventTexts, seed: int
-) -> StreamedPairs:
-    """Stream mentions with their gold events, after one pass that counts them.
+class MentionStream(Sized):
+    """A stream of mentions, counted in one pass.
 
     Args:
         data: as for `load_training_splits`.
         builder: the builder.
         settings: its settings.
         events: the knowledge base.
-        seed: seed of the order.
+
+    Attributes:
+        num_gold: as in `LinkingPairs`.
+        languages: as `LinkingPairs.languages`.
+        skipped: as in `LinkingPairs`.
 
     Raises:
         EventformersError: there is no split `train`, or no pair.
     """
-    splits = load_built(data, "mentions", builder=builder, streaming=True, **settings)
-    _check_train_split(data, "mentions", splits)
-    mentions = cast(IterableDataset, splits["train"])
-    language = linking_language(settings)
 
-    def pairs_of(block: Mapping[str, Any]) -> LinkingPairs:
-        return LinkingPairs(Dataset.from_dict(dict(block)), events, language)
+    def __init__(
+        self, data: str | None, builder: str, settings: Mapping[str, Any], events: EventTexts
+    ) -> None:
+        splits = load_built(data, "mentions", builder=builder, streaming=True, **settings)
+        _check_train_split(data, "mentions", splits)
+        self._mentions = cast(IterableDataset, splits["train"])
+        self._events, self._language = events, linking_language(settings)
+        self._num_pairs, self.num_gold = 0, 1
+        self.languages = np.zeros(0, dtype=np.int64)
+        skipped: Counter[str] = Counter()
+        for block in self._mentions.iter(_BLOCK_MENTIONS):
+            pairs = self._pairs(block)
+            self._num_pairs += len(pairs)
+            self.num_gold = max(self.num_gold, pairs.num_gold)
+            self.languages = np.union1d(self.languages, pairs.languages())
+            skipped.update(pairs.skipped)
+        self.skipped = dict(skipped)
+        check_rows(self, _LINKED)
 
-    def rows_of(block: Mapping[str, Any]) -> dict[str, list[Any]]:
-        pairs = pairs_of(block)
-        rows = [dict(pairs[place]) for place in range(len(pairs))]
-        return {name: [row[name] for row in rows] for name in LinkingRow.__annotations__ if name != "row"}
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return self._num_pairs
 
-    num_pairs, num_gold = 0, 1
-    skipped: Counter[str] = Counter()
-    for block in mentions.iter(_BLOCK_MENTIONS):
-        pairs = pairs_of(block)
-        num_pairs, num_gold = num_pairs + len(pairs), max(num_gold, pairs.num_gold)
-        skipped.update(pairs.skipped)
-    rows = mentions.map(
-        rows_of, batched=True, batch_size=_BLOCK_MENTIONS, remove_columns=mentions.column_names
+    def _pairs(self, block: Mapping[str, Any]) -> LinkingPairs:
+        return LinkingPairs(Dataset.from_dict(dict(block)), self._events, self._language)
+
+    def rows(
+        self, rows_of: Callable[[LinkingPairs], CandidateRows | LinkingPairs], seed: int
+    ) -> IterableDataset:
+        """Make an endless stream of training rows.
+
+        Args:
+            rows_of: makes the training rows of a block of mentions.
+            seed: seed of the order.
+        """
+
+        def columns(block: Mapping[str, Any]) -> dict[str, list[Any]]:
+            made = rows_of(self._pairs(block))
+            rows = [dict(made[place]) for place in range(len(made))]
+            names = [name for name in rows[0] if name != "row"] if rows else []
+            return {name: [row[name] for row in rows] for name in names}
+
+        rows = self._mentions.map(
+            columns, batched=True, batch_size=_BLOCK_MENTIONS, remove_columns=self._mentions.column_names
+        )
+        return indexed_stream(rows, seed)
+
+
+def streams_mentions(
+    recipe: Recipe, views: Mapping[str, Any], further: Mapping[str, tuple[object, object]]
+) -> bool:
+    """Return whether a recipe streams mentions, as `is_streamed` does.
+
+    Args:
+        recipe: the recipe.
+        views: its settings `views`.
+        further: settings that need all mentions, beside those of `draw_mentions`.
+    """
+    drawn = {name: (views.get(name), None) for name in DRAW_SETTING_TYPES}
+    return is_streamed(
+        recipe, "reads one mention after another, without the other mentions", {**further, **drawn}
     )
-    streamed = StreamedPairs(indexed_stream(rows, seed), num_pairs, num_gold, dict(skipped))
-    check_rows(streamed, _LINKED)
-    return streamed
 
 
 def linking_language(settings: Mapping[str, Any]) -> str | None:

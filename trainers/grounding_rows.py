@@ -149,6 +149,10 @@ class LinkingPairs(TorchDataset):
     def __len__(self) -> int:
         return len(self.mention_of)
 
+    def languages(self) -> Codes:
+        """Return the codes of the languages in which mentions have candidates, in ascending order."""
+        return np.unique(self.spoken[self.mention_of])
+
     def gold_numbers(self) -> Codes:
         """Return the numbers of all gold events of each mention, `(mentions, num_gold)`, padded with -1."""
         starts = self._starts

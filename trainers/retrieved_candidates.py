@@ -7,9 +7,10 @@ encoders and its index, so a model trains on the same kind of candidates that it
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -25,6 +26,12 @@ from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Calibration
 
 _NAME = "candidates"
+
+logger = logging.getLogger(__name__)
+
+
+SearchEvents: TypeAlias = Callable[[LinkingPairs, int], Codes]
+"""Finds the numbers of a number of candidates of each mention, best first, padded with -1."""
 
 
 class Retriever(Protocol):
@@ -45,8 +52,8 @@ class Retriever(Protocol):
     @property
     def max_length(self) -> int: ...
 
-    def search(self, pairs: LinkingPairs, events: EventTexts, number: int) -> Codes:
-        """Find the numbers of the best candidates of each mention, best first, padded with -1."""
+    def index(self, events: EventTexts, languages: Codes) -> SearchEvents:
+        """Encode the events of some languages, and return the search among them."""
         ...
 
 
@@ -96,5 +103,12 @@ def retrieve_candidates(retriever: Retriever, pairs: LinkingPairs, events: Event
 
 
 def _retrieve(retriever: Retriever, pairs: LinkingPairs, events: EventTexts, number: int) -> Codes:
-    found = retriever.search(pairs, events, number)
+    logger.info("retrieving %d candidates for %d mentions", number, len(np.unique(pairs.mention_of)))
+    search = retriever.index(events, pairs.languages())
+    return candidate_rows(search, pairs, events, number)
+
+
+def candidate_rows(search: SearchEvents, pairs: LinkingPairs, events: EventTexts, number: int) -> Codes:
+    """Retrieve candidates as rows of `events`, best first, `(mentions, number)`, padded with -1."""
+    found = search(pairs, number)
     return events.rows(found, np.broadcast_to(pairs.spoken[:, None], found.shape))

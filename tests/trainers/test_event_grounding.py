@@ -22,9 +22,9 @@ from eventformers.trainers import grounding_data, retrieved_candidates
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
 from eventformers.trainers.event_grounding import METHOD, EventGroundingCollator
 from eventformers.trainers.grounding_data import (
+    MentionStream,
     load_training_splits,
     make_linking_pairs,
-    stream_linking_pairs,
 )
 from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs, LinkingRow
 from eventformers.trainers.method import TrainingData
@@ -73,23 +73,25 @@ class TestEventGroundingTraining(MethodTrainingCase):
             self.run(tiny_encoder, raw, tmp_path, ("streaming=true", setting))
 
     @pytest.mark.parametrize("task", ["multilingual", "crosslingual"])
+    @pytest.mark.parametrize("block", [1, 5])
     def test_streamed_pairs_are_the_pairs(
-        self, raw: Path, task: str, monkeypatch: pytest.MonkeyPatch
+        self, raw: Path, task: str, block: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Blocks of mentions have the pairs and the counts of all mentions together."""
-        monkeypatch.setattr(grounding_data, "_BLOCK_MENTIONS", 5)
+        monkeypatch.setattr(grounding_data, "_BLOCK_MENTIONS", block)
         builder, settings = "event_hierarchies", {"task": task}
         loaded = load_training_splits(str(raw), ("mentions", "events"), builder, settings)
         events = EventTexts(loaded["events"])
         pairs = make_linking_pairs(loaded["mentions"], events, settings)
-        streamed = stream_linking_pairs(str(raw), builder, settings, events, 0)
+        streamed = MentionStream(str(raw), builder, settings, events)
         assert (len(streamed), streamed.num_gold) == (len(pairs), pairs.num_gold)
         assert streamed.skipped == pairs.skipped
+        assert streamed.languages.tolist() == pairs.languages().tolist()
 
         def key(row: LinkingRow) -> tuple[object, ...]:
             return row["mention"], row["event"], row["event_id"], tuple(row["gold_event_ids"])
 
-        assert {key(row) for row in itertools.islice(streamed.rows, 1000)} == {
+        assert {key(row) for row in itertools.islice(streamed.rows(lambda pairs: pairs, 0), 1000)} == {
             key(pairs[place]) for place in range(len(pairs))
         }
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +25,10 @@ from eventformers.inference.grounding.encoding import encode_texts
 from eventformers.inference.grounding.training_tools import load_retriever
 from eventformers.methods import load_method, main_methods
 from eventformers.models.grounding_tokens import TAGS, MentionText
-from eventformers.trainers import retrieved_candidates
+from eventformers.trainers import grounding_data, retrieved_candidates, streaming
 from eventformers.trainers.checkpoints import RUN_FILE
 from eventformers.trainers.event_grounding_cross import METHOD
-from eventformers.trainers.grounding_rows import CandidateRows, EventTexts, LinkingPairs
+from eventformers.trainers.grounding_rows import CandidateRow, CandidateRows, EventTexts, LinkingPairs
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.retrieved_candidates import retrieve_candidates
@@ -41,6 +42,7 @@ SETTINGS = (
     *(*BUDGETS, "candidates=3", "max_steps=4", "save_steps=2", "logging_steps=1", "learning_rate=1e-3"),
     "per_device_train_batch_size=4",
 )
+STREAMED = ("streaming=true", "max_mentions=null")
 RECIPE = "minilm-current-events-cross"
 
 
@@ -220,6 +222,53 @@ class TestTraining:
         resumed = _run(tiny_encoder, raw, killed, settings, resume=True)
         for name, value in whole.model.state_dict().items():
             assert torch.equal(resumed.model.state_dict()[name], value), name
+
+    def test_streamed_rows_are_the_rows(
+        self, tiny_encoder: Path, raw: Path, retriever: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Blocks of mentions have the candidates of all mentions together."""
+        monkeypatch.setattr(grounding_data, "_BLOCK_MENTIONS", 5)
+        monkeypatch.setattr(streaming, "SHUFFLED_ROWS", 20)
+        settings = (f"retriever={retriever}",)
+        held = _prepare(tiny_encoder, raw, settings)
+        streamed = _prepare(tiny_encoder, raw, (*settings, *STREAMED))
+
+        def keys(rows: Iterable[CandidateRow]) -> set[tuple[object, ...]]:
+            return {(row["mention"], tuple(row["candidates"]), tuple(row["is_gold"])) for row in rows}
+
+        rows = keys(held.train[place] for place in range(len(held.train)))  # type: ignore[arg-type]
+        assert keys(itertools.islice(streamed.train, 1000)) == rows
+        told, of_all = (made.description["statistics"] for made in (streamed, held))
+        assert told["gold_events"] == of_all["gold_events"]
+        skipped = streamed.description["skipped"]
+        assert skipped == held.description["skipped"]
+
+    def test_a_resumed_stream_equals_the_uninterrupted(
+        self,
+        tiny_encoder: Path,
+        raw: Path,
+        retriever: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(streaming, "SHUFFLED_ROWS", 20)
+        settings = (f"retriever={retriever}", *STREAMED)
+        whole = _run(tiny_encoder, raw, tmp_path / "whole", settings)
+        killed = tmp_path / "killed"
+        killed.mkdir()
+        shutil.copy(tmp_path / "whole" / RUN_FILE, killed)
+        shutil.copytree(tmp_path / "whole" / "checkpoint-2", killed / "checkpoint-2")
+        resumed = _run(tiny_encoder, raw, killed, settings, resume=True)
+        for name, value in whole.model.state_dict().items():
+            assert torch.equal(resumed.model.state_dict()[name], value), name
+
+    @pytest.mark.parametrize("setting", ["missed_gold=skip", "mentions_per_event=3", "max_mentions=9"])
+    def test_streaming_knows_no_other_mentions(
+        self, tiny_encoder: Path, raw: Path, retriever: Path, setting: str
+    ) -> None:
+        named = rf"streaming=true reads one mention .* accepted with it: .*{setting.split('=')[0]}="
+        with pytest.raises(EventformersError, match=named):
+            _prepare(tiny_encoder, raw, (f"retriever={retriever}", *STREAMED, setting))
 
     def test_one_batch_is_fitted(self, tiny_encoder_without_dropout: Path, tmp_path: Path) -> None:
         torch.manual_seed(0)

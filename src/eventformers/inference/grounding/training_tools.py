@@ -35,7 +35,7 @@ from eventformers.trainers.grounding_data import ValidationMentions
 from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Calibration
-from eventformers.trainers.retrieved_candidates import GroundingTools
+from eventformers.trainers.retrieved_candidates import GroundingTools, SearchEvents
 
 BLOCK_MENTIONS = 65_536
 """Number of mentions encoded and searched at a time; it bounds the memory for their vectors."""
@@ -71,9 +71,10 @@ class EncoderRetriever:
         """Maximum number of tokens."""
         return self.encoder.max_length
 
-    def search(self, pairs: LinkingPairs, events: EventTexts, number: int) -> Codes:
-        """Find the numbers of the best candidates of each mention, as `search_candidates` does."""
-        return search_candidates(self.encoder, pairs, events, number).events
+    def index(self, events: EventTexts, languages: Codes) -> SearchEvents:
+        """Encode the events of some languages, and return the search of `EventPools` among them."""
+        pools = EventPools(self.encoder, events, languages)
+        return lambda pairs, number: pools.search(pairs, number).events
 
 
 def load_retriever(source: str) -> EncoderRetriever:
@@ -93,42 +94,48 @@ def as_retriever(model: EventEncoderModel, tokenizer: PreTrainedTokenizerBase) -
     )
 
 
-def search_candidates(
-    encoder: EventEncoder, pairs: LinkingPairs, events: EventTexts, number: int
-) -> Candidates:
-    """Find the best candidates of each mention among all events of its pool, with their scores.
+class EventPools:
+    """The events of a knowledge base, encoded and divided by language.
 
     Args:
         encoder: the bi-encoder.
-        pairs: the mentions, and the language in which each has its candidates.
         events: the knowledge base.
-        number: number of candidates of a mention, if its pool has as many.
-
-    Returns:
-        Numbers of events, best first; mentions without a pair have none.
+        languages: codes of the languages whose events are encoded.
     """
-    mentions = np.unique(pairs.mention_of)
-    logger.info("retrieving %d candidates for %d mentions", number, len(mentions))
-    # Only the pools of languages in which mentions have candidates.
-    rows = events.distinct[np.isin(events.language_of[events.distinct], pairs.spoken[mentions])]
-    rows = rows[np.argsort(events.language_of[rows], kind="stable")]
-    model = grounding_model(encoder)
-    index = model.index(
-        [str(number) for number in events.number_of[rows].tolist()],
-        [events[row] for row in rows.tolist()],
-        [str(language) for language in events.language_of[rows].tolist()],
-    )
-    # The last entry stands for no event.
-    numbers = np.array([*map(int, index.event_ids), PADDING])
-    candidates = np.full((len(pairs.mentions), number), PADDING, dtype=np.int64)
-    scores = np.full(candidates.shape, -np.inf, dtype=np.float32)
-    for start in range(0, len(mentions), BLOCK_MENTIONS):
-        block = mentions[start : start + BLOCK_MENTIONS]
-        texts = [MentionText.from_row(row) for row in pairs.mentions.select(block)]
-        found = retrieve(model, index, texts, [*map(str, pairs.spoken[block].tolist())], number)
-        width = found.events.shape[1]
-        candidates[block, :width], scores[block, :width] = numbers[found.events], found.scores
-    return Candidates(candidates, scores)
+
+    def __init__(self, encoder: EventEncoder, events: EventTexts, languages: Codes) -> None:
+        rows = events.distinct[np.isin(events.language_of[events.distinct], languages)]
+        rows = rows[np.argsort(events.language_of[rows], kind="stable")]
+        self._model = grounding_model(encoder)
+        self._index = self._model.index(
+            [str(number) for number in events.number_of[rows].tolist()],
+            [events[row] for row in rows.tolist()],
+            [str(language) for language in events.language_of[rows].tolist()],
+        )
+        # The last entry stands for no event.
+        self._numbers = np.array([*map(int, self._index.event_ids), PADDING])
+
+    def search(self, pairs: LinkingPairs, number: int) -> Candidates:
+        """Find the best candidates of each mention among all events of its pool, with their scores.
+
+        Args:
+            pairs: the mentions, and the language in which each has its candidates.
+            number: number of candidates of a mention, if its pool has as many.
+
+        Returns:
+            Numbers of events, best first; mentions without a pair have none.
+        """
+        mentions = np.unique(pairs.mention_of)
+        candidates = np.full((len(pairs.mentions), number), PADDING, dtype=np.int64)
+        scores = np.full(candidates.shape, -np.inf, dtype=np.float32)
+        for start in range(0, len(mentions), BLOCK_MENTIONS):
+            block = mentions[start : start + BLOCK_MENTIONS]
+            texts = [MentionText.from_row(row) for row in pairs.mentions.select(block)]
+            pools = [*map(str, pairs.spoken[block].tolist())]
+            found = retrieve(self._model, self._index, texts, pools, number)
+            width = found.events.shape[1]
+            candidates[block, :width], scores[block, :width] = self._numbers[found.events], found.scores
+        return Candidates(candidates, scores)
 
 
 class NullThreshold(NamedTuple):
@@ -161,7 +168,7 @@ def calibrate_bi_encoder(
     def choose(held_out: ValidationMentions) -> NullThreshold | None:
         encoder = EventEncoder(model.base_model, tokenizer, name="the trained model")
         pairs, events = held_out
-        found = search_candidates(encoder, pairs, events, 1 + pairs.num_gold)
+        found = EventPools(encoder, events, pairs.languages()).search(pairs, 1 + pairs.num_gold)
         return choose_null_threshold(found, pairs.gold_numbers(), 1, link_first)
 
     return _calibrate(model, held_out, choose)
@@ -198,7 +205,8 @@ def calibrate_cross_encoder(
             softmax = cross_encoder.learned_by_softmax
             return rerank(found, score, softmax=softmax)
 
-        found = search_candidates(load_encoder(retriever), pairs, events, CANDIDATES + pairs.num_gold)
+        pools = EventPools(load_encoder(retriever), events, pairs.languages())
+        found = pools.search(pairs, CANDIDATES + pairs.num_gold)
         return choose_null_threshold(found, pairs.gold_numbers(), CANDIDATES, link, rescore)
 
     return _calibrate(model, held_out, choose)
