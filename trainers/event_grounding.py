@@ -187,7 +187,7 @@ def _prepare(
             collator.hierarchy = hierarchy
     if streaming and "mentions" in names:
         streamed = MentionStream(data, builder, settings, events)
-        rows = streamed.rows(lambda pairs: pairs, seed)
+        rows = streamed.pairs(seed)
         collator.num_gold = streamed.num_gold
         skipped |= streamed.skipped
         told["pairs_of_mention_and_event"] = len(streamed)

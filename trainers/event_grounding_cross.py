@@ -104,7 +104,7 @@ def _prepare(
     if streaming:
         streamed = MentionStream(data, builder, settings, events)
         search = retriever.index(events, streamed.languages)
-        rows = streamed.rows(
+        rows = streamed.candidates(
             lambda pairs: CandidateRows(pairs, events, candidate_rows(search, pairs, events, number)), seed
         )
         skipped, told = streamed.skipped, {"gold_events": len(streamed)}

@@ -38,6 +38,7 @@ VALIDATION_MENTIONS = 1_000
 """Maximum number of validation mentions: more take minutes and hardly change the threshold."""
 
 _BLOCK_MENTIONS = 1_000
+_SEARCHED_MENTIONS = 64
 _LINKED = "mentions whose events are described in the language of the task"
 
 logger = logging.getLogger(__name__)
@@ -213,26 +214,40 @@ class MentionStream(Sized):
     def _pairs(self, block: Mapping[str, Any]) -> LinkingPairs:
         return LinkingPairs(Dataset.from_dict(dict(block)), self._events, self._language)
 
-    def rows(
-        self, rows_of: Callable[[LinkingPairs], CandidateRows | LinkingPairs], seed: int
+    def pairs(self, seed: int) -> IterableDataset:
+        """Stream the rows of `LinkingPairs`, endlessly."""
+        rows = self._map(self._mentions, lambda pairs: pairs, _BLOCK_MENTIONS)
+        return indexed_stream(rows, seed)
+
+    def candidates(
+        self, candidates_of: Callable[[LinkingPairs], CandidateRows], seed: int
     ) -> IterableDataset:
-        """Make an endless stream of training rows.
+        """Stream the rows of `CandidateRows`, endlessly.
 
         Args:
-            rows_of: makes the training rows of a block of mentions.
+            candidates_of: makes the rows of some mentions.
             seed: seed of the order.
         """
+        # The shuffling buffer holds mentions without candidates, so that the first step does not wait for
+        # the candidates of all of them.
+        return indexed_stream(
+            self._mentions, seed, lambda shuffled: self._map(shuffled, candidates_of, _SEARCHED_MENTIONS)
+        )
 
+    def _map(
+        self,
+        mentions: IterableDataset,
+        rows_of: Callable[[LinkingPairs], LinkingPairs | CandidateRows],
+        block_mentions: int,
+    ) -> IterableDataset:
         def columns(block: Mapping[str, Any]) -> dict[str, list[Any]]:
             made = rows_of(self._pairs(block))
             rows = [dict(made[place]) for place in range(len(made))]
             names = [name for name in rows[0] if name != "row"] if rows else []
             return {name: [row[name] for row in rows] for name in names}
 
-        rows = self._mentions.map(
-            columns, batched=True, batch_size=_BLOCK_MENTIONS, remove_columns=self._mentions.column_names
-        )
-        return indexed_stream(rows, seed)
+        names = self._mentions.column_names
+        return mentions.map(columns, batched=True, batch_size=block_mentions, remove_columns=names)
 
 
 def streams_mentions(

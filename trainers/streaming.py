@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from datasets import IterableDataset
@@ -44,7 +44,17 @@ def _written(value: object) -> str:
     return {"None": "null", "False": "false"}.get(str(value), str(value))
 
 
-def indexed_stream(rows: IterableDataset, seed: int) -> IterableDataset:
-    """Repeat a stream endlessly, shuffle it and number its rows."""
+def indexed_stream(
+    rows: IterableDataset,
+    seed: int,
+    then: Callable[[IterableDataset], IterableDataset] = lambda shuffled: shuffled,
+) -> IterableDataset:
+    """Repeat a stream endlessly, shuffle it and number its rows.
+
+    Args:
+        rows: the stream.
+        seed: seed of the order.
+        then: changes the shuffled rows before they are numbered.
+    """
     shuffled = rows.repeat(None).shuffle(seed=seed, buffer_size=SHUFFLED_ROWS)
-    return shuffled.map(lambda row, index: {"row": index, **row}, with_indices=True)
+    return then(shuffled).map(lambda row, index: {"row": index, **row}, with_indices=True)

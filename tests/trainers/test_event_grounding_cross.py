@@ -227,7 +227,7 @@ class TestTraining:
         self, tiny_encoder: Path, raw: Path, retriever: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Blocks of mentions have the candidates of all mentions together."""
-        monkeypatch.setattr(grounding_data, "_BLOCK_MENTIONS", 5)
+        monkeypatch.setattr(grounding_data, "_SEARCHED_MENTIONS", 5)
         monkeypatch.setattr(streaming, "SHUFFLED_ROWS", 20)
         settings = (f"retriever={retriever}",)
         held = _prepare(tiny_encoder, raw, settings)
