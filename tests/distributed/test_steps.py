@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +30,7 @@ from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter
 from eventformers.distributed import steps
 from eventformers.distributed.merging import MergeCounts, merge_counts
 from eventformers.distributed.shards import DistinctIds
-from eventformers.distributed.steps import AssignTypes, CountCoEvents, Embed
+from eventformers.distributed.steps import AssignTypes, CountCoEvents, Embed, LinkEvents
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.extraction import datatrove_block, extractor
 from eventformers.extraction.datatrove_block import EVENT_ROWS, ExtractEvents, WriteEvents
@@ -249,11 +250,12 @@ def test_a_stopped_task_is_run_again_and_a_finished_one_is_not(
     assert rows_of(str(tmp_path / "stopped"))["id"].equals(rows_of(str(tmp_path / "whole"))["id"])
 
 
-def test_tasks_of_a_process_share_parser_and_types(
+def test_tasks_of_a_process_share_what_they_load(
     bucket: Path,
     tiny_parser: Path,
     tiny_encoder: Path,
     induction: Path,
+    knowledge_base: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -261,6 +263,7 @@ def test_tasks_of_a_process_share_parser_and_types(
     # Another test may have loaded the same.
     datatrove_block.extractor_of.cache_clear()
     steps._types_of.cache_clear()
+    known = shutil.copytree(knowledge_base, tmp_path / "known")
 
     def counted(place: str, load: Any) -> None:
         def call(*arguments: Any) -> Any:
@@ -271,22 +274,30 @@ def test_tasks_of_a_process_share_parser_and_types(
 
     counted("eventformers.extraction.extractor.load_pipeline", extractor.load_pipeline)
     counted("eventformers.distributed.steps.load_fitted_types", steps.load_fitted_types)
+    counted("eventformers.distributed.steps.load_knowledge_base", steps.load_knowledge_base)
+    links = LinkEvents(str(tmp_path / "links"), known, tmp_path / "index", str(tiny_encoder), language="en")
     pipeline = [
         ParquetReader(str(bucket)),
         DistinctIds(),
         ExtractEvents(str(tiny_parser), min_chain_length=3),
         AssignTypes(str(tmp_path / "types"), induction, str(tiny_encoder)),
+        links,
     ]
     for logs in ("first", "second"):
         LocalPipelineExecutor(pipeline, tasks=2, workers=1, logging_dir=str(tmp_path / logs)).run()
         assert sorted(loaded) == [
             "eventformers.distributed.steps.load_fitted_types",
+            "eventformers.distributed.steps.load_knowledge_base",
             "eventformers.extraction.extractor.load_pipeline",
         ]
     # An induction that was written again is read again.
     (induction / "mentions.parquet").touch()
     AssignTypes(str(tmp_path / "types"), induction, str(tiny_encoder)).prepare()
-    assert len(loaded) == 3
+    assert len(loaded) == 4
+    # So is a knowledge base.
+    next(path for path in known.rglob("*") if path.is_file()).touch()
+    links.prepare()
+    assert len(loaded) == 5
 
 
 def test_what_is_wrong_is_told(tmp_path: Path, tiny_encoder: Path, induction: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -23,7 +24,7 @@ from eventformers.extraction.datatrove_block import EVENT_ROWS
 from eventformers.inference.encoding.event_tables import read_table_events
 from eventformers.inference.grounding.ground import ground
 from eventformers.inference.grounding.grounded_text import GroundedMention
-from eventformers.inference.grounding.knowledge_base import load_knowledge_base
+from eventformers.inference.grounding.knowledge_base import KnowledgeBase, load_knowledge_base
 from eventformers.inference.induction.fitted_types import FittedTypes, load_fitted_types
 from eventformers.inference.induction.mention_files import load_mentions
 from eventformers.inference.induction.report import MENTIONS_FILE
@@ -188,7 +189,7 @@ class LinkEvents(ShardStep):
     def prepare(self) -> Compute:
         """See `ShardStep`."""
         encoder = encoder_of(self.model, self.device, self.dtype)
-        known = load_knowledge_base(self.knowledge_base)
+        known = _knowledge_of(self.knowledge_base, _written(self.knowledge_base))
 
         def compute(documents: list[Document]) -> pa.Table:
             tables = _tables(documents)
@@ -252,6 +253,19 @@ def _types_of(
 ) -> FittedTypes:
     """Encode the mentions of an induction once for all tasks of a process; `written` is its file's time."""
     return load_fitted_types(induction, encoder_of(model, device, dtype))
+
+
+def _written(source: str) -> tuple[tuple[str, int], ...]:
+    """The files of a source and the times at which they were written; none for a Hub id."""
+    places = [Path(part).expanduser() for part in source.split(os.pathsep)]
+    files = [file for place in places for file in (place.rglob("*") if place.is_dir() else [place])]
+    return tuple((str(file), file.stat().st_mtime_ns) for file in sorted(files) if file.is_file())
+
+
+@lru_cache(maxsize=2)
+def _knowledge_of(source: str, written: tuple[tuple[str, int], ...]) -> KnowledgeBase:
+    """Read a knowledge base once for all tasks of a process; `written` tells whether its files changed."""
+    return load_knowledge_base(source)
 
 
 def _texts(documents: Iterable[Document]) -> Iterator[tuple[str, str]]:
