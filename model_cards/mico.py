@@ -103,6 +103,12 @@ def objective(config: Settings) -> str:
             f"- **Earlier batches**, beyond the paper: {setting(config.get('pre_batch_negatives'))} "
             "alternatives of earlier batches are negatives, without gradient."
         )
+    if number(config, "distillation_weight"):
+        terms.append(
+            f"- **Distillation**, weight {setting(config.get('distillation_weight'))}, beyond the paper: the "
+            "squared distance between the unit vectors of texts outside the graph and those of the untrained "
+            "encoder."
+        )
     return (
         "Every triple gives two premises, one for each direction; vectors are compared by their cosine.\n\n"
         + ("\n".join(terms))
@@ -277,6 +283,8 @@ def _beyond_the_paper(config: Settings) -> list[str]:
         facts.append("the premise's own entity is a negative")
     if number(config, "pre_batch_negatives"):
         facts.append("alternatives of earlier batches are negatives")
+    if number(config, "distillation_weight"):
+        facts.append("texts outside the graph are held near their initial vectors")
     return facts
 
 

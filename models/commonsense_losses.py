@@ -1,6 +1,6 @@
-"""MICO's loss: the contrast of a premise with its alternatives.
+"""MICO's losses: the contrast of premises and alternatives, and a term that retains initial vectors.
 
-A pure function of tensors, like all losses; `losses.py` lists them all.
+Pure functions of tensors, like all losses; `losses.py` lists them all.
 """
 
 import torch
@@ -75,3 +75,20 @@ def multi_alternative_contrast(
     if shared_negatives is not None:
         logits.append(without(cosine(premise, shared_negatives) / temperature, shared_negatives_mask))
     return -functional.log_softmax(torch.cat(logits, dim=1), dim=1)[:, 0].mean()
+
+
+@in_full_precision
+def feature_distillation(vectors: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Squared distance of unit vectors from those of another encoder, beyond the paper.
+
+    Args:
+        vectors: `(B, d)`.
+        targets: the other encoder's vectors of the same texts, `(B, d)`.
+        mask: True for the rows that count, `(B,)`.
+
+    Returns:
+        Mean over these rows, a scalar from 0 to 4; 0 without such a row.
+    """
+    difference = functional.normalize(vectors, dim=-1) - functional.normalize(targets, dim=-1)
+    distances = difference.square().sum(dim=-1).masked_fill(~mask, 0.0)
+    return distances.sum() / mask.sum().clamp(min=1)

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_base import FRACTION, POSITIVE, EventConfig, Limit, Pooling, limited
+from .configuration_base import FRACTION, NOT_NEGATIVE, POSITIVE, EventConfig, Limit, Pooling, limited
 
 
 @strict
@@ -32,6 +32,8 @@ class MicoConfig(EventConfig):
             logit (Bengio and Senécal, 2008). Rows are drawn in proportion to that frequency; with the
             correction the vectors do not encode how common an alternative is. A list of graphs, such as
             `[conceptnet]`, corrects only their alternatives. Beyond the paper.
+        distillation_weight: weight of the squared distance between the vectors of texts outside the graph and
+            those that the untrained encoder has for them; 0 leaves this term out. Beyond the paper.
         feature_dropout: dropout of the vectors in training; the released code uses 0.05 for RoBERTa-large.
         relation_templates: premises of relations of the training graph that `relation_words` lacks or words
             otherwise, by relation and direction, as in the file of the data setting `templates`, from which
@@ -66,6 +68,7 @@ class MicoConfig(EventConfig):
     self_negatives: bool = False
     pre_batch_negatives: int = limited(0, Limit("an integer of at least 0", lambda value: value >= 0))
     frequency_correction: bool | list[str] = False
+    distillation_weight: float | int = limited(0.0, NOT_NEGATIVE)
     feature_dropout: float | int = limited(0.0, FRACTION)
     relation_templates: dict[str, dict[str, str]] | None = None
 

@@ -15,7 +15,7 @@ from .chain_losses import (
     normal_corrupted_contrast,
     word_prediction,
 )
-from .commonsense_losses import multi_alternative_contrast
+from .commonsense_losses import feature_distillation, multi_alternative_contrast
 from .event_losses import (
     cluster_prediction,
     info_nce,
@@ -53,6 +53,7 @@ __all__ = [
     "composition_contrast",
     "corrupted_corrupted_contrast",
     "event_prediction",
+    "feature_distillation",
     "first_places",
     "frame_contrast",
     "gold_pairs",

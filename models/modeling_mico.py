@@ -11,11 +11,11 @@ from transformers import initialization as init
 from transformers.utils import ModelOutput
 
 from .choice_rows import split_rows
-from .commonsense_losses import multi_alternative_contrast
+from .commonsense_losses import feature_distillation, multi_alternative_contrast
 from .configuration_mico import MicoConfig
 from .distributed import gather_rows
 from .modeling_base import EventEncoderModel, EventPreTrainedModel
-from .training_head import check_given, training_forward
+from .training_head import check_given, training_forward, weighted_sum
 
 if TYPE_CHECKING:
     # Imported so that saving and loading include their code.
@@ -35,13 +35,16 @@ class MicoForPreTrainingOutput(ModelOutput):
     """Output of MICO's training head.
 
     Args:
-        loss: the contrastive loss, a scalar; None without alternatives.
-        contrastive_loss: the same, under the name of its term (Eq. 6).
+        loss: weighted sum of the terms, a scalar; None without alternatives.
+        contrastive_loss: the contrast of premises and alternatives (Eq. 6).
+        distillation_loss: beyond the paper, the distance of texts outside the graph from their initial
+            vectors, before its weight; None if `distillation_weight` is 0.
         embeddings: vectors of the premises, not normalised, `(batch, projection_dim)`.
     """
 
     loss: torch.FloatTensor | None = None
     contrastive_loss: torch.FloatTensor | None = None
+    distillation_loss: torch.FloatTensor | None = None
     embeddings: torch.FloatTensor | None = None
 
 
@@ -145,8 +148,10 @@ class MicoForPreTraining(MicoPreTrainedModel):
         alternative_attention_mask: torch.Tensor | None = None,
         entity_input_ids: torch.Tensor | None = None,
         entity_attention_mask: torch.Tensor | None = None,
+        distillation_input_ids: torch.Tensor | None = None,
+        distillation_attention_mask: torch.Tensor | None = None,
     ) -> dict[str, torch.Tensor]:
-        """Encode premises, alternatives and, if they serve as negatives, entities; equal texts once.
+        """Encode premises, alternatives and the other texts that the configuration needs; equal texts once.
 
         Args:
             input_ids: the premises, `(B, L)`.
@@ -155,10 +160,12 @@ class MicoForPreTraining(MicoPreTrainedModel):
             alternative_attention_mask: `(B, k, L')`.
             entity_input_ids: the entity of each premise, `(B, L'')`.
             entity_attention_mask: `(B, L'')`.
+            distillation_input_ids: a text outside the graph for each row, `(B, M)`.
+            distillation_attention_mask: `(B, M)`.
 
         Returns:
-            Vectors by view: `premise` `(B, d)`, `alternatives` `(B, k, d)` and, with `self_negatives`,
-            `entity` `(B, d)`.
+            Vectors by view: `premise` `(B, d)`, `alternatives` `(B, k, d)`; with `self_negatives` `entity`
+            `(B, d)`; and with `distillation_weight` `distillation` `(B, d)`.
 
         Raises:
             ValueError: a view that the configuration needs is missing.
@@ -169,6 +176,8 @@ class MicoForPreTraining(MicoPreTrainedModel):
         }
         if self.config.self_negatives:
             groups["entity"] = (entity_input_ids, entity_attention_mask)
+        if self.config.distillation_weight:
+            groups["distillation"] = (distillation_input_ids, distillation_attention_mask)
         check_given("MICO needs the views", groups)
         vectors = self.mico.embed_distinct(list(groups.values()))
         return {name: self.feature_dropout(rows) for name, rows in zip(groups, vectors, strict=True)}
@@ -182,8 +191,10 @@ class MicoForPreTraining(MicoPreTrainedModel):
         positive_index: torch.Tensor | None = None,
         log_frequency: torch.Tensor | None = None,
         graph: torch.Tensor | None = None,
+        distillation_vectors: torch.Tensor | None = None,
+        distillation_mask: torch.Tensor | None = None,
     ) -> MicoForPreTrainingOutput:
-        """Compute the contrast on the vectors of all processes.
+        """Compute the terms on the vectors of all processes.
 
         Args:
             views: output of `encode_views`.
@@ -196,9 +207,11 @@ class MicoForPreTraining(MicoPreTrainedModel):
                 `frequency_correction`.
             graph: number of the graph of each row, `(B,)`; alternatives of rows of another graph are no
                 negatives. None for a single graph.
+            distillation_vectors: the untrained encoder's vector of each text outside the graph, `(B, d)`.
+            distillation_mask: True for the rows whose text counts, `(B,)`.
 
         Returns:
-            The loss; `embeddings` holds the premises of this process.
+            The losses; `embeddings` holds the premises of this process.
 
         Raises:
             ValueError: ids that the configuration needs are missing.
@@ -215,6 +228,9 @@ class MicoForPreTraining(MicoPreTrainedModel):
             needed["positive_index"] = positive_index
         if config.frequency_correction:
             needed["log_frequency"] = log_frequency
+        if config.distillation_weight:
+            needed["distillation_vectors"] = distillation_vectors
+            needed["distillation_mask"] = distillation_mask
         check_given("MICO needs", needed)
         if graph is not None:
             needed["graph"] = graph
@@ -229,7 +245,8 @@ class MicoForPreTraining(MicoPreTrainedModel):
         if graph is not None:
             is_other = (gathered["graph"].unsqueeze(1) != gathered["graph"]).unsqueeze(-1)
             left_out = is_other if left_out is None else left_out | is_other
-        loss = multi_alternative_contrast(
+        terms = {}
+        terms["contrastive_loss"] = multi_alternative_contrast(
             gathered["premise"],
             gathered["alternatives"],
             temperature,
@@ -244,7 +261,13 @@ class MicoForPreTraining(MicoPreTrainedModel):
             self.earlier_alternatives.remember(
                 gathered["alternatives"][:, 0], gathered["alternative_ids"][:, 0]
             )
-        return MicoForPreTrainingOutput(loss=loss, contrastive_loss=loss, embeddings=views["premise"])
+        if config.distillation_weight:
+            terms["distillation_loss"] = feature_distillation(
+                gathered["distillation"], gathered["distillation_vectors"], gathered["distillation_mask"]
+            )
+        return MicoForPreTrainingOutput(
+            loss=weighted_sum(terms, config), **terms, embeddings=views["premise"]
+        )
 
     def _further_negatives(self, gathered: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         negatives = {}

@@ -12,121 +12,35 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import torch
 from datasets import Dataset, DatasetDict, IterableDataset, concatenate_datasets
-from torch.utils.data import Dataset as TorchDataset
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from eventformers.built_in.mico import METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphsConfig, graph_of
 from eventformers.datasets_scripts.fingerprints import joint_fingerprint
-from eventformers.datasets_scripts.known_pairs import grouped
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.datasets_scripts.relation_templates import GRAPHS, own_templates
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.models.configuration_mico import MicoConfig
 from eventformers.models.modeling_mico import MicoForPreTraining
 from eventformers.models.text_prompts import prompt_of
-from eventformers.strict import Count, Number, TextLength
-from eventformers.trainers.codes import Codes, codes_of, padded, text_column
+from eventformers.strict import Count, Number, Share, TextLength
+from eventformers.trainers.codes import Codes, padded
+from eventformers.trainers.distillation import NO_TEXT, DistillationTexts, distillation_texts
 from eventformers.trainers.method import MethodTraining, TrainingData
+from eventformers.trainers.premise_rows import PremiseRows
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES, indexed_stream, is_streamed
 from eventformers.trainers.tokenising import tokenise
 
 logger = logging.getLogger(__name__)
 
+DISTILLATION_SHARE = 0.33
+"""Default of the setting `distillation_share`."""
 _COUNTS = ("read", "skipped")
 """Counts of a build report that are summed over graphs."""
-
-
-class PremiseRows(TorchDataset):
-    """Rows of a graph's pairs, each with all alternatives of its premise in the training graph.
-
-    Args:
-        pairs: rows with the columns `premise`, `alternative`, `direction`.
-        known: the training rows that define the known alternatives; None takes `pairs` themselves.
-        by_triple: make an item of both directions of a triple instead of a row.
-        graphs: the number of each row's graph, `(rows,)`; None for a single graph.
-    """
-
-    def __init__(
-        self,
-        pairs: Dataset,
-        known: PremiseRows | None = None,
-        by_triple: bool = False,
-        graphs: Codes | None = None,
-    ) -> None:
-        self.graphs = np.zeros(len(pairs), dtype=np.int64) if graphs is None else graphs
-        self.is_validation = known is not None
-        self.by_triple = by_triple
-        # `.data` ignores the indices of a selection.
-        columns = ["premise", "alternative", "direction"]
-        table = pairs.select_columns(columns).with_format("arrow")[:]
-        premises, alternatives = (text_column(table, name) for name in ("premise", "alternative"))
-        if known is None:
-            self.premises = premises.unique()
-            self.alternatives = alternatives.unique()
-        else:
-            self.premises = pa.concat_arrays([known.premises, premises]).unique()
-            self.alternatives = pa.concat_arrays([known.alternatives, alternatives]).unique()
-        self.premise_ids = codes_of(premises, self.premises)
-        self.alternative_ids = codes_of(alternatives, self.alternatives)
-        if known is None:
-            self._starts, self._known = grouped(
-                self.premise_ids, self.alternative_ids, len(self.premises), len(self.alternatives)
-            )
-        else:
-            # A premise that is not in the training rows has no known alternatives.
-            new = len(self.premises) - len(known.premises)
-            self._starts, self._known = np.pad(known._starts, (0, new), mode="edge"), known._known
-        self.most_known = int(np.diff(self._starts).max(initial=1))
-        forward = pc.equal(text_column(table, "direction"), "forward").to_numpy(zero_copy_only=False)
-        reverse = pc.equal(text_column(table, "direction"), "reverse").to_numpy(zero_copy_only=False)
-        self.has_both_directions = bool(forward[::2].all() and reverse[1::2].all() and len(forward) % 2 == 0)
-
-    def log_frequencies(
-        self, validation: PremiseRows | None, graphs: Collection[int] = (0,)
-    ) -> npt.NDArray[np.float32]:
-        """Return the log frequency of each alternative in the rows of each graph.
-
-        Args:
-            validation: rows with further alternatives, which have 0.
-            graphs: the numbers of the graphs to count; all alternatives of another graph have 0.
-
-        Returns:
-            By graph and id, `(graphs, alternatives)`.
-        """
-        size = len(self.alternatives if validation is None else validation.alternatives)
-        counts = np.ones((int(self.graphs.max()) + 1, size))
-        for graph in graphs:
-            counts[graph] = np.bincount(self.alternative_ids[self.graphs == graph], minlength=size)
-        return np.log(counts.clip(min=1)).astype(np.float32)
-
-    def __len__(self) -> int:
-        return len(self.premise_ids) // 2 if self.by_triple else len(self.premise_ids)
-
-    def __getitem__(self, index: int) -> list[Mapping[str, Any]]:
-        """Return the rows of an item."""
-        return [self._row(2 * index), self._row(2 * index + 1)] if self.by_triple else [self._row(index)]
-
-    def _row(self, index: int) -> Mapping[str, Any]:
-        premise_id = self.premise_ids[index]
-        start, end = self._starts[premise_id : premise_id + 2]
-        row = {
-            "row": index,
-            "graph": int(self.graphs[index]),
-            "premise": self.premises[premise_id].as_py(),
-            "alternative_id": int(self.alternative_ids[index]),
-            "known_alternative_ids": self._known[start:end],
-            "is_validation": self.is_validation,
-        }
-        if self.has_both_directions:
-            # The alternative of the triple's other direction is the entity of this premise.
-            row["entity_id"] = int(self.alternative_ids[index ^ 1])
-        return row
 
 
 @dataclass
@@ -151,6 +65,7 @@ class MicoCollator:
         log_frequencies: log frequency of each alternative in the training rows of each graph, by graph and
             id, to add to the views; None leaves it out.
         graphs: add the number of each row's graph.
+        distillation: the texts outside the graph; None draws none.
         prompts: text before each text by its kind; see `EventConfig`.
         epoch: the current epoch.
         truncated: number of texts truncated so far.
@@ -167,6 +82,7 @@ class MicoCollator:
     entities: bool = False
     log_frequencies: npt.NDArray[np.float32] | None = None
     graphs: bool = False
+    distillation: DistillationTexts | None = None
     prompts: Mapping[str, str] | None = None
     epoch: int = 0
     truncated: int = field(default=0, init=False)
@@ -180,7 +96,7 @@ class MicoCollator:
         rows = [row for item in cast("Sequence[Sequence[Mapping[str, Any]]]", items) for row in item]
         # A batch never mixes validation and training rows.
         count = 1 if rows[0]["is_validation"] else self.num_alternatives
-        generators = [np.random.default_rng((self.seed, self.epoch, row["row"])) for row in rows]
+        generators = [self._generator(row) for row in rows]
         ids = np.array(
             [self._draw(row, count, generator) for row, generator in zip(rows, generators, strict=True)]
         )
@@ -208,7 +124,7 @@ class MicoCollator:
             batch["entity_input_ids"] = entities["input_ids"]
             batch["entity_attention_mask"] = entities["attention_mask"]
             batch["entity_ids"] = torch.from_numpy(entity_ids)
-        return batch
+        return batch | self._distillation(generators)
 
     def _streamed(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Collate rows with the columns `premise` and `alternative`."""
@@ -223,7 +139,24 @@ class MicoCollator:
         }
         if self.draw_positive:
             batch["positive_index"] = torch.zeros(len(rows), dtype=torch.long)
-        return batch
+        return batch | self._distillation([self._generator(row) for row in rows])
+
+    def _generator(self, row: Mapping[str, Any]) -> np.random.Generator:
+        return np.random.default_rng((self.seed, self.epoch, row["row"]))
+
+    def _distillation(self, generators: Sequence[np.random.Generator]) -> dict[str, torch.Tensor]:
+        if self.distillation is None:
+            return {}
+        drawn = np.array([self.distillation.draw(generator) for generator in generators])
+        # Rows without a text share the first one, which is encoded once and does not count.
+        places = drawn.clip(min=0)
+        encoded = self.encode([self.distillation.texts[place] for place in places], "event")
+        return {
+            "distillation_input_ids": encoded["input_ids"],
+            "distillation_attention_mask": encoded["attention_mask"],
+            "distillation_vectors": torch.from_numpy(self.distillation.vectors[places]),
+            "distillation_mask": torch.from_numpy(drawn != NO_TEXT),
+        }
 
     def _draw(self, row: Mapping[str, Any], count: int, generator: np.random.Generator) -> list[int]:
         known = row["known_alternative_ids"]
@@ -273,14 +206,13 @@ def _prepare(
             "frequency_correction": (bool(config.frequency_correction), False),
         },
     ):
-        return _streamed_data(recipe, data, tokenizer, config, seed)
+        return _streamed_data(recipe, data, tokenizer, head, seed)
     graphs = [graph_of(name) for name in names]
     loaded = [cast(DatasetDict, load_built(data, name, builder=builder, **settings)) for name in names]
     for splits in loaded:
         _check_train_split(data, splits)
     _set_templates(config, graphs, settings)
-    views = dict(recipe.views)
-    by_triple = views.pop("both_directions", False)
+    by_triple = recipe.views.get("both_directions", False)
     rows = _joined([splits["train"] for splits in loaded], by_triple=by_triple)
     if (config.self_negatives or by_triple) and not rows.has_both_directions:
         raise EventformersError(
@@ -311,8 +243,9 @@ def _prepare(
         entities=config.self_negatives,
         log_frequencies=rows.log_frequencies(validation, corrected) if config.frequency_correction else None,
         graphs=len(graphs) > 1,
+        distillation=_distillation_texts(recipe, tokenizer, head),
         prompts=config.prompts,
-        **views,
+        **_collator_views(recipe),
     )
     report = joint_report([built_report(data, name, builder=builder, **settings) for name in names])
     # Both directions of a triple, or a premise and its entity, already give each row a negative.
@@ -321,9 +254,14 @@ def _prepare(
 
 
 def _streamed_data(
-    recipe: Recipe, data: str | None, tokenizer: PreTrainedTokenizerBase, config: MicoConfig, seed: int
+    recipe: Recipe,
+    data: str | None,
+    tokenizer: PreTrainedTokenizerBase,
+    head: MicoForPreTraining,
+    seed: int,
 ) -> TrainingData:
     """Make the stream of the pairs of a graph."""
+    config = head.config
     builder, names, settings = METHOD.training_dataset(recipe)
     if len(names) > 1:
         raise EventformersError(
@@ -334,17 +272,38 @@ def _streamed_data(
     _check_train_split(data, splits)
     _set_templates(config, [graph_of(name)], settings)
     rows = cast(IterableDataset, splits["train"].select_columns(["premise", "alternative"]))
-    views = {key: value for key, value in recipe.views.items() if key != "both_directions"}
     collator = MicoCollator(
         tokenizer=tokenizer,
         alternatives=None,
         seed=seed,
         draw_positive=config.positive == "random",
+        distillation=_distillation_texts(recipe, tokenizer, head),
         prompts=config.prompts,
-        **views,
+        **_collator_views(recipe),
     )
     report = joint_report([built_report(data, name, builder=builder, **settings)])
     return TrainingData(indexed_stream(rows, seed), None, collator, report)
+
+
+def _collator_views(recipe: Recipe) -> dict[str, Any]:
+    """Return the settings `views` that `MicoCollator` takes."""
+    own = {"both_directions", "distillation_texts", "distillation_share"}
+    return {name: value for name, value in recipe.views.items() if name not in own}
+
+
+def _distillation_texts(
+    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, head: MicoForPreTraining
+) -> DistillationTexts | None:
+    if not head.config.distillation_weight:
+        return None
+    views = recipe.views
+    return distillation_texts(
+        views.get("distillation_texts"),
+        views.get("distillation_share", DISTILLATION_SHARE),
+        head.mico,
+        tokenizer,
+        views.get("max_seq_length", MicoCollator.max_seq_length),
+    )
 
 
 def _check_train_split(data: str | None, splits: Collection[str]) -> None:
@@ -462,7 +421,13 @@ TRAINING = MethodTraining(
         "validation_rows": Number | None,
         **dict.fromkeys(setting_names(CommonsenseGraphsConfig), object),
     },
-    view_types={"max_seq_length": TextLength, "num_alternatives": Count, "both_directions": bool},
+    view_types={
+        "max_seq_length": TextLength,
+        "num_alternatives": Count,
+        "both_directions": bool,
+        "distillation_texts": str | None,
+        "distillation_share": Share,
+    },
     choose_tasks=_choose_tasks,
     meanings={
         **STREAMING_MEANINGS,
@@ -476,5 +441,11 @@ TRAINING = MethodTraining(
             "number of first rows of each graph's validation split to validate on; null for all.",
         ),
         "both_directions": (False, "draw both directions of a triple in one batch."),
+        "distillation_texts": (
+            None,
+            "file with a text a line, outside the graph, for `distillation_weight`; null takes 648 bundled "
+            "sentences about everyday events and news.",
+        ),
+        "distillation_share": (DISTILLATION_SHARE, "probability that a row draws such a text."),
     },
 )

@@ -16,6 +16,7 @@ OPTIONS = {
         "alternatives of earlier batches are negatives",
         "`392` alternatives of earlier batches",
     ),
+    "distillation_weight": (2, "held near their initial vectors", "**Distillation**, weight `2`"),
 }
 
 

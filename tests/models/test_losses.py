@@ -13,6 +13,7 @@ import pytest
 import torch
 from slow_losses import (
     slow_cluster_prediction,
+    slow_feature_distillation,
     slow_info_nce,
     slow_margin_contrast,
     slow_multi_alternative_contrast,
@@ -117,6 +118,12 @@ CASES = {
             "similarities": _random(BATCH, NEGATIVES, seed=6),
         },
         {},
+    ),
+    "feature_distillation": LossCase(
+        "feature_distillation",
+        slow_feature_distillation,
+        {"vectors": _ANCHOR, "targets": _POSITIVE},
+        {"mask": torch.tensor([True, False] * (BATCH // 2) + [True] * (BATCH % 2))},
     ),
     "margin_contrast": LossCase(
         "margin_contrast",
@@ -357,6 +364,21 @@ def test_shared_word_contrast_at_equal_similarity() -> None:
     negatives = same.unsqueeze(1).expand(BATCH, NEGATIVES, SIZE)
     value = losses.shared_word_contrast(same, same, negatives, 0.1).item()
     assert value == pytest.approx(math.log(1 + (BATCH - 1) + BATCH * NEGATIVES))
+
+
+def test_distillation_at_known_values() -> None:
+    """0 for equal directions, 2 at a right angle and 4 for opposite ones, whatever the lengths."""
+    vectors = torch.tensor([[3.0, 0.0], [0.5, 0.0], [2.0, 0.0]])
+    targets = torch.tensor([[1.0, 0.0], [0.0, 7.0], [-1.0, 0.0]])
+    for mask, expected in (
+        ((1, 0, 0), 0.0),
+        ((0, 1, 0), 2.0),
+        ((0, 0, 1), 4.0),
+        ((1, 1, 1), 2.0),
+        ((0, 0, 0), 0.0),
+    ):
+        found = losses.feature_distillation(vectors, targets, torch.tensor(mask, dtype=torch.bool))
+        assert found.item() == pytest.approx(expected, abs=1e-6)
 
 
 def test_predicate_similarity_is_free_of_scale() -> None:

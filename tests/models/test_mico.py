@@ -23,6 +23,7 @@ from eventformers.models.modeling_mico import (
 )
 
 CONTRAST = "contrastive_loss"
+DISTILLATION = "distillation_loss"
 QUEUE = 8
 """More than the rows of a batch, so that one batch does not fill it."""
 
@@ -43,8 +44,9 @@ class TestMico(MethodCase):
                 "self_negatives": True,
                 "pre_batch_negatives": QUEUE,
                 "feature_dropout": 0.05,
+                "distillation_weight": 0.5,
             },
-            (CONTRAST,),
+            (CONTRAST, DISTILLATION),
         ),
         "paper": Variant({}, (CONTRAST,)),
         "random_positive": Variant({"positive": "random"}, (CONTRAST,)),
@@ -55,6 +57,7 @@ class TestMico(MethodCase):
         "frequency_correction": Variant(
             {"frequency_correction": True, "mask_known_positives": True}, (CONTRAST,)
         ),
+        "distillation": Variant({"distillation_weight": 2}, (CONTRAST, DISTILLATION)),
         "learned_temperature": Variant({"learnable_temperature": True, "additive_margin": 0.02}, (CONTRAST,)),
     }
     required_inputs = {  # noqa: RUF012
@@ -65,6 +68,10 @@ class TestMico(MethodCase):
         "entity_input_ids": "entity",
         "entity_attention_mask": "entity",
         "entity_ids": "entity_ids",
+        "distillation_input_ids": "distillation",
+        "distillation_attention_mask": "distillation",
+        "distillation_vectors": "distillation_vectors",
+        "distillation_mask": "distillation_mask",
     }
     invalid_fields = (
         ("pooling", "max"),
@@ -82,16 +89,19 @@ class TestMico(MethodCase):
         ("mask_known_positives", 1),
         ("pre_batch_negatives", -1),
         ("pre_batch_negatives", 2.5),
+        ("distillation_weight", -1),
+        ("distillation_weight", "high"),
         ("feature_dropout", -0.1),
         ("feature_dropout", 1),
         ("feature_dropout", float("nan")),
     )
 
     def head_inputs(self, model: PreTrainedModel) -> dict[str, torch.Tensor]:
-        return mico_inputs(60 if model.config.encoder_config.vocab_size < 100 else 100)
+        vocabulary = 60 if model.config.encoder_config.vocab_size < 100 else 100
+        return mico_inputs(vocabulary, model.config.projection_dim)
 
     def loss_weights(self, config: Any) -> dict[str, float]:
-        return {CONTRAST: 1.0}
+        return {CONTRAST: 1.0, DISTILLATION: config.distillation_weight}
 
     def test_defaults_are_the_papers(self) -> None:
         config = MicoConfig()
@@ -100,7 +110,7 @@ class TestMico(MethodCase):
         assert (config.learnable_temperature, config.additive_margin) == (False, 0.0)
         assert (config.mask_known_positives, config.self_negatives) == (False, False)
         assert (config.pre_batch_negatives, config.feature_dropout) == (0, 0.0)
-        assert config.frequency_correction is False
+        assert (config.frequency_correction, config.distillation_weight) == (False, 0.0)
 
     def test_frequencies_reach_the_loss(self, tiny_encoder_without_dropout: Path) -> None:
         inputs = mico_inputs(100)
@@ -109,7 +119,11 @@ class TestMico(MethodCase):
             for switch in (True, False)
         )
         views = corrected.encode_views(
-            **{name: value for name, value in inputs.items() if name.endswith(("input_ids", "mask"))}
+            **{
+                name: value
+                for name, value in inputs.items()
+                if name.endswith(("input_ids", "attention_mask"))
+            }
         )
         expected = losses.multi_alternative_contrast(
             views["premise"],
@@ -171,6 +185,7 @@ class TestMico(MethodCase):
             "self": {"self_negatives": True},
             "self and known": {"self_negatives": True, "mask_known_positives": True},
             "pooling": {"pooling": "cls"},
+            "distillation": {"distillation_weight": 1.0},
         }.items():
             head = _head(tiny_encoder, **{**base, **fields}).eval()
             found[name] = round(head(**mico_inputs(100)).loss.item(), 4)
@@ -185,10 +200,10 @@ class TestMico(MethodCase):
         torch.testing.assert_close(changed(**inputs).loss, plain(**inputs).loss)
 
     def test_feature_dropout_is_on_every_vector(self, tiny_encoder_without_dropout: Path) -> None:
-        head = _head(tiny_encoder_without_dropout, feature_dropout=0.5, self_negatives=True)
+        fields = {"feature_dropout": 0.5, "self_negatives": True, "distillation_weight": 1}
+        head = _head(tiny_encoder_without_dropout, **fields)
         inputs = mico_inputs(100)
-        named = ("input_ids", "attention_mask", *(name for name in inputs if name.endswith("_mask")))
-        given = {name: inputs[name] for name in (*named, "alternative_input_ids", "entity_input_ids")}
+        given = _of_views(inputs)
         torch.manual_seed(0)
         for name, vectors in head.encode_views(**given).items():
             assert 0.3 < (vectors == 0).float().mean() < 0.7, name
@@ -230,6 +245,10 @@ def _head(encoder: Path, **fields: Any) -> MicoForPreTraining:
     return MicoForPreTraining.from_encoder(str(encoder), **fields)
 
 
+def _of_views(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: value for name, value in inputs.items() if name.endswith(("input_ids", "attention_mask"))}
+
+
 def _fill_queue(head: MicoForPreTraining, ids: list[int]) -> None:
     texts, mask = random_texts(len(ids), 6, 100, seed=5)
     head.earlier_alternatives.vectors[: len(ids)] = head.mico(texts, mask).embeddings.detach()
@@ -254,7 +273,11 @@ def _loss_by_separate_passes(head: MicoForPreTraining, inputs: dict[str, torch.T
     ids = inputs["alternative_ids"].tolist()
     earlier = head.earlier_alternatives.ids.tolist()
     full = [place for place, text in enumerate(earlier) if text != NO_ALTERNATIVE]
-    return losses.multi_alternative_contrast(
+    outside = encode(inputs["distillation_input_ids"], inputs["distillation_attention_mask"])
+    distance = losses.feature_distillation(
+        outside, inputs["distillation_vectors"], inputs["distillation_mask"]
+    )
+    contrast = losses.multi_alternative_contrast(
         premise,
         alternatives,
         (-head.logit_scale.logarithm).exp(),
@@ -267,6 +290,7 @@ def _loss_by_separate_passes(head: MicoForPreTraining, inputs: dict[str, torch.T
         shared_negatives=head.earlier_alternatives.vectors[full].clone(),
         shared_negatives_mask=torch.tensor([[earlier[place] in mine for place in full] for mine in known]),
     )
+    return contrast + head.config.distillation_weight * distance
 
 
 def test_known_ids_are_found_as_in_a_set() -> None:

@@ -10,11 +10,12 @@ ABSENT = 1000
 """Above the ids of all alternatives: fills up the known ones."""
 
 
-def mico_inputs(vocabulary: int) -> dict[str, torch.Tensor]:
+def mico_inputs(vocabulary: int, dimension: int = 32) -> dict[str, torch.Tensor]:
     """Inputs for every view, each with a length of its own; some alternatives stand in several rows."""
     input_ids, attention_mask = random_texts(ROWS, 8, vocabulary, seed=10)
     texts, masks = random_texts(DISTINCT, 11, vocabulary, seed=11)
     entity_ids, entity_mask = random_texts(ROWS, 7, vocabulary, seed=12)
+    outside_ids, outside_mask = random_texts(ROWS, 9, vocabulary, seed=14)
     generator = torch.Generator().manual_seed(13)
     ids = torch.randint(DISTINCT, (ROWS, ALTERNATIVES), generator=generator)
     known = torch.full((ROWS, ALTERNATIVES + 2), ABSENT)
@@ -34,5 +35,9 @@ def mico_inputs(vocabulary: int) -> dict[str, torch.Tensor]:
         # The first entity is an alternative that its row knows, the second one that it does not.
         "entity_ids": torch.tensor([int(known[0, 0]), DISTINCT, -1, -1, -1, -1]),
         "positive_index": torch.tensor([0, 1, 2, 2, 1, 0]),
+        "distillation_input_ids": outside_ids,
+        "distillation_attention_mask": outside_mask,
+        "distillation_vectors": torch.randn(ROWS, dimension, generator=generator),
+        "distillation_mask": torch.tensor([True, False, True, True, False, True]),
         "log_frequency": torch.linspace(0.0, 3.0, ROWS * ALTERNATIVES).view(ROWS, ALTERNATIVES),
     }

@@ -73,6 +73,12 @@ def slow_predicate_similarity(anchor: Matrix, variants: list[Matrix], similariti
     return 1 - statistics.correlation(cosines, [value for row in similarities for value in row])
 
 
+def slow_feature_distillation(vectors: Matrix, targets: Matrix, mask: list[bool]) -> float:
+    """Squared distance of unit vectors, as twice one minus their cosine."""
+    kept = [2 - 2 * _cosine(a, b) for a, b, counts in zip(vectors, targets, mask, strict=True) if counts]
+    return statistics.mean(kept) if kept else 0.0
+
+
 def slow_margin_contrast(anchor: Matrix, positive: Matrix, negative: Matrix, margin: float) -> float:
     """Margin loss on cosines."""
     total = 0.0

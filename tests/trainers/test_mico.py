@@ -28,7 +28,7 @@ class TestMicoTraining(MethodTrainingCase):
     method = "mico"
     recipe = str(Path(__file__).with_name("quick_mico.yaml"))
     checks_sharded = True
-    loss_terms = ("contrastive_loss",)
+    loss_terms = ("contrastive_loss", "distillation_loss")
     head_fields = {  # noqa: RUF012
         "pooling": "mean",
         "contrastive_temperature": 0.1,
@@ -37,9 +37,10 @@ class TestMicoTraining(MethodTrainingCase):
         "mask_known_positives": True,
         "self_negatives": True,
         "pre_batch_negatives": 8,
+        "distillation_weight": 0.5,
     }
-    # Rows of a batch before would be negatives that change.
-    fit_fields = {**head_fields, "pre_batch_negatives": 0}  # noqa: RUF012
+    # Rows of a batch before would be negatives that change, and other vectors cannot be fitted as well.
+    fit_fields = {**head_fields, "pre_batch_negatives": 0, "distillation_weight": 0.0}  # noqa: RUF012
     # A stream knows no other alternative of a premise.
     stream_settings = (
         *("streaming=true", "num_alternatives=1", "mask_known_positives=false"),
@@ -60,7 +61,7 @@ class TestMicoTraining(MethodTrainingCase):
             (folder / "CN-82K-Ind" / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
 
     def head_inputs(self, head: Any) -> dict[str, torch.Tensor]:
-        return mico_inputs(head.config.encoder_config.vocab_size)
+        return mico_inputs(head.config.encoder_config.vocab_size, head.config.projection_dim)
 
     def test_validation_loss(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
         """Of one alternative a premise, so that the number in training does not matter."""

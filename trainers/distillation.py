@@ -1,0 +1,89 @@
+"""Texts outside the training data, whose vectors training holds near those of the untrained encoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from eventformers.datasets_scripts.base import SAMPLES
+from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.raw_files import raw_paths, read_rows
+from eventformers.errors import EventformersError
+from eventformers.models.modeling_base import EventEncoderModel
+from eventformers.models.text_prompts import prompt_of
+from eventformers.trainers.cached_arrays import array_digest, cached_arrays, model_digest
+from eventformers.trainers.tokenising import tokenise
+
+SENTENCES = SAMPLES / "commonsense" / "sentences.txt"
+"""Bundled sentences about everyday events and news."""
+NO_TEXT = -1
+"""Place of the text of a row for which none is drawn."""
+_BLOCK = 256
+
+
+@dataclass(frozen=True)
+class DistillationTexts:
+    """Texts with the vectors of the untrained encoder.
+
+    Attributes:
+        texts: the texts.
+        vectors: a vector for each, `(texts, d)`.
+        share: probability that a row draws a text.
+    """
+
+    texts: list[str]
+    vectors: npt.NDArray[np.float32]
+    share: float
+
+    def draw(self, generator: np.random.Generator) -> int:
+        """Draw the place of a text, each with equal probability, or `NO_TEXT`."""
+        drawn = int(generator.integers(len(self.texts)))
+        return drawn if generator.random() < self.share else NO_TEXT
+
+
+def distillation_texts(
+    source: str | None,
+    share: float,
+    model: EventEncoderModel,
+    tokenizer: PreTrainedTokenizerBase,
+    max_seq_length: int,
+) -> DistillationTexts:
+    """Read texts and encode them.
+
+    Args:
+        source: a file with a text a line, or several; None takes `SENTENCES`.
+        share: see `DistillationTexts`.
+        model: the untrained encoder.
+        tokenizer: its tokenizer.
+        max_seq_length: maximum number of tokens of a text.
+
+    Raises:
+        DataFormatError: a line cannot be read.
+        EventformersError: a file does not exist, or there is no text.
+    """
+    skipped = SkippedRows()
+    lines = (line for path in raw_paths(source or SENTENCES) for _, line in read_rows(path, skipped))
+    texts = list(dict.fromkeys(line.strip() for line in lines))
+    if not texts:
+        raise EventformersError(f"setting distillation_texts: no text in {source}; accepted: a text a line")
+    encoded, _ = tokenise(tokenizer, texts, max_seq_length, prompt_of(model.config.prompts, "event"))
+    ids, mask = encoded["input_ids"], encoded["attention_mask"]
+    decides = [array_digest(ids.numpy()), array_digest(mask.numpy()), model_digest(model)]
+    found = cached_arrays("distillation", decides, lambda: {"vectors": _vectors(model, ids, mask)})
+    return DistillationTexts(texts, found["vectors"], share)
+
+
+@torch.no_grad()
+def _vectors(model: EventEncoderModel, ids: torch.Tensor, mask: torch.Tensor) -> npt.NDArray[np.float32]:
+    was_training = model.training
+    model.eval()
+    blocks = [
+        model.embed_distinct([(part.to(model.device), own.to(model.device))])[0].float().cpu()
+        for part, own in zip(ids.split(_BLOCK), mask.split(_BLOCK), strict=True)
+    ]
+    model.train(was_training)
+    return torch.cat(blocks).numpy()
