@@ -41,6 +41,8 @@ EXCEPTIONS = {
     "src/eventformers/reproduction/grounding.py": "rows of one paper",
     "trainers/retrieved_candidates.py": "part of the trainer of the cross-encoder",
 }
+INSTALLED = list(all_methods())
+"""The built-in methods, and those of packages that are installed beside this one."""
 every_method = pytest.mark.parametrize("name", all_methods())
 
 
@@ -63,7 +65,8 @@ def test_everything_that_a_method_names_is_there(name: str) -> None:
 @every_method
 def test_the_classes_are_those_of_the_configuration(name: str) -> None:
     method = load_method(name)
-    paths = {auto: f"eventformers.models.{path}" for auto, path in method.config_class.full_auto_map.items()}
+    package = method.config_class.__module__.rpartition(".")[0]
+    paths = {auto: f"{package}.{path}" for auto, path in method.config_class.full_auto_map.items()}
     assert method.classes == paths
 
 
@@ -78,7 +81,7 @@ def test_type_checkers_know_the_classes() -> None:
     }
     assert listed == {
         path
-        for method in all_methods().values()
+        for method in methods.built_in_methods()
         for path in (*method.classes.values(), method.processor, method.collator)
     }
     assert {path.rpartition(".")[2] for path in listed} <= set(eventformers.__all__)
@@ -150,7 +153,7 @@ def test_a_broken_method_is_left_out(
 ) -> None:
     install(site, "broken", one=value)
     with caplog.at_level(logging.WARNING, "eventformers"):
-        assert [method.name for method in methods.built_in_methods()] == list(all_methods())
+        assert list(all_methods()) == INSTALLED
     [record] = caplog.records
     assert told in record.getMessage()
     assert "entry point one of broken: the method is left out" in record.getMessage()
@@ -172,7 +175,7 @@ def test_a_method_whose_classes_are_broken_is_left_out(tmp_path: Path) -> None:
     )
     done = run_python(["-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str([method.name for method in methods.built_in_methods()])
+    assert done.stdout.strip() == str(INSTALLED)
     told = [line for line in done.stderr.splitlines() if "the method is left out" in line]
     assert len(told) == 2
     assert "'absent'" in told[0]
