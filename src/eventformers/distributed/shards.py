@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventformers.errors import EventformersError
+from eventformers.extraction.shard_files import completed_file
 from eventformers.extraction.texts import DistinctIdentifiers, TextDocument
 from eventformers.inference.encode import EventEncoder, load_encoder
 
@@ -27,9 +28,6 @@ except ModuleNotFoundError as missing:
 
 BLOCK_DOCUMENTS = 256
 """Number of documents that a step computes and writes at a time; it bounds the memory."""
-
-UNFINISHED = "unfinished"
-"""Folder of the files that a task has not completed."""
 
 Compute = Callable[[list[Document]], pa.Table]
 
@@ -106,14 +104,11 @@ def shard_file(folder: DataFolder, name: str) -> Iterator[Callable[[pa.Table], N
             if not rows.num_rows:
                 return
             if not opened:
-                folder.makedirs(UNFINISHED, exist_ok=True)
-                file = stack.enter_context(folder.open(f"{UNFINISHED}/{name}", "wb"))
+                file = stack.enter_context(completed_file(folder, name))
                 opened.append(stack.enter_context(pq.ParquetWriter(file, rows.schema)))
             opened[0].write_table(rows)
 
         yield write
-    if opened:
-        folder.mv(f"{UNFINISHED}/{name}", name)
 
 
 @lru_cache(maxsize=4)

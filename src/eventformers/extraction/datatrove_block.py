@@ -22,6 +22,7 @@ from eventformers.errors import EventformersError
 from eventformers.extraction.coreference import Resolver
 from eventformers.extraction.counts import ExtractionCounts
 from eventformers.extraction.extractor import EventExtractor, ExtractionSettings
+from eventformers.extraction.shard_files import completed_file
 from eventformers.extraction.tables import event_rows
 from eventformers.extraction.texts import TextDocument, find_text_files, read_texts
 
@@ -172,15 +173,14 @@ class WriteEvents(PipelineStep):
 
     def run(self, data: Iterable[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
         """Yield the documents unchanged."""
-        folder = self.output_folder
-        names = {part: f"{rank:05d}.{part}.jsonl.gz" for part in ("events", "chains")}
         files: dict[str, IO[str]] = {}
         with ExitStack() as stack:
 
             def write(part: str, row: dict[str, Any]) -> None:
                 if part not in files:
-                    folder.makedirs("unfinished", exist_ok=True)
-                    raw = stack.enter_context(folder.open(f"unfinished/{names[part]}", "wb"))
+                    raw = stack.enter_context(
+                        completed_file(self.output_folder, f"{rank:05d}.{part}.jsonl.gz")
+                    )
                     # Without the time and the name, so that a task that is run again writes the same bytes.
                     packed = GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
                     opened = TextIOWrapper(packed, encoding="utf-8", newline="\n")
@@ -193,8 +193,6 @@ class WriteEvents(PipelineStep):
                     write("chains", row)
                 self.stat_update("documents")
                 yield document
-        for part in files:
-            folder.mv(f"unfinished/{names[part]}", names[part])
 
 
 def _text_of(document: Document) -> TextDocument:
