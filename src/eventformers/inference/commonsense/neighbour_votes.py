@@ -18,6 +18,7 @@ import torch
 from scipy import sparse
 
 from eventformers.inference.encoding.arrays import Positions, Vectors
+from eventformers.inference.encoding.mapped_rows import release_pages
 from eventformers.strict import StrictSettings, count, setting, strict_settings
 
 _BLOCK_QUERIES = 1024
@@ -158,6 +159,7 @@ def voted_ranking(
         neighbours,
         metric=faiss.METRIC_INNER_PRODUCT,
     )
+    release_pages(known_premises)
 
     def votes_of(rows: slice | Positions) -> sparse.csr_array:
         return neighbour_votes(

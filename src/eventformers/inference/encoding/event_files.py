@@ -29,6 +29,7 @@ from eventformers.files import output_file, replaced_file
 from eventformers.inference.encode import EventEncoder, opened_encoder
 from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.encoding.event_reader import ROLES, file_values, read_item
+from eventformers.inference.encoding.mapped_rows import rows_at
 from eventformers.inference.encoding.onnx_runtime import load_onnx_encoder
 from eventformers.inference.encoding.precision import (
     RANGES_KEY,
@@ -326,7 +327,7 @@ def _write_parquet(
         for start in range(0, len(positions), BLOCK_ROWS):
             chosen = positions[start : start + BLOCK_ROWS]
             block = [row for _, row in zip(chosen, rows, strict=False)]
-            values = pa.array(quantized(vectors[chosen[: len(block)]], precision, ranges).ravel())
+            values = pa.array(quantized(rows_at(vectors, chosen[: len(block)]), precision, ranges).ravel())
             writer.write_table(
                 pa.table(
                     [

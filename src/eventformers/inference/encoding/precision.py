@@ -12,12 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.inference.encoding.mapped_rows import release_pages
 
 PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
 """The precisions. `int8` and `uint8` have a byte for each dimension, `binary` and `ubinary` a bit."""
 
 LEVELS = 255
 """Number of steps between the smallest and the largest value of a dimension."""
+
+_BLOCK_VECTORS = 65_536
 
 RANGES_KEY = "ranges"
 """Key of the ranges in the metadata of a Parquet file of vectors."""
@@ -48,7 +51,12 @@ def ranges_of(vectors: npt.NDArray[np.float32]) -> Ranges:
             "int8 and uint8: found one vector alone; accepted: two or more, or ranges, for example those of "
             "the file of vectors to search"
         )
-    return np.stack([vectors.min(axis=0), vectors.max(axis=0)]).astype(np.float32)
+    low, high = vectors[0], vectors[0]
+    for start in range(0, len(vectors), _BLOCK_VECTORS):
+        block = vectors[start : start + _BLOCK_VECTORS]
+        low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
+        release_pages(block)
+    return np.stack([low, high]).astype(np.float32)
 
 
 def read_ranges(ranges: str | Path | npt.ArrayLike | None, precision: str, dimension: int) -> Ranges | None:

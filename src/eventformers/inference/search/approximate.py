@@ -19,6 +19,7 @@ import numpy as np
 from eventformers.errors import EventformersError
 from eventformers.files import replaced_file, write_text
 from eventformers.inference.encoding.arrays import Positions, Vectors
+from eventformers.inference.encoding.mapped_rows import rows_at
 from eventformers.inference.search.exact import ExactSearch, Found
 
 SMALLEST = 1_024
@@ -70,7 +71,7 @@ class ApproximateSearch:
         index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1
         wanted = min(number, _TRAINED_ON * max(lists, 2**_BITS))
         sample = np.sort(np.random.default_rng(0).choice(number, wanted, replace=False))
-        index.train(np.ascontiguousarray(vectors[sample]))
+        index.train(rows_at(vectors, sample))
         index.nprobe = max(1, round(PROBED * lists))
         built = cls(vectors, index)
         built.add(np.arange(number))
@@ -80,7 +81,7 @@ class ApproximateSearch:
         """Add the vectors at some positions."""
         for start in range(0, len(positions), _BLOCK_VECTORS):
             block = np.ascontiguousarray(positions[start : start + _BLOCK_VECTORS], dtype=np.int64)
-            self.index.add_with_ids(np.ascontiguousarray(self.vectors[block]), block)
+            self.index.add_with_ids(rows_at(self.vectors, block), block)
 
     def moved(self, vectors: Vectors, places: Positions) -> ApproximateSearch:
         """Return a search among other vectors, most of them the same, with the same lists and codes.
@@ -127,7 +128,7 @@ class ApproximateSearch:
         for start in range(0, len(queries), step):
             rows = slice(start, start + step)
             _, near = self.index.search(queries[rows], wanted, params=settings)
-            exact = np.einsum("mnd,md->mn", self.vectors[near], queries[rows])
+            exact = np.einsum("mnd,md->mn", rows_at(self.vectors, near), queries[rows])
             exact[near < 0] = -np.inf
             # The lower position wins ties, as in an exact search.
             order = np.lexsort((near, -exact), axis=1)[:, :number]
@@ -139,7 +140,7 @@ class ApproximateSearch:
         """Measure the share of the exact neighbours of some of the vectors that the search finds."""
         total = len(self.vectors)
         sample = np.unique(np.linspace(0, total - 1, RECALL_QUERIES).round().astype(np.int64))
-        queries, number = np.ascontiguousarray(self.vectors[sample]), min(RECALL_AT + 1, total)
+        queries, number = rows_at(self.vectors, sample), min(RECALL_AT + 1, total)
         exact = ExactSearch(self.vectors).search(queries, number).positions
         return shared(self.search(queries, number).positions, exact, without=sample)
 

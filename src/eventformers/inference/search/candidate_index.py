@@ -20,6 +20,7 @@ import numpy as np
 
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.encoding.arrays import Positions, Vectors
+from eventformers.inference.encoding.mapped_rows import rows_at
 from eventformers.inference.search.approximate import SMALLEST, ApproximateSearch, shared
 from eventformers.inference.search.exact import ExactSearch, Found, check_queries
 
@@ -282,7 +283,7 @@ def _nearest_others(vectors: Vectors, sampled: int, nearest_two: Callable[[Vecto
     if len(vectors) < 2:
         return np.empty(0, dtype=np.float32)
     sample = np.unique(np.linspace(0, len(vectors) - 1, min(len(vectors), sampled)).round().astype(np.int64))
-    found = nearest_two(vectors[sample])
+    found = nearest_two(rows_at(vectors, sample))
     others = np.where(found.positions == sample[:, None], -np.inf, found.scores)
     return np.asarray(others.max(axis=1))
 

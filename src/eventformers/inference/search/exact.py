@@ -18,6 +18,7 @@ import torch
 
 from eventformers.errors import EventformersError
 from eventformers.inference.encoding.arrays import Positions, Vectors
+from eventformers.inference.encoding.mapped_rows import release_pages
 from eventformers.inference.search.ranking import full_single_precision
 
 BLOCK_MEBIBYTES = 16
@@ -76,6 +77,7 @@ class ExactSearch:
         for block in self._blocks():
             _check_size(self.vectors[block], "vectors")
             mean += self.vectors[block].sum(axis=0, dtype=np.float64)
+            release_pages(self.vectors[block])
         self._mean = torch.from_numpy((mean / len(vectors)).astype(np.float32))
         self._bounds: dict[tuple[torch.dtype, int], _Bounds] = {}
 
@@ -143,23 +145,29 @@ class ExactSearch:
                     inside = found < block.stop - block.start
                     found_rows, found = found_rows[inside], found[inside] + block.start
                     _keep_best(of_rows, found_rows, found, self._score(queries[rows], found_rows, found))
+            release_pages(self.vectors[block])
         return True
 
     def _lowered(self, block: slice, number: int, precision: torch.dtype) -> tuple[torch.Tensor, int]:
         """Return a block's vectors without the mean, padded with zeros to whole groups, and the group
         size."""
-        vectors = torch.from_numpy(self.vectors[block])
+        vectors = self._centred(block)
         group = max(1, min(_GROUP, len(vectors) // (4 * _GROUPS * number)))
         whole = group * _GROUPS
         lowered = torch.zeros((-(-len(vectors) // whole) * whole, vectors.shape[1]), dtype=precision)
-        lowered[: len(vectors)] = vectors - self._mean
+        lowered[: len(vectors)] = vectors
         return lowered, group
+
+    def _centred(self, block: slice) -> torch.Tensor:
+        """Return a block's vectors without the mean, in single precision."""
+        # NumPy subtracts, since PyTorch warns about an array that it may not write to, such as a mapped one.
+        return torch.from_numpy(self.vectors[block] - self._mean.numpy())
 
     def _block_bounds(self, block: slice, lowered: torch.Tensor, precision: torch.dtype) -> _Bounds:
         """Return the largest length of the block's vectors, and the largest error of low precision."""
         key = (precision, block.start)
         if key not in self._bounds:
-            exact = torch.from_numpy(self.vectors[block]) - self._mean
+            exact = self._centred(block)
             moved = lowered[: len(exact)].float() - exact
             self._bounds[key] = _Bounds(
                 length=float(_lengths(exact).max()),

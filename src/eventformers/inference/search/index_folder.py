@@ -27,6 +27,7 @@ from eventformers.errors import EventformersError, shown
 from eventformers.files import is_unfinished, output_folder, refuse_unfinished, staged_folder, write_text
 from eventformers.inference.encode import BLOCK_TEXTS, EventEncoder, require_finite
 from eventformers.inference.encoding.arrays import Positions, Vectors
+from eventformers.inference.encoding.mapped_rows import release_pages, rows_at
 from eventformers.inference.search.approximate import (
     INDEX_SUFFIX,
     RECALL_SUFFIX,
@@ -146,6 +147,7 @@ class IndexTable:
             return products[0][found], positions[0][found]
         number = min(number, len(self.vectors))
         products, positions = faiss.knn(query[None], self.vectors, number, faiss.METRIC_INNER_PRODUCT)
+        release_pages(self.vectors)
         return products[0], positions[0]
 
     def products(self, query: Vectors, positions: Positions) -> Vectors:
@@ -218,8 +220,9 @@ def build_index(
                     block[new] = encode([items[start + place] for place in new.tolist()])
                     require_finite(model.name, block[new])
                 if len(new) < len(block):
-                    block[places >= 0] = earlier[name].vectors[places[places >= 0]]
+                    block[places >= 0] = rows_at(earlier[name].vectors, places[places >= 0])
                 vectors[start : start + len(block)] = block
+                release_pages(vectors[start : start + len(block)])
                 progress.advance(task, len(new))
             vectors.flush()
             write_table(staging / f"{name}.arrow", rows)
@@ -445,8 +448,7 @@ def _open_table(folder: Path, name: str, record: IndexRecord) -> IndexTable:
     try:
         file = pa.ipc.open_file(pa.memory_map(str(folder / f"{name}.arrow")))
         rows = file.read_all().select(list(record.tables[name]))
-        # Copy on write, because PyTorch warns about an array that it may not write to.
-        vectors = np.lib.format.open_memmap(folder / f"{name}.npy", mode="c")
+        vectors = np.lib.format.open_memmap(folder / f"{name}.npy", mode="r")
         if vectors.ndim != 2 or vectors.dtype != np.float32:
             raise ValueError(f"{name}.npy holds {vectors.dtype} of shape {vectors.shape}")
     except (OSError, ValueError, KeyError) as error:

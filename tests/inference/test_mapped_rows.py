@@ -1,0 +1,208 @@
+"""Reading and writing large memory-mapped arrays keeps few of their pages in memory, with the same values."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from eventformers.inference.chains.event_index import EventRecord
+from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.encoding import event_files, mapped_rows
+from eventformers.inference.encoding.arrays import Vectors
+from eventformers.inference.encoding.event_files import embed_file
+from eventformers.inference.encoding.mapped_rows import release_pages, rows_at
+from eventformers.inference.encoding.precision import ranges_of
+from eventformers.inference.search import exact, index_folder
+from eventformers.inference.search.exact import ExactSearch
+from eventformers.inference.search.index_folder import IndexedModel, build_index, open_index
+
+STATUS = Path("/proc/self/status")
+LINES = ("RssFile", "RssShmem")
+"""Memory of mapped files; a file in memory (tmpfs) counts as the second."""
+
+ROWS, WIDTH = 6_400, 8_192
+SIZE = 4 * ROWS * WIDTH
+"""Size of the arrays: 210 MB."""
+ALLOWED = SIZE // 2
+
+
+def mapped_bytes() -> int:
+    text = STATUS.read_text(encoding="utf-8")
+    return 1024 * sum(int(text.partition(f"{line}:")[2].split()[0]) for line in LINES)
+
+
+@pytest.fixture
+def start() -> int:
+    """Mapped memory before the test."""
+    if not STATUS.is_file() or any(f"{line}:" not in STATUS.read_text(encoding="utf-8") for line in LINES):
+        pytest.skip("this system does not list a process's mapped memory")
+    return mapped_bytes()
+
+
+def mapped(path: Path, mode: Any = "r", rows: int = ROWS, width: int = WIDTH) -> np.memmap:
+    """Map an array whose rows differ."""
+    block = np.random.default_rng(0).normal(size=(64, width)).astype(np.float32)
+    with path.open("wb") as file:
+        for first in range(0, rows, 64):
+            block[:, 0] = np.arange(first, first + 64)
+            file.write(block[: rows - first].tobytes())
+    return np.memmap(path, np.float32, mode, shape=(rows, width))
+
+
+class TestReleasedPages:
+    def test_the_whole_array(self, tmp_path: Path, start: int) -> None:
+        array = mapped(tmp_path / "array")
+        total = array.sum()
+        assert mapped_bytes() - start > ALLOWED
+        release_pages(array)
+        assert mapped_bytes() - start < ALLOWED
+        assert array.sum() == total
+
+    def test_a_slice_behind_a_header(self, tmp_path: Path, start: int) -> None:
+        """Only its own pages are released, also for an array that lies within its map."""
+        np.save(tmp_path / "array.npy", mapped(tmp_path / "array"))
+        array = np.load(tmp_path / "array.npy", mmap_mode="r")
+        array.sum()
+        before = mapped_bytes()
+        release_pages(np.ascontiguousarray(array)[ROWS // 2 :])
+        assert SIZE // 4 < before - mapped_bytes() < 3 * SIZE // 4
+
+    @pytest.mark.parametrize("flush", [True, False])
+    def test_no_change_of_a_shared_map_is_lost(self, tmp_path: Path, flush: bool) -> None:
+        array = mapped(tmp_path / "array", "r+", 200, 1_000)
+        array[50:150] = 7
+        if flush:
+            array.flush()
+        release_pages(array[60:140])
+        assert (array[50:150] == 7).all()
+        assert array[:, 0].tolist() == [*range(50), *[7] * 100, *range(150, 200)]
+        array[100] = 8
+        release_pages(array)
+        assert np.array_equal(np.fromfile(tmp_path / "array", np.float32), array.ravel())
+
+    def test_no_change_of_a_private_map_is_lost(self, tmp_path: Path) -> None:
+        array = mapped(tmp_path / "array", "c", 200, 1_000)
+        array[50:150] = 7
+        release_pages(array)
+        assert (array[50:150] == 7).all()
+
+    def test_arrays_in_memory_and_other_systems(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        array = np.arange(12.0).reshape(3, 4)
+        release_pages(array[1:])
+        assert array.ravel().tolist() == list(range(12))
+        monkeypatch.delattr(mmap, "MADV_DONTNEED", raising=False)
+        release_pages(mapped(tmp_path / "array", rows=2, width=3))
+
+
+class TestRows:
+    def test_values(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(mapped_rows, "_SPAN_BYTES", 4 * 30 * 7)
+        array = mapped(tmp_path / "array", rows=200, width=30)
+        draw = np.random.default_rng(0)
+        for shape in ((0,), (1,), (500,), (6, 40)):
+            positions = draw.integers(-200, 200, shape)
+            found = rows_at(array, positions)
+            assert found.shape == (*shape, 30)
+            assert np.array_equal(found, np.asarray(array)[positions])
+            assert np.array_equal(rows_at(np.array(array), positions), found)
+        for wrong in (200, -201):
+            with pytest.raises(IndexError):
+                rows_at(array, np.array([0, wrong]))
+
+    def test_memory(self, tmp_path: Path, start: int) -> None:
+        array = mapped(tmp_path / "array")
+        for first in range(0, ROWS, 640):
+            rows_at(array, np.arange(first, first + 640))
+        assert mapped_bytes() - start < ALLOWED
+
+
+class TestExactSearch:
+    def test_memory(self, tmp_path: Path, start: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(exact, "_BLOCK_VECTORS", 640)
+        array = mapped(tmp_path / "array")
+        search = ExactSearch(array)
+        assert mapped_bytes() - start < ALLOWED
+        search.search(np.ones((1, WIDTH), dtype=np.float32), 4)
+        assert mapped_bytes() - start < ALLOWED
+
+    def test_values(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(exact, "_BLOCK_VECTORS", 64)
+        array = mapped(tmp_path / "array", rows=1_000, width=32)
+        queries = np.array(array[5::99])
+        found, in_memory = (ExactSearch(vectors).search(queries, 4) for vectors in (array, np.array(array)))
+        assert np.array_equal(found.positions, in_memory.positions)
+        assert np.array_equal(found.scores, in_memory.scores)
+
+
+def test_ranges(tmp_path: Path, start: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eventformers.inference.encoding.precision._BLOCK_VECTORS", 1_000)
+    array = mapped(tmp_path / "array")
+    ranges = ranges_of(array)
+    assert mapped_bytes() - start < ALLOWED
+    assert np.array_equal(ranges, np.stack([array.min(axis=0), array.max(axis=0)]))
+
+
+def test_embed(tmp_path: Path, start: int, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+
+    def encode(self: EventEncoder, texts: Sequence[str], **_: Any) -> Vectors:
+        found.append(mapped_bytes() - start)
+        numbers = np.array([int(text.split()[1]) for text in texts], dtype=np.float32)
+        return np.repeat(numbers[:, None], WIDTH, axis=1)
+
+    encoder = load_encoder(tiny_encoder, device="cpu")
+    monkeypatch.setattr(event_files, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(EventEncoder, "dimension", WIDTH)
+    monkeypatch.setattr(EventEncoder, "encode", encode)
+    numbers = [number if number % 4 else number // 8 for number in range(ROWS)]
+    (tmp_path / "events.txt").write_text("".join(f"event {number}\n" for number in numbers))
+    embed_file(encoder, tmp_path / "events.txt", tmp_path / "vectors.parquet")
+    assert max(found) < ALLOWED
+    vectors = pq.ParquetFile(tmp_path / "vectors.parquet").iter_batches(64, columns=["embedding"])
+    first_entries = [row[0] for batch in vectors for row in batch["embedding"].to_numpy(zero_copy_only=False)]
+    assert first_entries == numbers
+
+
+def test_index(tmp_path: Path, start: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Building an index, and building it again from the vectors that it has."""
+    monkeypatch.setattr(index_folder, "BLOCK_TEXTS", 640)
+    found = []
+
+    def encode(numbers: Sequence[int]) -> Vectors:
+        found.append(mapped_bytes() - start)
+        return np.repeat(np.array(numbers, dtype=np.float32)[:, None], WIDTH, axis=1)
+
+    def build(numbers: range) -> None:
+        texts = pa.array([f"event {number}" for number in numbers], pa.large_string())
+        build_index(
+            tmp_path / "index",
+            EventRecord,
+            {"events": (numbers, pa.table({role: texts for role in EventRecord.tables["events"]}))},
+            encode,
+            model=IndexedModel("model", "1", "cls"),
+            dimension=WIDTH,
+            fingerprint="",
+            details={},
+            overwrite=True,
+        )
+
+    build(range(ROWS))
+    build(range(ROWS + 1))
+    assert len(found) == 11
+    assert max(found) < ALLOWED
+    table = open_index(tmp_path / "index", EventRecord)[1]["events"]
+    before = mapped_bytes()
+    products, positions = table.nearest(np.ones(WIDTH, dtype=np.float32), 3)
+    assert mapped_bytes() - before < ALLOWED
+    assert positions.tolist() == [ROWS, ROWS - 1, ROWS - 2]
+    assert products.tolist() == [WIDTH * number for number in positions]
+    assert not table.vectors.flags.writeable
