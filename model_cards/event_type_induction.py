@@ -101,6 +101,14 @@ def objective(config: Settings) -> str:
                 f"a head, are trained towards the pretrained encoder's vector of {target}. Weight "
                 f"{setting(config.get(name))}."
             )
+    if number(config, "frame_example_weight"):
+        terms.append(
+            "- **Contrast of frames** (beyond the paper): a sentence that evokes a frame and the definition "
+            "of that frame are trained towards each other, and away from those of other frames, by InfoNCE "
+            f"at temperature {setting(config.get('frame_example_temperature'))}. The sentences are the examples "
+            "of the frames that no unseen type has and that inherit from none. Weight "
+            f"{setting(config.get('frame_example_weight'))}."
+        )
     if _trigger(config) == "found":
         terms.append(
             "- **Noisy-or over tokens** (beyond the paper): each token expresses an event of one seen type, "
@@ -286,6 +294,8 @@ def _beyond_the_paper(config: Settings) -> list[str]:
         facts.append(
             f"every score in the loss gets a learned bias that starts at {setting(config.get('score_bias'))}"
         )
+    if number(config, "frame_example_weight"):
+        facts.append("examples of frames are contrasted with the definitions of their frames")
     return facts
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import raw_paths, read_rows
+from eventformers.datasets_scripts.raw_files import read_rows
 from eventformers.errors import EventformersError
 from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.models.text_prompts import prompt_of
@@ -22,6 +23,8 @@ SENTENCES = SAMPLES / "commonsense" / "sentences.txt"
 """Bundled sentences about everyday events and news."""
 NO_TEXT = -1
 """Place of the text of a row for which none is drawn."""
+_ACCEPTED = "a file of plain text with a text a line, which may be .gz or .bz2"
+_OTHER_KINDS = {".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet"}
 _BLOCK = 256
 
 
@@ -55,7 +58,7 @@ def distillation_texts(
     """Read texts and encode them.
 
     Args:
-        source: a file with a text a line, or several; None takes `SENTENCES`.
+        source: a file with a text a line; None takes `SENTENCES`.
         share: see `DistillationTexts`.
         model: the untrained encoder.
         tokenizer: its tokenizer.
@@ -63,18 +66,26 @@ def distillation_texts(
 
     Raises:
         DataFormatError: a line cannot be read.
-        EventformersError: a file does not exist, or there is no text.
+        EventformersError: there is no such file of plain text, or no text in it.
     """
-    skipped = SkippedRows()
-    lines = (line for path in raw_paths(source or SENTENCES) for _, line in read_rows(path, skipped))
-    texts = list(dict.fromkeys(line.strip() for line in lines))
-    if not texts:
-        raise EventformersError(f"setting distillation_texts: no text in {source}; accepted: a text a line")
+    texts = _read(source or str(SENTENCES))
     encoded, _ = tokenise(tokenizer, texts, max_seq_length, prompt_of(model.config.prompts, "event"))
     ids, mask = encoded["input_ids"], encoded["attention_mask"]
     decides = [array_digest(ids.numpy()), array_digest(mask.numpy()), model_digest(model)]
     found = cached_arrays("distillation", decides, lambda: {"vectors": _vectors(model, ids, mask)})
     return DistillationTexts(texts, found["vectors"], share)
+
+
+def _read(source: str) -> list[str]:
+    """Read the distinct lines of a file."""
+    path = Path(source).expanduser()
+    if not path.is_file() or {suffix.lower() for suffix in path.suffixes} & _OTHER_KINDS:
+        found = "a folder" if path.is_dir() else "no file" if not path.exists() else "not plain text"
+        raise EventformersError(f"setting distillation_texts: {path}: {found}; accepted: {_ACCEPTED}")
+    texts = list(dict.fromkeys(line.strip() for _, line in read_rows(path, SkippedRows())))
+    if not texts:
+        raise EventformersError(f"setting distillation_texts: {path}: no text; accepted: {_ACCEPTED}")
+    return texts
 
 
 @torch.no_grad()

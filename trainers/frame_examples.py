@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ from eventformers.datasets_scripts.frame_reader import frame_descendants
 from eventformers.errors import EventformersError
 
 _BLOCK_ROWS = 10_000
+
+logger = logging.getLogger(__name__)
 
 
 class FrameExample(NamedTuple):
@@ -71,11 +74,19 @@ def frame_examples(frames: Dataset, mentions: Dataset | IterableDataset) -> Fram
     Raises:
         EventformersError: no frame with a definition and an example is left.
     """
-    below, unseen = frame_descendants(frames), set[str]()
+    below, unseen, without = frame_descendants(frames), set[str](), 0
     for block in mentions.select_columns(["seen", "frames"]).iter(_BLOCK_ROWS):
         for seen, names in zip(block["seen"], block["frames"], strict=True):
             if not seen:
                 unseen.update(names)
+                without += not names
+    strange = unseen.difference(frames["name"])
+    if without or strange:
+        logger.warning(
+            "examples of frames that unseen types evoke may be among the training examples: %d unseen "
+            "mentions name no frame, and %d frames of the others are not among the %d frames",
+            *(without, len(strange), len(frames)),
+        )
     unseen.update(*(below.get(name, ()) for name in unseen))
     # A dataset that an earlier version built lacks the column.
     known = [frame for frame in frames if frame["definition"] and frame.get("examples")]

@@ -248,6 +248,9 @@ def _prepare(
         **_collator_views(recipe),
     )
     report = joint_report([built_report(data, name, builder=builder, **settings) for name in names])
+    if report and collator.distillation is not None:
+        told = {"distillation_texts": len(collator.distillation.texts)}
+        report["statistics"] = {**report.get("statistics", {}), **told}
     # Both directions of a triple, or a premise and its entity, already give each row a negative.
     least_rows = 1 if by_triple or config.self_negatives else 2
     return TrainingData(rows, validation, collator, report, least_rows=least_rows)
@@ -297,9 +300,14 @@ def _distillation_texts(
     if not head.config.distillation_weight:
         return None
     views = recipe.views
+    share = views.get("distillation_share", DISTILLATION_SHARE)
+    if not share:
+        raise EventformersError(
+            "setting distillation_share: found 0; accepted: a number above 0, or distillation_weight=0"
+        )
     return distillation_texts(
         views.get("distillation_texts"),
-        views.get("distillation_share", DISTILLATION_SHARE),
+        share,
         head.mico,
         tokenizer,
         views.get("max_seq_length", MicoCollator.max_seq_length),

@@ -76,10 +76,10 @@ def test_bundled_sentences_are_those_of_other_samples() -> None:
 @pytest.mark.parametrize(
     ("content", "error", "message"),
     [
-        (b"\n \n", EventformersError, "setting distillation_texts: no text in .*accepted: a text a line"),
+        (b"\n \n", EventformersError, "setting distillation_texts: .*: no text; accepted: a file of plain"),
         (b"", DataFormatError, "an empty file"),
         (b"a storm\n\xff\n", DataFormatError, "line 2.*accepted: UTF-8"),
-        (None, EventformersError, "no raw data at .*accepted: an existing"),
+        (None, EventformersError, "setting distillation_texts: .*: no file; accepted: a file of plain text"),
     ],
 )
 def test_bad_files(
@@ -90,6 +90,14 @@ def test_bad_files(
         file.write_bytes(content)
     with pytest.raises(error, match=message):
         _read(tiny_encoder, str(file))
+
+
+@pytest.mark.parametrize(("name", "found"), [("folder", "a folder"), ("rows.jsonl.gz", "not plain text")])
+def test_other_kinds_of_files(tiny_encoder: Path, tmp_path: Path, name: str, found: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "rows.jsonl.gz").write_bytes(b"{}")
+    with pytest.raises(EventformersError, match=f"setting distillation_texts: .*{name}: {found}; accepted"):
+        _read(tiny_encoder, str(tmp_path / name))
 
 
 def test_draws(tiny_encoder: Path) -> None:

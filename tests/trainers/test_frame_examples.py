@@ -38,8 +38,12 @@ def mentions_of(*told: tuple[bool, list[str]]) -> Dataset:
     return Dataset.from_dict({"seen": [seen for seen, _ in told], "frames": [names for _, names in told]})
 
 
-def test_frames_of_unseen_types_and_their_descendants_are_left_out() -> None:
-    mentions = mentions_of((True, ["Trade"]), (False, ["Attack"]), (False, []), (False, ["Unexplained"]))
+def test_frames_of_unseen_types_and_their_descendants_are_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    mentions = mentions_of(
+        (True, ["Trade"]), (False, ["Attack"]), (False, []), (False, ["Unexplained", "Nowhere"])
+    )
     for rows in (mentions, mentions.to_iterable_dataset()):
         found = frame_examples(frames_of(), rows)
         assert found == FrameExamples(
@@ -50,6 +54,11 @@ def test_frames_of_unseen_types_and_their_descendants_are_left_out() -> None:
             "frame_examples": 2,
             "frames_of_unseen_types_left_out": 2,
         }
+    told = "1 unseen mentions name no frame, and 1 frames of the others are not among the 6 frames"
+    assert caplog.text.count(told) == 2
+    caplog.clear()
+    frame_examples(frames_of(), mentions_of((True, []), (False, ["Attack"])))
+    assert not caplog.text
 
 
 @pytest.mark.parametrize(
