@@ -105,8 +105,8 @@ def objective(config: Settings) -> str:
         terms.append(
             "- **Contrast of frames** (beyond the paper): a sentence that evokes a frame and the definition "
             "of that frame are trained towards each other, and away from those of other frames, by InfoNCE "
-            f"at temperature {setting(config.get('frame_example_temperature'))}. The sentences are the examples "
-            "of the frames that no unseen type has and that inherit from none. Weight "
+            f"at temperature {setting(config.get('frame_example_temperature'))}. The sentences are the "
+            "examples of the frames that no unseen type has and that inherit from none. Weight "
             f"{setting(config.get('frame_example_weight'))}."
         )
     if _trigger(config) == "found":
