@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from eventformers.datasets_scripts.base import SAMPLES
+from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, SAMPLES
+from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import read_rows
 from eventformers.errors import EventformersError
 from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.models.text_prompts import prompt_of
 from eventformers.trainers.cached_arrays import array_digest, cached_arrays, model_digest
+from eventformers.trainers.data_reports import file_report
 from eventformers.trainers.tokenising import tokenise
 
 SENTENCES = SAMPLES / "commonsense" / "sentences.txt"
@@ -36,11 +40,13 @@ class DistillationTexts:
         texts: the texts.
         vectors: a vector for each, `(texts, d)`.
         share: probability that a row draws a text.
+        report: description of the file for the card and the record of the run.
     """
 
     texts: list[str]
     vectors: npt.NDArray[np.float32]
     share: float
+    report: Mapping[str, Any]
 
     def draw(self, generator: np.random.Generator) -> int:
         """Draw the place of a text, each with equal probability, or `NO_TEXT`."""
@@ -68,17 +74,19 @@ def distillation_texts(
         DataFormatError: a line cannot be read.
         EventformersError: there is no such file of plain text, or no text in it.
     """
-    texts = _read(source or str(SENTENCES))
+    path = Path(source or SENTENCES).expanduser()
+    texts = _read(path)
+    name, license_name = (path.name, UNSPECIFIED) if source else SAMPLE_ORIGIN
     encoded, _ = tokenise(tokenizer, texts, max_seq_length, prompt_of(model.config.prompts, "event"))
     ids, mask = encoded["input_ids"], encoded["attention_mask"]
     decides = [array_digest(ids.numpy()), array_digest(mask.numpy()), model_digest(model)]
     found = cached_arrays("distillation", decides, lambda: {"vectors": _vectors(model, ids, mask)})
-    return DistillationTexts(texts, found["vectors"], share)
+    report = file_report(path, "distillation_texts", {name: {"license": license_name}})
+    return DistillationTexts(texts, found["vectors"], share, report)
 
 
-def _read(source: str) -> list[str]:
+def _read(path: Path) -> list[str]:
     """Read the distinct lines of a file."""
-    path = Path(source).expanduser()
     if not path.is_file() or {suffix.lower() for suffix in path.suffixes} & _OTHER_KINDS:
         found = "a folder" if path.is_dir() else "no file" if not path.exists() else "not plain text"
         raise EventformersError(f"setting distillation_texts: {path}: {found}; accepted: {_ACCEPTED}")

@@ -29,6 +29,7 @@ from eventformers.models.text_prompts import prompt_of
 from eventformers.models.type_losses import UNSEEN
 from eventformers.strict import ShareBelowOne, TextLength
 from eventformers.trainers.codes import Codes, codes_of, text_column
+from eventformers.trainers.data_reports import report_with
 from eventformers.trainers.frame_examples import FrameExamples, frame_examples
 from eventformers.trainers.marker_tokens import add_marker_tokens
 from eventformers.trainers.mention_augmentation import BackTranslations, WordNoise, back_translate
@@ -319,7 +320,9 @@ def _prepare(
     if config.type_name_weight:
         collator.type_name_vectors = _label_vectors(head, tokenizer, map(type_name, seen_types))
     if config.frame_weight or config.frame_example_weight:
-        frames = load_built(views.get("frames") or data, "frames", builder=METHOD.dataset[0])["train"]
+        frames_data = views.get("frames") or data
+        frames = load_built(frames_data, "frames", builder=builder)["train"]
+        report = report_with(report, built_report(frames_data, "frames", builder=builder))
         if config.frame_weight:
             definitions = _definitions(loaded, seen_types, frames)
             collator.frame_vectors = _label_vectors(head, tokenizer, definitions)

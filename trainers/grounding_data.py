@@ -21,6 +21,7 @@ from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.models.text_prompts import prompt_of, prompt_tokens
 from eventformers.strict import Count
 from eventformers.trainers.codes import Codes, codes_of, text_column
+from eventformers.trainers.data_reports import report_with
 from eventformers.trainers.grounding_rows import CandidateRows, EventTexts, LinkingPairs
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.marker_tokens import add_marker_tokens
@@ -308,7 +309,7 @@ def describe_data(
     skipped: Mapping[str, int],
     told: Mapping[str, int],
 ) -> dict[str, Any]:
-    """Describe the data for the card: rows from the first config's report, sources and licences from all.
+    """Describe the data for the card: rows from the first config's report, sources and raw files from all.
 
     Args:
         data: as for `load_training_splits`.
@@ -321,21 +322,15 @@ def describe_data(
     Returns:
         The description; empty for data without a build report.
     """
-    reports = [built_report(data, name, builder=builder, **settings) for name in names]
-    first = reports[0]
-    if not first:
+    report = report_with(*(built_report(data, name, builder=builder, **settings) for name in names))
+    if not report:
         return {}
-    sources: dict[str, dict[str, Any]] = {}
-    for report in reports:
-        for name, source in report.get("sources", {}).items():
-            sources.setdefault(name, {}).update(source)
     left_out = {name: count for name, count in skipped.items() if count}
     return {
-        **first,
-        "sources": sources,
-        "skipped": {**first.get("skipped", {}), **left_out},
+        **report,
+        "skipped": {**report.get("skipped", {}), **left_out},
         "statistics": {
-            **first.get("statistics", {}),
+            **report.get("statistics", {}),
             **{name: count or None for name, count in told.items()},
         },
     }

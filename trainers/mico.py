@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -19,7 +18,6 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from eventformers.built_in.mico import METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphsConfig, graph_of
-from eventformers.datasets_scripts.fingerprints import joint_fingerprint
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.datasets_scripts.relation_templates import GRAPHS, own_templates
 from eventformers.errors import EventformersError, UnknownNameError, shown
@@ -28,6 +26,7 @@ from eventformers.models.modeling_mico import MicoForPreTraining
 from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import Count, Number, Share, TextLength
 from eventformers.trainers.codes import Codes, padded
+from eventformers.trainers.data_reports import joint_report, report_with
 from eventformers.trainers.distillation import NO_TEXT, DistillationTexts, distillation_texts
 from eventformers.trainers.method import MethodTraining, TrainingData
 from eventformers.trainers.premise_rows import PremiseRows
@@ -39,8 +38,6 @@ logger = logging.getLogger(__name__)
 
 DISTILLATION_SHARE = 0.33
 """Default of the setting `distillation_share`."""
-_COUNTS = ("read", "skipped")
-"""Counts of a build report that are summed over graphs."""
 
 
 @dataclass
@@ -247,10 +244,7 @@ def _prepare(
         prompts=config.prompts,
         **_collator_views(recipe),
     )
-    report = joint_report([built_report(data, name, builder=builder, **settings) for name in names])
-    if report and collator.distillation is not None:
-        told = {"distillation_texts": len(collator.distillation.texts)}
-        report["statistics"] = {**report.get("statistics", {}), **told}
+    report = _report(recipe, data, collator)
     # Both directions of a triple, or a premise and its entity, already give each row a negative.
     least_rows = 1 if by_triple or config.self_negatives else 2
     return TrainingData(rows, validation, collator, report, least_rows=least_rows)
@@ -284,8 +278,18 @@ def _streamed_data(
         prompts=config.prompts,
         **_collator_views(recipe),
     )
-    report = joint_report([built_report(data, name, builder=builder, **settings)])
-    return TrainingData(indexed_stream(rows, seed), None, collator, report)
+    return TrainingData(indexed_stream(rows, seed), None, collator, _report(recipe, data, collator))
+
+
+def _report(recipe: Recipe, data: str | None, collator: MicoCollator) -> dict[str, Any]:
+    """Describe the graphs and the texts outside of them."""
+    builder, names, settings = METHOD.training_dataset(recipe)
+    report = joint_report([built_report(data, name, builder=builder, **settings) for name in names])
+    if report and collator.distillation is not None:
+        report = report_with(report, collator.distillation.report)
+        told = {"distillation_texts": len(collator.distillation.texts)}
+        report["statistics"] = {**report["statistics"], **told}
+    return report
 
 
 def _collator_views(recipe: Recipe) -> dict[str, Any]:
@@ -388,37 +392,6 @@ def _choose_tasks(recipe: Recipe) -> tuple[str, ...]:
     graphs = [graph_of(name) for name in names]
     completions = {f"{graph}_completion" for graph in ("conceptnet", "atomic") if graph not in graphs}
     return tuple(task for task in METHOD.tasks if task not in completions)
-
-
-def joint_report(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Join the build reports of several configs of a builder: sums of counts, and all sources.
-
-    Returns:
-        The only report if there is one; empty if a dataset has no report.
-    """
-    if len(reports) == 1 or not all(reports):
-        return dict(reports[0]) if all(reports) else {}
-    splits: dict[str, Counter[str]] = {}
-    sources: dict[str, dict[str, Any]] = {}
-    for report in reports:
-        for name, counts in report["splits"].items():
-            splits.setdefault(name, Counter())["rows"] += counts["rows"]
-        for name, source in report["sources"].items():
-            before = sources.get(name, {"triples": 0})["triples"]
-            sources[name] = {**source, "triples": before + source["triples"]}
-    return {
-        **reports[0],
-        "config": ", ".join(report["config"] for report in reports),
-        "sample": any(report["sample"] for report in reports),
-        "fingerprint": joint_fingerprint({report["config"]: report["fingerprint"] for report in reports}),
-        "rows": sum(report["rows"] for report in reports),
-        "splits": {name: dict(counts) for name, counts in splits.items()},
-        "raw_files": [file for report in reports for file in report["raw_files"]],
-        **{name: dict(sum((Counter(report[name]) for report in reports), Counter())) for name in _COUNTS},
-        "sources": sources,
-        "licenses": sorted({name for report in reports for name in report["licenses"]}),
-        "statistics": {},
-    }
 
 
 TRAINING = MethodTraining(

@@ -33,6 +33,7 @@ from eventformers.trainers.stages import (
     FinishedStage,
     Stage,
     check_resume,
+    check_rows,
     check_stages,
     continuous_history,
     plan_stages,
@@ -189,8 +190,7 @@ def train_head(
     )
     record = {"encoder": encoder_name, "data": data, "lora": lora, "recipe": asdict(recipe)}
     stages = plan_stages(recipe, output)
-    if resume:
-        check_resume(record, output, stages)
+    rows = check_resume(record, output, stages) if resume else {}
     for stage in stages:
         # A wrong setting of a late stage must fail before the first stage trains. The check also sets the
         # device of the process, which preparing data uses.
@@ -199,19 +199,21 @@ def train_head(
     is_noted = False
     finished: list[FinishedStage] = []
 
-    def note_run() -> None:
+    def note_run(description: Mapping[str, Any]) -> None:
         nonlocal is_noted
+        stage = stages[len(finished)]
+        check_rows(rows, stage, description, output)
+        if not is_noted and on_ready is not None:
+            on_ready()
+        if PartialState().is_main_process:
+            if not is_noted and not resume:
+                remove_earlier_run(output)
+            rows[stage.name] = description.get("rows_fingerprint")
+            _write_record({**record, "rows": rows}, output)
         if not is_noted:
-            if on_ready is not None:
-                on_ready()
-            if PartialState().is_main_process:
-                if not resume:
-                    remove_earlier_run(output)
-                _write_record(record, output)
             is_noted = True
             _show(_plan_text(stages), stages)
-        place = len(finished)
-        _show(f"stage {stages[place].name} ({place + 1} of {len(stages)})", stages)
+        _show(f"stage {stage.name} ({len(finished) + 1} of {len(stages)})", stages)
 
     earlier: Path | None = None
     for stage in stages:

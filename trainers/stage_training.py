@@ -115,7 +115,7 @@ def train_stage(
     options: StageOptions,
     *,
     earlier: Path | None,
-    on_ready: Callable[[], None],
+    on_ready: Callable[[Mapping[str, Any]], None],
 ) -> StageRun:
     """Train one stage.
 
@@ -125,7 +125,8 @@ def train_stage(
         options: the options of the run.
         earlier: folder of the previous stage, whose head this stage starts from; None starts from the
             encoder.
-        on_ready: called right before the first step, after settings and data are accepted.
+        on_ready: called with the description of the data right before the first step, after settings and data
+            are accepted.
 
     Returns:
         The stage, with the trained model in evaluation mode.
@@ -159,7 +160,7 @@ def train_stage(
             "views": recipe.views,
         },
     )
-    on_ready()
+    on_ready(prepared.description)
     started = time.monotonic()
     _run_steps(trainer, checkpoint)
     if by_silhouette is not None:

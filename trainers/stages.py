@@ -140,10 +140,13 @@ def plan_stages(recipe: Recipe, output: Path) -> list[Stage]:
     return [Stage(*parts) for parts in zip(names, recipes, [*folders, output], strict=True)]
 
 
-def check_resume(record: Mapping[str, Any], output: Path, stages: Sequence[Stage]) -> None:
+def check_resume(record: Mapping[str, Any], output: Path, stages: Sequence[Stage]) -> dict[str, str | None]:
     """Check that a folder holds a run to resume, with the settings of the requested one.
 
     The settings of a stage that has not started may change.
+
+    Returns:
+        The fingerprint of the training rows of each stage by its name, for `check_rows`.
 
     Raises:
         EventformersError: there is no checkpoint, or it belongs to a run with other settings.
@@ -151,7 +154,7 @@ def check_resume(record: Mapping[str, Any], output: Path, stages: Sequence[Stage
     if not can_resume(output):
         raise EventformersError(f"{output}: found no checkpoint to resume; run without --resume")
     path = output / RUN_FILE
-    before, different = read_record(path, lambda earlier: _compare_runs(earlier, record, output))
+    before, rows, different = read_record(path, lambda earlier: _compare_runs(earlier, record, output))
     for stage in stages:
         is_finished = stage.record is not None
         if not is_finished and last_whole_checkpoint(stage.folder) is None:
@@ -167,15 +170,39 @@ def check_resume(record: Mapping[str, Any], output: Path, stages: Sequence[Stage
             f"{output}: the run to resume has other settings: {', '.join(dict.fromkeys(different))}; pass "
             f"the settings of {path}, or another -o"
         )
+    return rows
+
+
+def check_rows(
+    rows: Mapping[str, str | None], stage: Stage, description: Mapping[str, Any], output: Path
+) -> None:
+    """Check that a stage continues with the rows that it started with.
+
+    Args:
+        rows: what `check_resume` returned; without a fingerprint of the stage, nothing is checked.
+        stage: the stage.
+        description: description of its training data.
+        output: the folder of the run.
+
+    Raises:
+        EventformersError: the rows, or a file that is read beside them, have changed since the checkpoint.
+    """
+    before, now = rows.get(stage.name), description.get("rows_fingerprint")
+    if None in (before, now) or before == now or last_whole_checkpoint(stage.folder) is None:
+        return
+    raise EventformersError(
+        f"{output}: the run to resume was trained on other rows (fingerprint {str(before)[:12]}) than these "
+        f"(fingerprint {str(now)[:12]}); restore the data, or pass another -o"
+    )
 
 
 def _compare_runs(
     earlier: Mapping[str, Any], record: Mapping[str, Any], output: Path
-) -> tuple[dict[Path, Stage], list[str]]:
-    """Return the stages of an earlier run by folder, and its other settings that differ."""
+) -> tuple[dict[Path, Stage], dict[str, str | None], list[str]]:
+    """Return the stages of an earlier run by folder, its rows, and its other settings that differ."""
     stages = plan_stages(Recipe(**earlier["recipe"]), output)
     different = [key for key in ("encoder", "lora") if earlier[key] != record[key]]
-    return {stage.folder: stage for stage in stages}, different
+    return {stage.folder: stage for stage in stages}, dict(earlier.get("rows", {})), different
 
 
 def continuous_history(stages: Sequence[FinishedStage]) -> list[dict[str, float]]:

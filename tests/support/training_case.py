@@ -305,6 +305,19 @@ class MethodTrainingCase:
         with pytest.raises(EventformersError, match=r"has other settings: .*seed"):
             self.run(tiny_encoder, raw, finished.folder, resume=True)
 
+    def test_other_rows_cannot_resume(
+        self, finished: FinishedRun, tiny_encoder: Path, raw: Path, tmp_path: Path
+    ) -> None:
+        killed = tmp_path / "killed"
+        shutil.copytree(finished.folder, killed)
+        record = json.loads((killed / RUN_FILE).read_text(encoding="utf-8"))
+        assert all(record["rows"].values())
+        record["rows"] = dict.fromkeys(record["rows"], "0" * 64)
+        (killed / RUN_FILE).write_text(json.dumps(record), encoding="utf-8")
+        options = {"seed": finished.run.seed, "encoder_name": str(tiny_encoder)}
+        with pytest.raises(EventformersError, match=r"other rows \(fingerprint 0{12}\)"):
+            self.run(tiny_encoder, raw, killed, resume=True, **options)
+
     # Ways of training
 
     def test_one_batch_is_fitted(self, tiny_encoder_without_dropout: Path, tmp_path: Path) -> None:

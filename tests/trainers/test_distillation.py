@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,11 +16,14 @@ from transformers import AutoTokenizer
 import eventformers
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import DataFormatError, EventformersError
+from eventformers.methods import load_method
 from eventformers.models.modeling_mico import MicoModel
 from eventformers.trainers import distillation
 from eventformers.trainers.distillation import NO_TEXT, SENTENCES, DistillationTexts, distillation_texts
 from eventformers.trainers.mico import MicoCollator, PremiseRows
+from eventformers.trainers.run import resolve_recipe, train_head
 
+QUICK = Path(__file__).with_name("quick_mico.yaml")
 LINES = ("The police closed the bridge.", "A storm hit the city.", "The judge met the doctor of the bank.")
 
 
@@ -102,7 +106,9 @@ def test_other_kinds_of_files(tiny_encoder: Path, tmp_path: Path, name: str, fou
 
 def test_draws(tiny_encoder: Path) -> None:
     """Rows draw by themselves; those without a text do not count, and their other draws stay as they are."""
-    texts = DistillationTexts(list(LINES), np.arange(6, dtype=np.float32).reshape(3, 2), share=0.25)
+    texts = DistillationTexts(
+        list(LINES), np.arange(6, dtype=np.float32).reshape(3, 2), share=0.25, report={}
+    )
     pairs = {"premise": ["p"] * 400, "alternative": [f"a{number}" for number in range(400)]}
     rows = PremiseRows(Dataset.from_dict({**pairs, "direction": ["forward"] * 400}))
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
@@ -132,5 +138,27 @@ def test_draws(tiny_encoder: Path) -> None:
 
 def test_share() -> None:
     for share, expected in ((0.0, {NO_TEXT}), (1.0, {0, 1, 2})):
-        texts = DistillationTexts(list(LINES), np.zeros((3, 2), dtype=np.float32), share)
+        texts = DistillationTexts(list(LINES), np.zeros((3, 2), dtype=np.float32), share, {})
         assert {texts.draw(np.random.default_rng(seed)) for seed in range(50)} == expected
+
+
+def test_a_resume_needs_the_same_texts(tiny_encoder: Path, tmp_path: Path) -> None:
+    """Also if only the file beside the graph has changed."""
+    file = tmp_path / "texts.txt"
+    file.write_text("\n".join(LINES), encoding="utf-8")
+    settings = [f"distillation_texts={file}", "distillation_weight=1", "max_steps=2", "save_steps=1"]
+    recipe = resolve_recipe(load_method("mico"), str(QUICK), settings, seed=1)
+    options: dict[str, Any] = {
+        "encoder": str(tiny_encoder),
+        "encoder_name": "tiny",
+        "output": tmp_path / "run",
+        "device": "cpu",
+    }
+    run = train_head(recipe, **options)
+    assert run.data["sources"]["texts.txt"] == {"license": "unspecified"}
+    assert "texts.txt" in {entry["name"] for entry in run.data["raw_files"]}
+    file.write_text(LINES[0], encoding="utf-8")
+    with pytest.raises(EventformersError, match=r"was trained on other rows \(fingerprint"):
+        train_head(recipe, resume=True, **options)
+    file.write_text("\n".join(LINES), encoding="utf-8")
+    assert train_head(recipe, resume=True, **options).steps == 2

@@ -1,0 +1,94 @@
+"""Build reports of several inputs of a training run, joined."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from eventformers.datasets_scripts.fingerprints import joint_fingerprint
+from eventformers.datasets_scripts.raw_files import file_digest
+
+_COUNTS = ("read", "skipped")
+"""Counts of a build report that are summed over configs."""
+
+
+def joint_report(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Join the build reports of configs that are all training rows: sums of counts, and all sources.
+
+    Returns:
+        The only report if there is one; empty if a dataset has no report.
+    """
+    if len(reports) == 1 or not all(reports):
+        return dict(reports[0]) if all(reports) else {}
+    splits: dict[str, Counter[str]] = {}
+    sources: dict[str, dict[str, Any]] = {}
+    for report in reports:
+        for name, counts in report["splits"].items():
+            splits.setdefault(name, Counter())["rows"] += counts["rows"]
+        for name, source in report["sources"].items():
+            before = sources.get(name, {"triples": 0})["triples"]
+            sources[name] = {**source, "triples": before + source["triples"]}
+    return {
+        **reports[0],
+        **_inputs(reports),
+        "config": ", ".join(report["config"] for report in reports),
+        "sample": any(report["sample"] for report in reports),
+        "rows": sum(report["rows"] for report in reports),
+        "splits": {name: dict(counts) for name, counts in splits.items()},
+        **{name: dict(sum((Counter(report[name]) for report in reports), Counter())) for name in _COUNTS},
+        "sources": sources,
+        "licenses": sorted({name for report in reports for name in report["licenses"]}),
+        "statistics": {},
+    }
+
+
+def report_with(report: Mapping[str, Any], *companions: Mapping[str, Any]) -> dict[str, Any]:
+    """Add what is read beside the training rows, such as a knowledge base: sources, raw files, fingerprints.
+
+    Counts and statistics stay those of the rows.
+
+    Args:
+        report: the build report of the rows.
+        companions: build reports, or reports of `file_report`; empty ones are left out.
+
+    Returns:
+        The report; empty if the one of the rows is.
+    """
+    reports = [report, *filter(None, companions)]
+    if not report or len(reports) == 1:
+        return dict(report)
+    sources: dict[str, dict[str, Any]] = {}
+    for each in reports:
+        for name, source in each.get("sources", {}).items():
+            sources.setdefault(name, {}).update(source)
+    return {**report, **_inputs(reports), "sources": sources}
+
+
+def file_report(path: Path, config: str, sources: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Describe a file that is read beside the training rows, for `report_with`.
+
+    Args:
+        path: the file.
+        config: the name of what it holds.
+        sources: as in a build report.
+    """
+    digest = file_digest(path)
+    return {
+        "config": config,
+        "fingerprint": digest,
+        "rows_fingerprint": digest,
+        "raw_files": [{"name": path.name, "bytes": path.stat().st_size, "sha256": digest}],
+        "sources": sources,
+    }
+
+
+def _inputs(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Join the fingerprints and the raw files, each file once."""
+    files = {file["sha256"]: file for report in reports for file in report.get("raw_files", ())}
+    joint = {
+        kind: joint_fingerprint({report["config"]: report[kind] for report in reports})
+        for kind in ("fingerprint", "rows_fingerprint")
+    }
+    return {**joint, "raw_files": list(files.values())}
