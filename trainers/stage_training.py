@@ -106,7 +106,12 @@ def check_settings(method: Method, stage: Stage, options: StageOptions) -> None:
     with accepted_fields():
         method.config_class(**stage.recipe.model)
     has_validation = stage.recipe.data.get("validation_rows", 0) != 0
-    _make_arguments(stage.recipe, stage.folder, options, has_validation)
+    arguments = _make_arguments(stage.recipe, stage.folder, options, has_validation)
+    if stage.recipe.data.get("streaming", False) and arguments.max_steps < 1:
+        raise EventformersError(
+            "streaming=true needs max_steps, since a stream has no last row; accepted: max_steps of 1 or "
+            "more, or streaming=false"
+        )
 
 
 def train_stage(
@@ -309,15 +314,9 @@ def fit_batch_size(arguments: EventTrainingArguments, data: TrainingData) -> Non
         data: the training data. The batch size stays for a stream with an unknown number of rows.
 
     Raises:
-        EventformersError: the loss needs more rows, there are fewer rows than processes, or a stream has no
-            `max_steps`.
+        EventformersError: the loss needs more rows, or there are fewer rows than processes.
     """
     train = data.train
-    if not isinstance(train, Sized) and arguments.max_steps < 1:
-        raise EventformersError(
-            "streaming=true needs max_steps, since a stream has no last row; accepted: max_steps of 1 or "
-            "more, or streaming=false"
-        )
     rows = len(train) if isinstance(train, Sized) else data.description.get("rows")
     if rows is None:
         return

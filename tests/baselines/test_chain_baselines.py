@@ -124,6 +124,9 @@ def test_a_result_on_other_rows_is_refused_before_training(
     forbid_training(monkeypatch)
     with pytest.raises(EventformersError, match="other rows"):
         get_baseline("ppmi")("mcnc", built, output=tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(EventformersError, match="cannot be written to"):
+        get_baseline("ppmi")("mcnc", built, output=tmp_path / "file")
 
 
 def test_a_scored_document_among_the_training_chains_is_refused(
@@ -167,5 +170,12 @@ def test_what_does_not_fit_is_refused(built: Path) -> None:
     trained = train_chain_baseline("bigram", built)
     with pytest.raises(EventformersError, match="found bigram already trained"):
         get_baseline("ppmi")("mcnc", built, trained=trained)
+    for arguments in ({"training_data": built}, {"seed": 1}):
+        with pytest.raises(
+            EventformersError, match=f"already trained, and {next(iter(arguments))}; accepted"
+        ):
+            get_baseline("bigram")("mcnc", built, trained=trained, **arguments)
+    with pytest.raises(EventformersError, match="setting seed: found 'x'; accepted: a whole number of 0"):
+        get_baseline("ppmi")("mcnc", built, seed="x")
     with pytest.raises(EventformersError, match="random does not support the task 'hard_similarity'"):
         get_baseline("random")("hard_similarity")

@@ -25,6 +25,7 @@ from eventformers.evaluation.results import (
 from eventformers.evaluation.tasks import Task, get_task, names_of_kind
 from eventformers.evaluation.tasks.base import TaskKind
 from eventformers.evaluation.tasks.protocols import JsonValue, ProtocolOutput
+from eventformers.locks import one_writer
 
 
 @dataclass(frozen=True)
@@ -54,14 +55,17 @@ class BaselineTask:
     show_progress: bool
 
     def check_place(self, model: str, revision: str) -> None:
-        """Reject an output folder with a result on other rows before the work starts.
+        """Reject an output folder that cannot take the result before the work starts.
 
         Raises:
-            EventformersError: the folder has such a result.
+            EventformersError: the folder cannot be written to, or has a result on other rows.
         """
-        if self.output is not None and not self.overwrite:
-            path = result_path(self.output, model, revision, self.task.name, self.variant)
-            check_same_data(path, self.record.fingerprint)
+        if self.output is None:
+            return
+        path = result_path(self.output, model, revision, self.task.name, self.variant)
+        with one_writer(path):
+            if not self.overwrite:
+                check_same_data(path, self.record.fingerprint)
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,7 @@ class Baseline(ABC):
             UnknownNameError: the task is unknown.
             DataFormatError: a raw file cannot be read.
             EventformersError: the baseline does not support the task, the data cannot be loaded or lacks the
-                split, the folder has a result on other rows, or `prepare` raises an error.
+                split, the folder cannot take the result, or `prepare` raises an error.
         """
         chosen = get_task(task)
         if chosen.name not in self.tasks:

@@ -24,9 +24,11 @@ from eventformers.evaluation.tasks.chains import Chains
 from eventformers.evaluation.tasks.pairs import Pairs
 from eventformers.evaluation.tasks.protocols import JsonValue
 from eventformers.inference.chains.scorers import ChainScorer, EncoderChainScorer
+from eventformers.strict import Number, check_types
 
 TRAINING_CONFIG = "chains"
 TRAINING_SPLIT = "train"
+DEFAULT_SEED = 42
 _CONFIGS_WITH_CHAINS = ("mcnc", "multistep")
 
 
@@ -169,7 +171,7 @@ def train_chain_baseline(
     data: str | Path | None = None,
     *,
     settings: BaselineSettings | None = None,
-    seed: int = 42,
+    seed: int = DEFAULT_SEED,
     show_progress: bool = False,
 ) -> TrainedChainBaseline:
     """Train a baseline on the training split of `chains`.
@@ -197,6 +199,7 @@ def _load_training(
         raise UnknownNameError("baseline on chains", name, CHAIN_BASELINES)
     baseline = CHAIN_BASELINES[name]
     chosen = settings or baseline.settings
+    check_types({"seed": seed}, {"seed": Number})
     if type(chosen) is not type(baseline.settings):
         raise EventformersError(
             f"{name}: found {type(chosen).__name__}; accepted: {type(baseline.settings).__name__}"
@@ -248,7 +251,7 @@ class OnChains(Baseline):
         training_data: str | Path | None = None,
         trained: TrainedChainBaseline | None = None,
         settings: BaselineSettings | None = None,
-        seed: int = 42,
+        seed: int | None = None,
     ) -> ReadyBaseline:
         """See `Baseline`.
 
@@ -259,17 +262,21 @@ class OnChains(Baseline):
                 chains.
             trained: output of `train_chain_baseline`, to score several tasks; None trains the baseline.
             settings: training settings; None uses the baseline's own.
-            seed: seed of the training.
+            seed: seed of the training; None takes 42.
 
         Raises:
             EventformersError: gensim is not installed, there are no training chains, a scored document is
-                among them, the folder has a result on other rows, or `trained` is another baseline.
+                among them, the folder cannot take the result, or `trained` is another baseline or has
+                arguments of a training beside it.
         """
         task, data = opened.task, opened.data
-        if trained is not None and (trained.name != self.name or settings is not None):
+        of_training = {"training_data": training_data, "settings": settings, "seed": seed}
+        given = [name for name, value in of_training.items() if value is not None]
+        if trained is not None and (trained.name != self.name or given):
+            found = ", and ".join([f"{trained.name} already trained", *given])
             raise EventformersError(
-                f"{self.name}: found {trained.name} already trained; accepted: the same baseline, without "
-                "settings"
+                f"{self.name}: found {found}; accepted: the same baseline, without training_data, settings "
+                "and seed"
             )
         own_chains = data is None or task.config in _CONFIGS_WITH_CHAINS
         if trained is None and training_data is None and not own_chains:
@@ -277,7 +284,9 @@ class OnChains(Baseline):
                 f"{task.name} has no training chains; accepted: training_data, a folder or Hub id of "
                 "event_chains"
             )
-        training = trained or _load_training(self.name, training_data or data, settings, seed)
+        training = trained or _load_training(
+            self.name, training_data or data, settings, DEFAULT_SEED if seed is None else seed
+        )
         rows = opened.scored_data.rows
         if "document_id" in rows.column_names:
             seen = training.chains.documents.intersection(rows["document_id"])
