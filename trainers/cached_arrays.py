@@ -12,7 +12,8 @@ import datasets
 import numpy as np
 import numpy.typing as npt
 from accelerate import PartialState
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
+from safetensors.torch import load_file
 from transformers import PreTrainedModel
 
 from eventformers.files import replaced_file
@@ -21,9 +22,10 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 def cached_arrays(kind: str, decides: Sequence[object], compute: Callable[[], Arrays]) -> Arrays:
-    """Compute arrays, or read them from the cache.
+    """Compute arrays, or map them from a file in the cache.
 
-    Rank 0 computes and writes; other ranks wait and read.
+    Rank 0 computes and writes; other ranks wait and read. The system takes back memory of mapped arrays if it
+    needs it.
 
     Args:
         kind: folder of the arrays in the cache.
@@ -38,7 +40,8 @@ def cached_arrays(kind: str, decides: Sequence[object], compute: Callable[[], Ar
             arrays = {name: np.ascontiguousarray(values) for name, values in compute().items()}
             with replaced_file(path) as temporary:
                 save_file(arrays, temporary)
-    return load_file(path)
+    # The loader for NumPy copies the file to memory, the one for tensors maps it.
+    return {name: values.numpy() for name, values in load_file(path).items()}
 
 
 def array_digest(values: npt.NDArray[Any]) -> str:
