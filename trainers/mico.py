@@ -301,9 +301,14 @@ def _collator_views(recipe: Recipe) -> dict[str, Any]:
 def _distillation_texts(
     recipe: Recipe, tokenizer: PreTrainedTokenizerBase, head: MicoForPreTraining
 ) -> DistillationTexts | None:
-    if not head.config.distillation_weight:
-        return None
     views = recipe.views
+    if not head.config.distillation_weight:
+        if views.get("distillation_texts") is not None:
+            raise EventformersError(
+                f"distillation_texts={views['distillation_texts']} is used only with a distillation_weight "
+                "above 0; accepted: distillation_texts=null, or a weight"
+            )
+        return None
     share = views.get("distillation_share", DISTILLATION_SHARE)
     if not share:
         raise EventformersError(

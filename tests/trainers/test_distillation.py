@@ -162,3 +162,10 @@ def test_a_resume_needs_the_same_texts(tiny_encoder: Path, tmp_path: Path) -> No
         train_head(recipe, resume=True, **options)
     file.write_text("\n".join(LINES), encoding="utf-8")
     assert train_head(recipe, resume=True, **options).steps == 2
+
+
+def test_texts_need_a_weight(tiny_encoder: Path, tmp_path: Path) -> None:
+    settings = ["distillation_texts=texts.txt", "distillation_weight=0"]
+    recipe = resolve_recipe(load_method("mico"), str(QUICK), settings, seed=1)
+    with pytest.raises(EventformersError, match=r"distillation_texts=texts.txt is used only with"):
+        train_head(recipe, encoder=str(tiny_encoder), encoder_name="tiny", output=tmp_path / "run")
