@@ -1,14 +1,15 @@
 """One of two processes: a step of a training head by DeepSpeed's ZeRO-2, and by DDP.
 
-Run as a script with a folder that holds `head/`, `inputs.safetensors` and `request.json` with the name of the
-method; writes `ddp.safetensors` and `zero2.safetensors` with the loss and the weights after the step.
+Run as a script with a folder that holds `head/`, `share_0.safetensors` and `share_1.safetensors`, and with
+the head's class as `module:Class`; writes `ddp.safetensors` and `zero2.safetensors` with the loss, as the
+mean of the processes, and the weights after the step.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 
 os.environ["DS_ACCELERATOR"] = "cpu"
@@ -20,13 +21,11 @@ from safetensors.torch import load_file, save_file
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
-from eventformers.methods import load_method
-
 LEARNING_RATE = 0.1
 """Of plain gradient descent: with Adam or clipping, a multiple of the right gradient would do."""
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, head_name: str) -> None:
     """Write the weights after a step of each."""
     torch.set_num_threads(1)
     # Compiling the extension for shared memory takes minutes; without it, gloo does the same.
@@ -34,16 +33,14 @@ def main(folder: Path) -> None:
     deepspeed.init_distributed("gloo", auto_mpi_discovery=False, verbose=False)
     rank, processes = distributed.get_rank(), distributed.get_world_size()
     assert processes == 2
-    request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
-    head_class = load_method(request["method"]).head_class
-    inputs = load_file(folder / "inputs.safetensors")
-    rows = len(inputs["input_ids"]) // processes
-    own = {name: value[rank * rows : (rank + 1) * rows] for name, value in inputs.items()}
+    module, name = head_name.split(":")
+    head_class = getattr(import_module(module), name)
+    own = load_file(folder / f"share_{rank}.safetensors")
 
     head = head_class.from_pretrained(folder / "head").train()
     optimizer = torch.optim.SGD(head.parameters(), lr=LEARNING_RATE)
     # Held until the backward pass is over: the gradients are averaged by it.
-    wrapped = DistributedDataParallel(head)
+    wrapped = DistributedDataParallel(head, find_unused_parameters=True)
     loss = wrapped(**own).loss
     loss.backward()
     optimizer.step()
@@ -54,7 +51,7 @@ def main(folder: Path) -> None:
         model=head,
         optimizer=torch.optim.SGD(head.parameters(), lr=LEARNING_RATE),
         config={
-            "train_micro_batch_size_per_gpu": rows,
+            "train_micro_batch_size_per_gpu": 1,
             # The default of DeepSpeed clips at a norm of 1.
             "gradient_clipping": 0.0,
             "zero_optimization": {"stage": 2},
@@ -73,10 +70,12 @@ def main(folder: Path) -> None:
 
 
 def _write(path: Path, head: torch.nn.Module, loss: torch.Tensor, rank: int) -> None:
+    loss = loss.detach().float().clone()
+    distributed.all_reduce(loss, distributed.ReduceOp.SUM)
     if rank == 0:
         weights = {name: value.detach().float().clone() for name, value in head.named_parameters()}
-        save_file({"loss": loss.detach().float().clone(), **weights}, path)
+        save_file({"loss": loss / distributed.get_world_size(), **weights}, path)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])
