@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import faiss
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +22,7 @@ from eventformers.inference.encoding.mapped_rows import release_pages, rows_at
 from eventformers.inference.encoding.precision import ranges_of
 from eventformers.inference.search import exact, index_folder
 from eventformers.inference.search.exact import ExactSearch
-from eventformers.inference.search.index_folder import IndexedModel, build_index, open_index
+from eventformers.inference.search.index_folder import IndexedModel, IndexTable, build_index, open_index
 
 STATUS = Path("/proc/self/status")
 LINES = ("RssFile", "RssShmem")
@@ -170,6 +171,42 @@ def test_embed(tmp_path: Path, start: int, tiny_encoder: Path, monkeypatch: pyte
     vectors = pq.ParquetFile(tmp_path / "vectors.parquet").iter_batches(64, columns=["embedding"])
     first_entries = [row[0] for batch in vectors for row in batch["embedding"].to_numpy(zero_copy_only=False)]
     assert first_entries == numbers
+
+
+class TestNearest:
+    """The nearest rows of one query."""
+
+    def test_memory(self, tmp_path: Path, start: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """At any time, since a block is released before the next one is read."""
+        monkeypatch.setattr(mapped_rows, "_SPAN_BYTES", SIZE // 10)
+        found = []
+        knn = faiss.knn
+
+        def noted(*arguments: Any) -> Any:
+            answer = knn(*arguments)
+            found.append(mapped_bytes() - start)
+            return answer
+
+        monkeypatch.setattr(faiss, "knn", noted)
+        table = IndexTable(pa.table({"text": ["a"] * ROWS}), mapped(tmp_path / "array"))
+        table.nearest(np.ones(WIDTH, dtype=np.float32), 3)
+        assert len(found) == 10
+        assert max(found) < ALLOWED
+
+    @pytest.mark.parametrize("number", [1, 7, 500])
+    def test_values(self, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        draw = np.random.default_rng(1)
+        vectors = draw.integers(-2, 3, (300, 4)).astype(np.float32)
+        vectors[-1] = 9
+        table = IndexTable(pa.table({"text": ["a"] * 300}), vectors)
+        query = np.array([1, 2, 3, 4], dtype=np.float32)
+        monkeypatch.setattr(mapped_rows, "_SPAN_BYTES", 4 * 4 * 70)
+        products, positions = table.nearest(query, number)
+        order = np.argsort(-(vectors @ query), kind="stable")[:number]
+        assert products.tolist() == (vectors @ query)[order].tolist()
+        assert positions[0] == 299
+        assert sorted(vectors[positions] @ query, reverse=True) == products.tolist()
+        assert len(set(positions.tolist())) == len(order)
 
 
 def test_index(tmp_path: Path, start: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from eventformers.inference.encoding.arrays import Positions
 
 _SPAN_BYTES = 2**27
-"""Size of the part of an array from which rows are copied at a time. The system may map 2 MB for a single
+"""Size of the part of an array that is read at a time. The system may map 2 MB for a single
 row, so a limit on the number of rows would not bound the memory."""
 
 
@@ -42,6 +43,19 @@ def release_pages(array: npt.NDArray[Any]) -> None:
     mapped.madvise(mmap.MADV_DONTNEED, first, last - first)
 
 
+def released_blocks(array: npt.NDArray[Any]) -> Iterator[slice]:
+    """Divide the rows of an array into blocks, in order, and release the pages of each one after its use.
+
+    Args:
+        array: `(n, d)`, in memory or mapped.
+    """
+    size = _span(array)
+    for start in range(0, len(array), size):
+        rows = slice(start, min(start + size, len(array)))
+        yield rows
+        release_pages(array[rows])
+
+
 def rows_at(array: npt.NDArray[Any], positions: Positions) -> npt.NDArray[Any]:
     """Copy the rows at some positions, and release their pages.
 
@@ -58,11 +72,15 @@ def rows_at(array: npt.NDArray[Any], positions: Positions) -> npt.NDArray[Any]:
     flat = positions.ravel()
     rows = np.empty((len(flat), array.shape[1]), dtype=array.dtype)
     order = np.argsort(flat, kind="stable")
-    span = max(1, _SPAN_BYTES // max(1, array.itemsize * array.shape[1]))
-    of_span = flat[order] // span
+    of_span = flat[order] // _span(array)
     for part in np.split(order, np.flatnonzero(np.diff(of_span)) + 1):
         chosen = flat[part]
         rows[part] = array[chosen]
         if len(chosen):
             release_pages(array[chosen[0] : chosen[-1] + 1])
     return rows.reshape(*positions.shape, array.shape[1])
+
+
+def _span(array: npt.NDArray[Any]) -> int:
+    """Return the number of rows in `_SPAN_BYTES`, at least one."""
+    return max(1, _SPAN_BYTES // max(1, array.itemsize * array.shape[1]))

@@ -27,7 +27,7 @@ from eventformers.errors import EventformersError, shown
 from eventformers.files import is_unfinished, output_folder, refuse_unfinished, staged_folder, write_text
 from eventformers.inference.encode import BLOCK_TEXTS, EventEncoder, require_finite
 from eventformers.inference.encoding.arrays import Positions, Vectors
-from eventformers.inference.encoding.mapped_rows import release_pages, rows_at
+from eventformers.inference.encoding.mapped_rows import release_pages, released_blocks, rows_at
 from eventformers.inference.search.approximate import (
     INDEX_SUFFIX,
     RECALL_SUFFIX,
@@ -146,9 +146,17 @@ class IndexTable:
             found = positions[0] >= 0
             return products[0][found], positions[0][found]
         number = min(number, len(self.vectors))
-        products, positions = faiss.knn(query[None], self.vectors, number, faiss.METRIC_INNER_PRODUCT)
-        release_pages(self.vectors)
-        return products[0], positions[0]
+        best, places = np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64)
+        for block in released_blocks(self.vectors):
+            vectors = self.vectors[block]
+            products, positions = faiss.knn(
+                query[None], vectors, min(number, len(vectors)), faiss.METRIC_INNER_PRODUCT
+            )
+            best = np.concatenate([best, products[0]])
+            places = np.concatenate([places, positions[0] + block.start])
+            order = np.argsort(-best, kind="stable")[:number]
+            best, places = best[order], places[order]
+        return best, places
 
     def products(self, query: Vectors, positions: Positions) -> Vectors:
         """Return the products of a vector `(d,)` with the vectors at some positions."""
