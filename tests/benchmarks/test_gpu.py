@@ -13,6 +13,10 @@ import pytest
 import torch
 from benchmark_scripts import load_benchmark
 
+from eventformers.methods import built_in_methods, load_method
+from eventformers.trainers.run import resolve_recipe
+from eventformers.trainers.stages import stage_recipes
+
 
 @pytest.fixture
 def benchmark() -> ModuleType:
@@ -34,12 +38,17 @@ def test_measures_small(benchmark: ModuleType, tiny_encoder: Path, tmp_path: Pat
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("method", ["swcc", "mico"])
-def test_trains_small(benchmark: ModuleType, tiny_encoder: Path, tmp_path: Path, method: str) -> None:
-    bench = bench_of(benchmark, tiny_encoder, tmp_path)
-    (row,) = benchmark.training.train_method(bench, benchmark.Clock(60), name=method)
-    assert row["recipe"] == "demo"
-    assert row["steps"] == 2
+@pytest.mark.parametrize("method", [method.name for method in built_in_methods()])
+def test_trains_small(benchmark: ModuleType, tmp_path: Path, method: str) -> None:
+    encoder = load_benchmark("paper_data").write_encoder(tmp_path / "encoder", hidden_size=32, layers=2)
+    bench = bench_of(benchmark, encoder, tmp_path)
+    # A reranker needs the model of its method.
+    earlier = load_method(method).recipes_of
+    for name in [*([] if earlier is None else [earlier]), method]:
+        (row,) = benchmark.training.train_method(bench, benchmark.Clock(60), name=name)
+    assert row["recipe"] == ("demo" if earlier is None else load_method(method).default_recipe)
+    stages = len(stage_recipes(resolve_recipe(load_method(method), row["recipe"], seed=1)))
+    assert row["steps"] == 2 * stages
 
 
 def test_records_failures_and_what_is_left_out(
