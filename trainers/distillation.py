@@ -21,7 +21,7 @@ from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.models.text_prompts import prompt_of
 from eventformers.trainers.cached_arrays import array_digest, cached_arrays, model_digest
 from eventformers.trainers.data_reports import file_report
-from eventformers.trainers.tokenising import tokenise
+from eventformers.trainers.tokenising import check_text_length, tokenise
 
 SENTENCES = SAMPLES / "commonsense" / "sentences.txt"
 """Bundled sentences about everyday events and news."""
@@ -72,8 +72,10 @@ def distillation_texts(
 
     Raises:
         DataFormatError: a line cannot be read.
-        EventformersError: there is no such file of plain text, or no text in it.
+        EventformersError: there is no such file of plain text, or no text in it, or the encoder reads shorter
+            texts.
     """
+    check_text_length(model.config, tokenizer, max_seq_length)
     path = Path(source or SENTENCES).expanduser()
     texts = _read(path)
     name, license_name = (path.name, UNSPECIFIED) if source else SAMPLE_ORIGIN

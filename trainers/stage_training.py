@@ -22,7 +22,6 @@ from eventformers.loading.models import faults_told, load_config
 from eventformers.loading.tokenizers import load_tokenizer
 from eventformers.methods import Method
 from eventformers.models.modeling_base import EventPreTrainedModel
-from eventformers.models.text_prompts import TEXT_KINDS, prompt_of, prompt_tokens
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer
 from eventformers.trainers.checkpoints import is_finished, last_whole_checkpoint
@@ -40,6 +39,7 @@ from eventformers.trainers.silhouette_stopping import (
 )
 from eventformers.trainers.stage_heads import accepted_fields, build_head, continue_head, freeze, head_fields
 from eventformers.trainers.stages import FinishedStage, Stage
+from eventformers.trainers.tokenising import check_text_length
 from eventformers.trainers.weight_averaging import StartWeights
 
 logger = logging.getLogger(__name__)
@@ -212,7 +212,8 @@ def _prepare_stage(
         tokenizer = load_tokenizer(options.encoder, load_config(options.encoder))
     data = method.training.prepare(recipe, options.data, tokenizer, model, options.seed)
     arguments = _make_arguments(recipe, stage.folder, options, data.validation is not None)
-    _check_text_length(model, tokenizer, data)
+    if (longest := getattr(data.collator, "max_seq_length", None)) is not None:
+        check_text_length(model.config, tokenizer, longest)
     _check_together(method, model, arguments, data, options)
     return model, tokenizer, data, arguments
 
@@ -374,21 +375,6 @@ def check_publishable(report: Mapping[str, Any]) -> None:
 def _trains_on_cpu(device: str | None) -> bool:
     """Return whether a run with this device option trains on the CPU; None prefers an accelerator."""
     return not torch.accelerator.is_available() if device is None else torch.device(device).type == "cpu"
-
-
-def _check_text_length(
-    model: EventPreTrainedModel, tokenizer: PreTrainedTokenizerBase, prepared: TrainingData
-) -> None:
-    """Check that `max_seq_length` and the prompt before it are within the encoder's positions."""
-    longest = getattr(prepared.collator, "max_seq_length", None)
-    positions = getattr(model.config.encoder_config, "max_position_embeddings", None)
-    prompts = [prompt_of(model.config.prompts, kind) for kind in TEXT_KINDS]
-    of_prompt = max(len(prompt_tokens(tokenizer, prompt)) for prompt in prompts)
-    if longest is not None and positions and longest + of_prompt > positions:
-        raise EventformersError(
-            f"setting max_seq_length: found {longest}; accepted: {positions - of_prompt} or less, the "
-            f"maximum of the encoder{' after the prompt' if of_prompt else ''}"
-        )
 
 
 def _encoders(model: EventPreTrainedModel) -> nn.Module:

@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
-from eventformers.models.text_prompts import prompt_tokens, tokenise_after
+from eventformers.errors import EventformersError
+from eventformers.models.configuration_base import EventConfig
+from eventformers.models.text_prompts import TEXT_KINDS, prompt_of, prompt_tokens, tokenise_after
 
 
 def tokenise(
@@ -43,3 +45,19 @@ def tokenise(
     for name, rows in encoded.items():
         encoded[name] = torch.tensor(rows, dtype=torch.long)
     return encoded, sum(bool(encoding.overflowing) for encoding in encoded.encodings or ())
+
+
+def check_text_length(config: EventConfig, tokenizer: PreTrainedTokenizerBase, max_seq_length: int) -> None:
+    """Check that `max_seq_length` and the prompt before it are within the encoder's positions.
+
+    Raises:
+        EventformersError: the encoder has fewer positions.
+    """
+    positions = getattr(config.encoder_config, "max_position_embeddings", None)
+    prompts = [prompt_of(config.prompts, kind) for kind in TEXT_KINDS]
+    of_prompt = max(len(prompt_tokens(tokenizer, prompt)) for prompt in prompts)
+    if positions and max_seq_length + of_prompt > positions:
+        raise EventformersError(
+            f"setting max_seq_length: found {max_seq_length}; accepted: {positions - of_prompt} or less, the "
+            f"maximum of the encoder{' after the prompt' if of_prompt else ''}"
+        )

@@ -42,7 +42,7 @@ SETTINGS = {
     "event_type_induction": ("num_seen=6", "num_unseen=6", "max_seq_length=24", "trigger_input=none"),
     "event_grounding": ("max_mentions=12", "mention_tokens=20", "event_tokens=12"),
 }
-KINDS = {"mico": {"query", "document"}, "event_grounding": set()}
+KINDS = {"mico": {"query", "document", "event"}, "event_grounding": set()}
 """The kinds of texts that collators read, where it is not `event`; event grounding adds tokens, not texts."""
 OF_QWEN3 = {"swcc": ("mlm_weight=0",)}
 
