@@ -91,11 +91,13 @@ class TrainingRun(TrainedHead):
 def accepted_keys(method: Method) -> dict[str, Mapping[str, Any]]:
     """List the keys of each section of a method's recipes, with their types.
 
-    Settings of configurations and builders have the type `object`: configuration and builder check them.
+    Configuration and builder also check the values.
     """
     inherited = {"text_config", *(entry.name for entry in fields(PreTrainedConfig))}
     return {
-        "model": {entry.name: object for entry in fields(method.config_class) if entry.name not in inherited},
+        "model": {
+            entry.name: entry.type for entry in fields(method.config_class) if entry.name not in inherited
+        },
         "data": method.training.data_types,
         "views": method.training.view_types,
         "training": {name: kind for name, kind in TRAINING_TYPES.items() if name not in _OURS},

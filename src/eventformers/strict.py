@@ -201,7 +201,7 @@ def described(annotation: Any) -> str:
     """Describe the values that a type accepts."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
-        names = dict.fromkeys(described(part) for part in parts)
+        names = dict.fromkeys(described(part) for part in parts if not (part is int and float in parts))
         return (", or " if any(" or " in name or ", " in name for name in names) else " or ").join(names)
     if origin is Annotated:
         return " ".join([described(parts[0]), *(str(part) for part in parts[1:] if isinstance(part, Range))])

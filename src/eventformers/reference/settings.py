@@ -38,10 +38,7 @@ def settings_page() -> str:
     parts.append("## `model`")
     for name, method in methods.items():
         kinds = [kind for kind in method.config_class.__mro__ if issubclass(kind, EventConfig)]
-        # The base class has annotations of modules that it imports only for type checkers.
-        fields = {entry.name: entry.type for entry in dataclasses.fields(kinds[0])}
-        types = {key: fields[key] for key in accepted_keys(method)["model"]}
-        parts += [f"### Model of `{name}`", _table(kinds, types)]
+        parts += [f"### Model of `{name}`", _table(kinds, accepted_keys(method)["model"])]
     parts.append("## Tasks: `evaluate --set`")
     for kind in dict.fromkeys(type(task.kind) for task in TASKS.values()):
         types = {entry.name: _hints(kind.Settings)[entry.name] for entry in dataclasses.fields(kind.Settings)}
