@@ -321,7 +321,13 @@ def _prepare(
         collator.type_name_vectors = _label_vectors(head, tokenizer, map(type_name, seen_types))
     if config.frame_weight or config.frame_example_weight:
         frames_data = views.get("frames") or data
-        frames = load_built(frames_data, "frames", builder=builder)["train"]
+        try:
+            frames = load_built(frames_data, "frames", builder=builder)["train"]
+        except EventformersError as error:
+            raise EventformersError(
+                f"{error}; a recipe that learns from frames needs them in the training data, or --set "
+                "frames=FOLDER"
+            ) from error
         report = report_with(report, built_report(frames_data, "frames", builder=builder))
         if config.frame_weight:
             definitions = _definitions(loaded, seen_types, frames)

@@ -312,7 +312,7 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
         for folder, name in ((alone, "mentions.jsonl"), (elsewhere, "frames.jsonl")):
             folder.mkdir()
             shutil.copy(raw / name, folder)
-        with pytest.raises(EventformersError, match="frames"):
+        with pytest.raises(EventformersError, match=r"no raw file.*--set frames=FOLDER"):
             _prepare(tiny_encoder, alone)
         expected = _prepare(tiny_encoder, raw).collator.frame_vectors
         found = _prepare(tiny_encoder, alone, (f"frames={elsewhere}",)).collator.frame_vectors
