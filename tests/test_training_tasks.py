@@ -44,3 +44,21 @@ def test_data_of_other_tasks_are_refused(tiny_encoder: Path, tmp_path: Path) -> 
             device="cpu",
         )
     assert not (tmp_path / "model").exists()
+
+
+def test_a_model_of_ours_that_is_trained_further_is_the_baseline(tiny_encoder: Path, tmp_path: Path) -> None:
+    first, further = (
+        train(
+            "heterevent",
+            tmp_path / name,
+            recipe="demo",
+            encoder=str(encoder),
+            settings=(*QUICK, "stages=[supervised]", "warmup_steps=0"),
+            tasks=["mcnc"],
+            device="cpu",
+            create_model_card=False,
+        ).results[0]
+        for name, encoder in (("first", tiny_encoder), ("further", tmp_path / "first"))
+    )
+    assert further.baseline is not None
+    assert (further.baseline.model, further.baseline.main_value) == ("first", first.main_value)

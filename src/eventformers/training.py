@@ -20,11 +20,12 @@ from eventformers.hub import push
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding.returned_memory import return_memory
 from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder
-from eventformers.loading.models import find_device
+from eventformers.loading.models import find_device, load_config
 from eventformers.methods import load_method
 from eventformers.model_cards import ModelCard, TrainedOn, write_card
 from eventformers.model_cards.markdown import code, duration, number, table
 from eventformers.model_cards.training_record import write_training_record
+from eventformers.models.configuration_base import EventConfig
 from eventformers.publishing.sentence_transformers_files import (
     SENTENCE_TRANSFORMERS_FILES,
     write_sentence_transformers_files,
@@ -204,12 +205,11 @@ def _score(
     tasks = ", ".join(task.name for task in scored.tasks)
     logger.info("scoring the model and its untrained encoder on %s", tasks)
     trained.name = folder.name
-    untrained = load_encoder(
-        encoder,
-        pooling=run.model.config.pooling,
-        event_order=run.model.config.event_order,
-        device=device,
-    )
+    config = run.model.config
+    # A model of ours that was trained further keeps its own way of reading events.
+    is_plain = not isinstance(load_config(resolve_encoder(encoder)), EventConfig)
+    reading = {"pooling": config.pooling, "event_order": config.event_order} if is_plain else {}
+    untrained = load_encoder(encoder, device=device, **reading)
     return [
         evaluate(
             trained,
