@@ -144,6 +144,7 @@ def _write(path: Path, *pairs: RowComparison) -> None:
         "title": "SWCC, Table 2",
         "recipe": "minilm",
         "settings": ["max_steps=60"],
+        "dtype": "bfloat16",
         "seed": 1,
         "runs": 2,
         "comparisons": {"pairs": [asdict(one) for one in pairs]},
@@ -157,7 +158,8 @@ def test_the_page_lists_each_published_difference_once(tmp_path):
     _write(tmp_path / "swcc-table2.json", COMPARED, unpublished, equal, behind)
     page = claims_sections(tmp_path)
     assert "| SWCC, Table 2 | 1 | 1 | 0 |" in page
-    assert "`eventformers reproduce swcc table2 --recipe minilm --seed 1 --runs 2 --set max_steps=60`" in page
+    command = "eventformers reproduce swcc table2 --recipe minilm --seed 1 --runs 2 --set max_steps=60 --dtype bfloat16"
+    assert f"`{command}`" in page
     assert "| A > B | COPA | +2.0 | +3.0 (+1.0 to +5.0) | 500 questions | holds |" in page
     assert "| B > C | COPA | +1.5 | -3.0 (-5.0 to -1.0) | runs: 2 | does not |" in page
     assert page.count(" > ") == 2

@@ -73,10 +73,12 @@ def _claim(record: dict[str, Any]) -> RowComparison:
 
 def _section(name: str, content: Mapping[str, Any], claims: Sequence[RowComparison]) -> str:
     paper, _, table = name.rpartition("-")
-    settings = "".join(f" --set {setting}" for setting in content["settings"])
+    options = "".join(f" --set {setting}" for setting in content["settings"])
+    if content.get("dtype"):
+        options += f" --dtype {content['dtype']}"
     command = (
         f"eventformers reproduce {paper} {table} --recipe {content['recipe']} --seed {content['seed']}"
-        f" --runs {content['runs']}{settings}"
+        f" --runs {content['runs']}{options}"
     )
     lines = [
         [
