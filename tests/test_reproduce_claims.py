@@ -158,8 +158,8 @@ def test_the_page_lists_each_published_difference_once(tmp_path):
     _write(tmp_path / "swcc-table2.json", COMPARED, unpublished, equal, behind)
     page = claims_sections(tmp_path)
     assert "| SWCC, Table 2 | 1 | 1 | 0 |" in page
-    command = "eventformers reproduce swcc table2 --recipe minilm --seed 1 --runs 2 --set max_steps=60 --dtype bfloat16"
-    assert f"`{command}`" in page
+    command = "eventformers reproduce swcc table2 --recipe minilm --seed 1 --runs 2"
+    assert f"`{command} --set max_steps=60 --dtype bfloat16`" in page
     assert "| A > B | COPA | +2.0 | +3.0 (+1.0 to +5.0) | 500 questions | holds |" in page
     assert "| B > C | COPA | +1.5 | -3.0 (-5.0 to -1.0) | runs: 2 | does not |" in page
     assert page.count(" > ") == 2
