@@ -208,8 +208,12 @@ def _score(
     config = run.model.config
     # A model of ours that was trained further keeps its own way of reading events.
     is_plain = not isinstance(load_config(resolve_encoder(encoder)), EventConfig)
-    reading = {"pooling": config.pooling, "event_order": config.event_order} if is_plain else {}
-    untrained = load_encoder(encoder, device=device, **reading)
+    untrained = load_encoder(
+        encoder,
+        pooling=config.pooling if is_plain else None,
+        event_order=config.event_order if is_plain else None,
+        device=device,
+    )
     return [
         evaluate(
             trained,
