@@ -6,7 +6,8 @@
 Runs the tests marked `cuda`, measures encoding, training steps and search beside the obvious alternatives,
 and trains every method on the bundled samples. Each part has a share of `--minutes`: when it is over, the
 part stops and the record lists what it left out. A measurement that fails is recorded with its reason, the
-others go on, and the exit code is 1. `--small` runs the same code at sizes that test it.
+others go on, and the exit code is 1. `--small` runs the same code at sizes that test it,
+with a random encoder unless `--encoder` names one: two minutes on two cores.
 
 Writes `gpu.json` to the output folder after every part, and `gpu.md` with the tables of docs/performance.md.
 
@@ -31,6 +32,7 @@ from typing import Any
 import torch
 from gpu_parts import device_tests, encoding, search, steps, training
 from gpu_parts.measuring import Bench, Clock, Part, describe_machine, float32_encoder, matrix_product_rate
+from paper_data import write_encoder
 from side_by_side import make_parser
 
 from eventformers.files import write_text
@@ -57,7 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     whole = Clock(60 * options.minutes)
     with tempfile.TemporaryDirectory(prefix="eventformers-gpu-") as scratch:
         folder = Path(scratch)
-        encoder, weights = float32_encoder(options.encoder, folder / "encoder")
+        name = options.encoder
+        if name is None and options.small:
+            name = str(write_encoder(folder / "small", hidden_size=32, layers=2))
+        encoder, weights = float32_encoder(name, folder / "encoder")
         bench = Bench(
             device=device,
             small=options.small,
@@ -70,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         record: dict[str, Any] = {
             **describe_machine(device),
             "settings": {name: vars(options)[name] for name in ("small", "minutes", "rounds", "seed")},
-            "weights": weights,
+            "weights": "random" if name != options.encoder else weights,
             "peak_bf16_flops": bench.peak,
             "parts": [],
         }
