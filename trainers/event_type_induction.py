@@ -21,7 +21,7 @@ from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.event_types import EventTypesConfig
 from eventformers.datasets_scripts.known_pairs import grouped
 from eventformers.datasets_scripts.loading import built_report, load_built
-from eventformers.errors import EventformersError
+from eventformers.errors import DataFormatError, EventformersError
 from eventformers.models.event_tokens import longest_input
 from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention
 from eventformers.models.modeling_event_type_induction import EventTypeInductionForPreTraining
@@ -323,6 +323,8 @@ def _prepare(
         frames_data = views.get("frames") or data
         try:
             frames = load_built(frames_data, "frames", builder=builder)["train"]
+        except DataFormatError:
+            raise
         except EventformersError as error:
             raise EventformersError(
                 f"{error}; a recipe that learns from frames needs them in the training data, or --set "

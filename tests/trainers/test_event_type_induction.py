@@ -17,7 +17,7 @@ from training_case import MethodTrainingCase
 from transformers import AutoTokenizer
 
 from eventformers.datasets_scripts.loading import load_built
-from eventformers.errors import EventformersError
+from eventformers.errors import DataFormatError, EventformersError
 from eventformers.models.mention_tokens import TRIGGER_MARKERS
 from eventformers.models.modeling_event_type_induction import EventTypeInductionForPreTraining
 from eventformers.trainers import mention_augmentation, silhouette_stopping, stage_training
@@ -314,6 +314,11 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
             shutil.copy(raw / name, folder)
         with pytest.raises(EventformersError, match=r"no raw file.*--set frames=FOLDER"):
             _prepare(tiny_encoder, alone)
+        broken = tmp_path / "broken"
+        broken.mkdir()
+        (broken / "frames.jsonl").write_bytes((raw / "frames.jsonl").read_bytes() + b"no JSON\n")
+        with pytest.raises(DataFormatError, match=r"frames\.jsonl, line 4"):
+            _prepare(tiny_encoder, alone, (f"frames={broken}",))
         expected = _prepare(tiny_encoder, raw).collator.frame_vectors
         found = _prepare(tiny_encoder, alone, (f"frames={elsewhere}",)).collator.frame_vectors
         assert torch.equal(found, expected)
