@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     # transformers, which are half imported when our models are registered.
     from .processing_events import EventProcessor
 
-LENGTH_PARTS = 6
-"""Number of parts of similar row lengths into which a CPU splits a batch."""
+PART_COST = 32
+"""What the encoding of one more part of a batch costs on a CPU, in tokens: forward and backward pass all
+weights once more."""
 
 
 @dataclass
@@ -278,7 +279,7 @@ class EventTextEncoder(EventPreTrainedModel):
         """Encode several batches of texts, which may have different widths, together.
 
         An accelerator encodes all rows in one pass. On a CPU larger batches gain nothing and padding costs
-        time, so a CPU encodes the rows in a few parts, sorted by length.
+        time, so a CPU encodes the rows in parts of similar length; see `parts_by_length`.
 
         Args:
             groups: token ids and attention mask, each `(rows, length)`, of each group.
@@ -311,9 +312,9 @@ class EventTextEncoder(EventPreTrainedModel):
         # Some tokenizers put padding first.
         firsts = attention_mask.argmax(dim=1)
         ends = (attention_mask * torch.arange(1, width + 1)).amax(dim=1)
-        order = (ends - firsts).argsort(stable=True)
+        by_length = parts_by_length(ends - firsts)
         parts = []
-        for rows in order.tensor_split(min(LENGTH_PARTS, len(order))):
+        for rows in by_length:
             start = int(firsts[rows].min())
             end = max(int(ends[rows].max()), start + 1)
             mask = attention_mask[rows, start:end]
@@ -322,7 +323,32 @@ class EventTextEncoder(EventPreTrainedModel):
                 attention_mask=None if bool(mask.all()) else mask,
             )
             parts.append(nn.functional.pad(hidden, (0, 0, start, width - end)))
-        return torch.cat(parts)[order.argsort()]
+        return torch.cat(parts)[torch.cat(by_length).argsort()]
+
+
+def parts_by_length(lengths: torch.Tensor, part_cost: int = PART_COST) -> list[torch.Tensor]:
+    """Split rows into parts of similar length, each to be padded to its longest row, at the least total cost.
+
+    Rows of equal length stay together.
+
+    Args:
+        lengths: number of tokens of each row, `(rows,)`.
+        part_cost: cost of a part beside its tokens and padding, in tokens.
+
+    Returns:
+        Indices of the rows of each part, shorter rows first.
+    """
+    widths, counts = (values.tolist() for values in lengths.unique(return_counts=True))
+    # For the n shortest lengths: the least cost, and the sizes of its parts.
+    best: list[tuple[int, list[int]]] = [(0, [])]
+    for end, width in enumerate(widths, start=1):
+        rows, choices = 0, []
+        for start in reversed(range(end)):
+            rows += counts[start]
+            cost, sizes = best[start]
+            choices.append((cost + part_cost + rows * width, [*sizes, rows]))
+        best.append(min(choices))
+    return list(lengths.argsort(stable=True).split(best[-1][1]))
 
 
 class EventEncoderModel(EventTextEncoder):
