@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from datasets import Dataset, DatasetDict, concatenate_datasets
+import numpy as np
+from datasets import Dataset, DatasetDict
 
 from eventformers.datasets_scripts.chain_settings import EventChainsConfig
 from eventformers.datasets_scripts.document_splits import RepeatedDocuments
@@ -37,11 +38,8 @@ def load_training_documents(data: str | None, builder: str, settings: Mapping[st
     built_with = of_documents.get("settings", {})
     if built_with.get("document_split") == _SPLIT:
         return documents
-    files, chain_files = (
-        {(file["name"], file["sha256"]) for file in report["raw_files"]}
-        for report in (of_documents, of_chains)
-    )
-    cloze_sources = {Path(name).stem for name, _ in files - chain_files if name.endswith(".txt")}
+    files, chain_files = map(_raw_files, (of_documents, of_chains))
+    cloze_sources = _cloze_sources(of_documents, of_chains)
     if (
         built_with.get("document_split") is not None
         or not chain_files <= files
@@ -65,6 +63,36 @@ def load_training_documents(data: str | None, builder: str, settings: Mapping[st
     )
 
 
+def _raw_files(report: Mapping[str, Any]) -> set[tuple[str, str]]:
+    return {(file["name"], file["sha256"]) for file in report["raw_files"]}
+
+
+def _cloze_sources(of_documents: Mapping[str, Any], of_chains: Mapping[str, Any]) -> set[str]:
+    """Return the sources of the contexts of cloze files, whose files give documents but no chains."""
+    names = (name for name, _ in _raw_files(of_documents) - _raw_files(of_chains))
+    return {Path(name).stem for name in names if name.endswith(".txt")}
+
+
+def load_cloze_contexts(data: str | None, builder: str, settings: Mapping[str, Any]) -> Dataset:
+    """Load the contexts of the cloze files of Weber et al., one document for each item.
+
+    Held-out events and wrong candidates are not among them.
+
+    Returns:
+        The documents; none if the data have no cloze files.
+
+    Raises:
+        EventformersError: an error of `load_built`.
+    """
+    settings = {**settings, "document_split": None}
+    documents = cast(DatasetDict, load_built(data, "documents", builder=builder, **settings))[_SPLIT]
+    of_documents, of_chains = (
+        built_report(data, config, builder=builder, **settings) for config in ("documents", "chains")
+    )
+    sources = sorted(_cloze_sources(of_documents, of_chains))
+    return documents.select(np.flatnonzero(np.isin(documents["source"], sources)))
+
+
 def what_decides_documents(data: str | None, builder: str, settings: Mapping[str, Any]) -> list[object]:
     """Return what the result of `load_training_documents` depends on, for `cached_arrays`."""
     settings = {**settings, "document_split": _SPLIT}
@@ -74,24 +102,29 @@ def what_decides_documents(data: str | None, builder: str, settings: Mapping[str
     return [dataset_fingerprint(documents), *parts]
 
 
-def with_document_windows(
-    chains: Dataset, documents: Dataset, share: float, length: int, least: int, seed: int
-) -> Dataset:
+def with_windows(
+    chains: Dataset,
+    sources: Sequence[tuple[Dataset, float]],
+    length: int,
+    least: int,
+    seed: int,
+) -> list[Dataset]:
     """Add windows of documents to chains.
 
     The windows of a document are consecutive and disjoint and hold its distinct events of all
-    protagonists. The seed determines which windows are taken.
+    protagonists. The seed determines which windows and chains are taken.
 
     Args:
         chains: rows with a column `events`.
-        documents: rows with a column `events`.
-        share: share of windows among all rows; lower if the documents have too few windows.
+        sources: documents, rows with a column `events`, and the share of their windows among all rows; the
+            rest are chains. Where others are too few for these shares, chains or windows are left out; the
+            shares of sources without windows go to all others.
         length: maximum number of events of a window.
         least: minimum number of events of a window.
         seed: seed of the choice.
 
     Returns:
-        Rows with only the column `events`: the chains, then the windows.
+        The chains, then the windows of each source: rows with only the column `events`.
     """
     chains = chains.select_columns(["events"])
 
@@ -101,6 +134,15 @@ def with_document_windows(
             windows += (events[start : start + length] for start in range(0, len(events), length))
         return {"events": [window for window in windows if len(window) >= least]}
 
-    windows = documents.select_columns(["events"]).map(cut, batched=True, features=chains.features)
-    count = min(round(len(chains) * share / (1 - share)), len(windows))
-    return concatenate_datasets([chains, windows.shuffle(seed=seed).select(range(count))])
+    parts = [(chains, 1 - sum(share for _, share in sources))]
+    for documents, share in sources:
+        windows = documents.select_columns(["events"]).map(cut, batched=True, features=chains.features)
+        parts.append((windows.shuffle(seed=seed), share))
+    total = min((len(rows) / share for rows, share in parts if share and len(rows)), default=0)
+    taken = []
+    for rows, share in parts:
+        count = min(round(total * share), len(rows))
+        if rows is chains and count < len(chains):
+            rows = chains.shuffle(seed=seed)
+        taken.append(rows.select(range(count)))
+    return taken

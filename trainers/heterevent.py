@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypedDict, cast, get_type_hints
 
 import numpy as np
 import torch
-from datasets import Dataset, DatasetDict, IterableDataset
+from datasets import Dataset, DatasetDict, IterableDataset, concatenate_datasets
 from transformers import PreTrainedTokenizerBase
 
 from eventformers.built_in.heterevent import METHOD
@@ -28,7 +28,7 @@ from eventformers.strict import (
     Count,
     Number,
     Range,
-    ShareBelowOne,
+    Share,
     TextLength,
 )
 from eventformers.trainers.cached_arrays import Arrays, cached_arrays
@@ -40,9 +40,10 @@ from eventformers.trainers.chain_corruption import (
 from eventformers.trainers.chain_rows import ChainRow, ChainRows, read_chains
 from eventformers.trainers.codes import PADDING, Codes, padded
 from eventformers.trainers.document_windows import (
+    load_cloze_contexts,
     load_training_documents,
     what_decides_documents,
-    with_document_windows,
+    with_windows,
 )
 from eventformers.trainers.event_tokenising import event_keys, tokenise_events
 from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData
@@ -275,6 +276,7 @@ def read_chains_once(
     settings: Mapping[str, Any],
     *,
     share: float,
+    cloze_share: float,
     length: int,
     seed: int,
 ) -> Arrays:
@@ -286,25 +288,35 @@ def read_chains_once(
         builder: their builder.
         settings: the builder's settings.
         share: share of windows among all rows; 0 reads no documents.
+        cloze_share: share of the contexts of cloze files among the windows, if the data have such files.
         length: maximum number of events of a window.
         seed: seed of the choice of windows.
 
     Returns:
-        The arrays of `read_chains`.
+        The arrays of `read_chains`, and `taken`, the numbers of chains and of windows of each kind of
+        document.
     """
     chains = chains.select_columns(["events"])
     least = EventChainsConfig(**settings).min_chain_length
     decides: list[object] = [dataset_fingerprint(chains), share]
     if share:
         decides += [*what_decides_documents(data, builder, settings), length, least, seed]
+    sources: list[tuple[Dataset, float]] = []
+    if share and cloze_share:
+        contexts = load_cloze_contexts(data, builder, settings)
+        decides += [dataset_fingerprint(contexts), cloze_share]
+        if len(contexts):
+            sources.append((contexts, share * cloze_share))
 
     def read() -> Arrays:
-        if not share:
-            return read_chains(chains)
-        documents = load_training_documents(data, builder, settings)
-        return read_chains(with_document_windows(chains, documents, share, length, least, seed))
+        if share:
+            documents = load_training_documents(data, builder, settings)
+            sources.append((documents, share - sum(of_contexts for _, of_contexts in sources)))
+        parts = with_windows(chains, sources, length, least, seed)
+        taken = np.array([len(part) for part in parts])
+        return {**read_chains(concatenate_datasets(parts)), "taken": taken}
 
-    return cached_arrays("chain_rows", decides, read)
+    return cached_arrays("chains_and_windows", decides, read)
 
 
 def _prepare(
@@ -319,19 +331,32 @@ def _prepare(
     views = dict(recipe.views)
     builder, [name], settings = METHOD.training_dataset(recipe)
     share = views.pop("document_share", 0.0)
+    cloze_share = views.pop("cloze_share", 0.0)
     streaming = is_streamed(recipe, "reads no whole documents", {"document_share": (share, 0.0)})
     splits = load_built(data, name, builder=builder, streaming=streaming, **settings)
     if "train" not in splits:
         raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: a split train")
     chains, length = splits["train"], views.get("max_chain_length", 9)
     all_windows = views.pop("all_windows", True)
-    stream = None
+    stream, statistics, skipped = None, {}, {}
     if isinstance(chains, IterableDataset):
         # The pool stands for all rows below.
         stream, rows = stream_chains(chains, seed, length, all_windows=all_windows)
     else:
-        arrays = read_chains_once(chains, data, builder, settings, share=share, length=length, seed=seed)
+        arrays = read_chains_once(
+            chains,
+            data,
+            builder,
+            settings,
+            share=share,
+            cloze_share=cloze_share,
+            length=length,
+            seed=seed,
+        )
         rows = ChainRows(arrays, length, all_windows=all_windows)
+        num_chains, *windows = arrays["taken"].tolist()
+        statistics = {"document_windows": sum(windows)}
+        skipped = {"chain_beyond_share": len(chains) - num_chains, **rows.skipped}
     if not len(rows):
         raise EventformersError(
             f"found {rows.num_chains} chains, none with {LEAST_EVENTS} different events; accepted: longer "
@@ -351,10 +376,13 @@ def _prepare(
     source = rows if stream is None else StreamedChains(rows)
     collator = HeterEventCollator(tokenizer, source, config, seed, pool, corruption=corruption, **views)
     report = built_report(data, name, builder=builder, **settings)
-    if report and isinstance(chains, Dataset):
-        windows = {"document_windows": rows.num_chains - len(chains)} if share else {}
-        counted = {reason: count for reason, count in rows.skipped.items() if count}
-        report = {**report, **windows, "skipped": {**report.get("skipped", {}), **counted}}
+    if report:
+        counted = {reason: count for reason, count in skipped.items() if count}
+        report = {
+            **report,
+            "statistics": {**report.get("statistics", {}), **statistics},
+            "skipped": {**report.get("skipped", {}), **counted},
+        }
     questions = _questions(recipe, data, config, settings)
     # The losses contrast a chain with its own corruptions and views, and an event with others of its chain.
     return TrainingData(rows if stream is None else stream, questions, collator, report, least_rows=1)
@@ -409,7 +437,8 @@ TRAINING = MethodTraining(
         "num_views": Annotated[int, Range(least=2)],
         "target": Literal["random", "last"],
         "num_distractors": Number,
-        "document_share": ShareBelowOne,
+        "document_share": Share,
+        "cloze_share": Share,
     },
     meanings={
         **STREAMING_MEANINGS,
@@ -418,6 +447,14 @@ TRAINING = MethodTraining(
             "number of first questions of the validation split to validate on; null for all. Only for the "
             "supervised stage.",
         ),
-        "document_share": (0.0, "share of windows of whole documents among the training chains."),
+        "document_share": (
+            0.0,
+            "share of windows of whole documents among the training chains; 1 leaves the chains out.",
+        ),
+        "cloze_share": (
+            0.0,
+            "share of windows of the contexts of cloze files, without held-out and wrong events, among the "
+            "windows of `document_share`, if the data have such files.",
+        ),
     },
 )

@@ -1,4 +1,4 @@
-"""Windows of whole documents beside the chains of protagonists."""
+"""Windows of whole documents, and of the contexts of cloze files, beside the chains of protagonists."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from eventformers.errors import EventformersError
 from eventformers.trainers import heterevent
 from eventformers.trainers.cached_arrays import Arrays
 from eventformers.trainers.chain_rows import read_chains
-from eventformers.trainers.document_windows import load_training_documents, with_document_windows
+from eventformers.trainers.document_windows import (
+    load_cloze_contexts,
+    load_training_documents,
+    with_windows,
+)
 from eventformers.trainers.heterevent import read_chains_once
 
 
@@ -34,33 +38,51 @@ def predicates(dataset: Dataset) -> list[str]:
     return ["".join(event["predicate"] for event in row["events"]) for row in dataset]
 
 
+def numbered(name: str, number: int) -> Dataset:
+    return rows(*[[f"{name}{document}-{place}" for place in range(3)] for document in range(number)])
+
+
+def taken(chains: Dataset, *sources: tuple[Dataset, float], seed: int = 0) -> list[str]:
+    parts = with_windows(chains, sources, length=3, least=3, seed=seed)
+    return [row for part in parts for row in predicates(part)]
+
+
 def test_windows_hold_distinct_events_and_follow_one_another() -> None:
     chains = rows(list("xyz"), list("uvw"))
     documents = rows(list("abacdBe"), list("fg"), list("hijk"))
-    found = predicates(with_document_windows(chains, documents, 0.5, length=3, least=3, seed=0))
+    found = taken(chains, (documents, 0.5))
     assert found[:2] == ["xyz", "uvw"]
     assert len(found) == 4
     # "de" and "fg", "k" are too short; an event that reads like an earlier one stands where it comes first.
     assert set(found[2:]) <= {"abc", "hij"}
 
 
-@pytest.mark.parametrize(("share", "windows"), [(0.2, 1), (0.5, 4), (0.75, 6)])
-def test_the_share_decides_how_many(share: float, windows: int) -> None:
-    chains = rows(*[list("xyz")] * 4)
-    documents = rows(*[[f"{document}-{place}" for place in range(3)] for document in range(6)])
-    found = with_document_windows(chains, documents, share, length=3, least=3, seed=0)
-    assert len(found) == 4 + windows
+@pytest.mark.parametrize(
+    ("share", "chains", "windows"),
+    [(0, 4, 0), (0.2, 4, 1), (0.5, 4, 4), (0.75, 2, 6), (0.9, 1, 6), (1, 0, 6)],
+)
+def test_the_share_decides_how_many(share: float, chains: int, windows: int) -> None:
+    found = taken(rows(*[list("xyz")] * 4), (numbered("a", 6), share))
+    assert [row[0] for row in found] == ["x"] * chains + ["a"] * windows
+
+
+def test_each_source_has_its_share() -> None:
+    found = taken(rows(*[list("xyz")] * 4), (numbered("a", 6), 0.2), (numbered("b", 6), 0.4))
+    assert [row[0] for row in found] == ["x"] * 4 + ["a"] * 2 + ["b"] * 4
+
+
+def test_the_share_of_a_source_without_windows_goes_to_all_others() -> None:
+    found = taken(rows(*[list("xyz")] * 4), (rows(list("de")), 0.4), (numbered("b", 6), 0.4))
+    assert [row[0] for row in found] == ["x"] * 3 + ["b"] * 6
+    assert taken(rows(list("xyz")), (rows(list("de")), 0.5)) == ["xyz"]
 
 
 def test_the_seed_decides_which() -> None:
-    chains = rows(list("xyz"), list("uvw"))
-    documents = rows(*[[f"{document}-{place}" for place in range(3)] for document in range(40)])
-    first, again, other = (
-        predicates(with_document_windows(chains, documents, 0.5, length=3, least=3, seed=seed))
-        for seed in (0, 0, 1)
-    )
-    assert first == again
-    assert first != other
+    chains = numbered("x", 40)
+    for share in (0.5, 0.9):
+        first, again, other = (taken(chains, (numbered("a", 40), share), seed=seed) for seed in (0, 0, 1))
+        assert first == again
+        assert first != other
 
 
 @pytest.fixture
@@ -95,15 +117,28 @@ def test_documents_of_the_questions_are_left_out(raw: Path, tmp_path: Path) -> N
         load_training_documents(str(tmp_path / "test"), "event_chains", {})
 
 
+CLOZE = "a|saw|b\na|met|c\nHOLDOUT_SEP\na|left|d\nNEG_SEP\ne|sang|f\nDOC_SEP\n"
+
+
 def test_contexts_of_cloze_files_are_left_out(raw: Path, tmp_path: Path) -> None:
     expected = load_training_documents(str(raw), "event_chains", {})
-    (raw / "mcnc_dev.txt").write_text(
-        "a|saw|b\na|met|c\nHOLDOUT_SEP\na|left|d\nNEG_SEP\ne|sang|f\nDOC_SEP\n", encoding="utf-8"
-    )
+    (raw / "mcnc_dev.txt").write_text(CLOZE, encoding="utf-8")
     for config in ("documents", "chains"):
         build_dataset("event_chains", config, data_dir=raw, output=tmp_path / "built")
     assert "mcnc_dev" in load_built(tmp_path / "built", "documents")["train"]["source"]
     assert load_training_documents(str(tmp_path / "built"), "event_chains", {})[:] == expected[:]
+
+
+def test_contexts_of_cloze_files_have_no_answers(raw: Path, tmp_path: Path) -> None:
+    settings = {"validation_share": 0.2, "test_share": 0.3}
+    assert len(load_cloze_contexts(str(raw), "event_chains", settings)) == 0
+    (raw / "mcnc_dev.txt").write_text(CLOZE * 3, encoding="utf-8")
+    for config in ("documents", "chains"):
+        build_dataset("event_chains", config, data_dir=raw, output=tmp_path / "built")
+    for data, of_build in ((raw, settings), (tmp_path / "built", {})):
+        contexts = load_cloze_contexts(str(data), "event_chains", of_build)
+        assert set(contexts["source"]) == {"mcnc_dev"}
+        assert predicates(contexts) == ["sawmet"] * 3
 
 
 def test_documents_of_other_files_are_refused(raw: Path, tmp_path: Path) -> None:
@@ -126,7 +161,7 @@ def test_a_second_start_reads_the_cache_unless_data_or_settings_change(
     chains = load_built(tmp_path / "built", "chains")["train"].select(range(6))
 
     def read(chains: Dataset = chains, **changed: float) -> Arrays:
-        chosen: dict[str, Any] = {"share": 0.5, "length": 9, "seed": 1, **changed}
+        chosen: dict[str, Any] = {"share": 0.5, "cloze_share": 0, "length": 9, "seed": 1, **changed}
         return read_chains_once(chains, str(tmp_path / "built"), "event_chains", {}, **chosen)
 
     first, again = read(), read()
@@ -138,6 +173,14 @@ def test_a_second_start_reads_the_cache_unless_data_or_settings_change(
     read(share=0)
     read(chains.select(range(5)))
     assert len(calls) == 6
+    assert read(share=0.5, cloze_share=0.1)["taken"].tolist() == first["taken"].tolist()
+    context = "".join(f"a|{verb}|b\n" for verb in ("saw", "met", "asked", "told", "thanked"))
+    (raw / "mcnc_dev.txt").write_text(context + CLOZE, encoding="utf-8")
+    build_dataset("event_chains", "documents", data_dir=raw, output=tmp_path / "built")
+    without = read(share=1, cloze_share=0)
+    assert without["taken"].tolist() == [0, calls[-1]]
+    assert read(share=1, cloze_share=0.1)["taken"].tolist() == [0, 1, 9]
+    assert calls[-1] == 10
     for path in raw.glob("*.jsonl"):
         path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
     build_dataset("event_chains", "documents", data_dir=raw, output=tmp_path / "built")

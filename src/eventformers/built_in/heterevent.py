@@ -22,5 +22,5 @@ METHOD = Method(
     showing="eventformers.commands.demo.NEAREST_EVENT",
     paper="mulcl",
     tables="eventformers.reproduction.papers.mulcl.MULCL_TABLES",
-    default_recipe="minilm",
+    default_recipe="minilm-documents",
 )
