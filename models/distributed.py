@@ -36,10 +36,11 @@ def gather_rows(rows: torch.Tensor) -> torch.Tensor:
     Returns:
         `(processes * B, ...)`; the same tensor if there is one process.
     """
-    return rows if _num_processes() == 1 else _GatherRows.apply(rows)
+    return rows if num_processes() == 1 else _GatherRows.apply(rows)
 
 
-def _num_processes() -> int:
+def num_processes() -> int:
+    """Return the number of processes of a distributed run; 1 without one."""
     if not distributed.is_available() or not distributed.is_initialized():
         return 1
     return distributed.get_world_size()
@@ -47,7 +48,7 @@ def _num_processes() -> int:
 
 def apart_from_other_processes(numbers: torch.Tensor) -> torch.Tensor:
     """Offset numbers from 0 to below 2^40 so that no other process has the same ones."""
-    return numbers + ((distributed.get_rank() if _num_processes() > 1 else 0) << 40)
+    return numbers + ((distributed.get_rank() if num_processes() > 1 else 0) << 40)
 
 
 def gather_distinct(rows: torch.Tensor, keys: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -60,7 +61,7 @@ def gather_distinct(rows: torch.Tensor, keys: torch.Tensor) -> tuple[torch.Tenso
     Returns:
         The first row of each key `(U, d)`, and the keys in ascending order `(U,)`.
     """
-    if _num_processes() > 1:
+    if num_processes() > 1:
         longest = torch.tensor(len(rows), device=rows.device)
         distributed.all_reduce(longest, distributed.ReduceOp.MAX)
         missing = int(longest) - len(rows)

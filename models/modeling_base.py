@@ -23,6 +23,7 @@ from transformers.dynamic_module_utils import get_relative_import_files
 from transformers.utils import ModelOutput
 
 from .configuration_base import EventConfig, ModelPipelines, is_decoder_only
+from .distributed import num_processes
 from .encoder_files import EncoderSettings, read_encoder_settings
 from .pooling import POOLINGS
 from .similarities import unit
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 PART_COST = 32
 """What the encoding of one more part of a batch costs on a CPU, in tokens: forward and backward pass all
 weights once more."""
+
+PARTS_OF_A_PROCESS = 6
+"""Number of parts, of equally many rows, into which each of several processes on a CPU splits a batch."""
 
 
 @dataclass
@@ -312,7 +316,12 @@ class EventTextEncoder(EventPreTrainedModel):
         # Some tokenizers put padding first.
         firsts = attention_mask.argmax(dim=1)
         ends = (attention_mask * torch.arange(1, width + 1)).amax(dim=1)
-        by_length = parts_by_length(ends - firsts)
+        lengths = ends - firsts
+        if num_processes() == 1:
+            by_length = parts_by_length(lengths)
+        else:
+            # A sharded encoder gathers its weights in each pass, so all processes need equally many.
+            by_length = lengths.argsort(stable=True).tensor_split(min(PARTS_OF_A_PROCESS, len(lengths)))
         parts = []
         for rows in by_length:
             start = int(firsts[rows].min())
