@@ -79,12 +79,13 @@ def load_cloze_contexts(data: str | None, builder: str, settings: Mapping[str, A
     Held-out events and wrong candidates are not among them.
 
     Returns:
-        The documents; none if the data have no cloze files.
+        The documents; none if the data have no cloze files, or documents that were built with a split.
 
     Raises:
         EventformersError: an error of `load_built`.
     """
-    settings = {**settings, "document_split": None}
+    # Documents that were built with a split have none, and need no warning about their setting.
+    settings = {name: value for name, value in settings.items() if name != "document_split"}
     documents = cast(DatasetDict, load_built(data, "documents", builder=builder, **settings))[_SPLIT]
     of_documents, of_chains = (
         built_report(data, config, builder=builder, **settings) for config in ("documents", "chains")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypedDict, cast, get_type_hints
@@ -50,6 +51,8 @@ from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingDa
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.streamed_chains import StreamedChains, StreamedRow, stream_chains
 from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES, is_streamed
+
+logger = logging.getLogger(__name__)
 
 Batch = dict[str, torch.Tensor]
 
@@ -357,6 +360,16 @@ def _prepare(
         num_chains, *windows = arrays["taken"].tolist()
         statistics = {"document_windows": sum(windows)}
         skipped = {"chain_beyond_share": len(chains) - num_chains, **rows.skipped}
+        if num_chains < len(chains):
+            logger.warning(
+                "document_share=%s and cloze_share=%s with %d windows leave out %d of %d chains; accepted: "
+                "lower shares, which keep more",
+                share,
+                cloze_share,
+                sum(windows),
+                len(chains) - num_chains,
+                len(chains),
+            )
     if not len(rows):
         raise EventformersError(
             f"found {rows.num_chains} chains, none with {LEAST_EVENTS} different events; accepted: longer "

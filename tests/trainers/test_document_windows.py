@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,12 @@ def test_contexts_of_cloze_files_have_no_answers(raw: Path, tmp_path: Path) -> N
         contexts = load_cloze_contexts(str(data), "event_chains", of_build)
         assert set(contexts["source"]) == {"mcnc_dev"}
         assert predicates(contexts) == ["sawmet"] * 3
+    build_dataset(
+        "event_chains", "documents", data_dir=raw, output=tmp_path / "built", document_split="train"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(load_cloze_contexts(str(tmp_path / "built"), "event_chains", {})) == 0
 
 
 def test_documents_of_other_files_are_refused(raw: Path, tmp_path: Path) -> None:
