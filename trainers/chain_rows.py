@@ -44,6 +44,7 @@ class ChainRows(TorchDataset):
         max_chain_length: maximum number of events of a row.
         all_windows: split a longer chain into several disjoint rows of at least three events; False takes
             only its first events.
+        times: how often the rows of each chain occur; None takes each once.
 
     Attributes:
         occurrences: the number of every event of every chain, with repetitions.
@@ -51,17 +52,25 @@ class ChainRows(TorchDataset):
         skipped: number of left-out chains and events, by reason.
     """
 
-    def __init__(self, chains: Arrays, max_chain_length: int, *, all_windows: bool = False) -> None:
+    def __init__(
+        self,
+        chains: Arrays,
+        max_chain_length: int,
+        *,
+        all_windows: bool = False,
+        times: npt.NDArray[np.int64] | None = None,
+    ) -> None:
         self.occurrences, self.reading = chains["occurrences"], chains["reading"]
         self._events = pa.LargeStringArray.from_buffers(
             len(self.reading), pa.py_buffer(chains["event_starts"]), pa.py_buffer(chains["characters"])
         )
         self._chain_starts = chains["chain_starts"]
         self.skipped: dict[str, int] = {}
-        self._windows_of_rows = self._windows(max_chain_length, all_windows)
+        windows = self._windows(max_chain_length, all_windows)
+        self._windows_of_rows = windows if times is None else np.repeat(windows, times[windows[:, 0]], axis=0)
 
     def _windows(self, max_chain_length: int, all_windows: bool) -> Codes:
-        """Return chain, first event and end of each row, `(rows, 3)`, and count what is skipped."""
+        """Return chain, first event and end of each window, `(windows, 3)`, and count what is skipped."""
         reading = self.reading[self.occurrences]
         changes = np.zeros(len(reading) + 1, dtype=np.int64)
         changes[1:-1] = np.cumsum(reading[1:] != reading[:-1])

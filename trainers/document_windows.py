@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 from datasets import Dataset, DatasetDict
 
 from eventformers.datasets_scripts.chain_settings import EventChainsConfig
@@ -18,6 +19,7 @@ from eventformers.datasets_scripts.protagonist_chains import distinct_events
 from eventformers.errors import EventformersError
 
 _SPLIT = "train"
+MOST_REPEATS = 20
 
 
 def load_training_documents(data: str | None, builder: str, settings: Mapping[str, Any]) -> Dataset:
@@ -108,24 +110,21 @@ def with_windows(
     sources: Sequence[tuple[Dataset, float]],
     length: int,
     least: int,
-    seed: int,
-) -> list[Dataset]:
+) -> list[tuple[Dataset, float]]:
     """Add windows of documents to chains.
 
-    The windows of a document are consecutive and disjoint and hold its distinct events of all
-    protagonists. The seed determines which windows and chains are taken.
+    The windows of a document are consecutive and disjoint and hold its distinct events of all protagonists.
 
     Args:
         chains: rows with a column `events`.
         sources: documents, rows with a column `events`, and the share of their windows among all rows; the
-            rest are chains. Where others are too few for these shares, chains or windows are left out; the
-            shares of sources without windows go to all others.
+            rest are chains.
         length: maximum number of events of a window.
         least: minimum number of events of a window.
-        seed: seed of the choice.
 
     Returns:
-        The chains, then the windows of each source: rows with only the column `events`.
+        The chains, then the windows of each source, rows with only the column `events`, each with their
+        share. Rows whose share is 0 are left out.
     """
     chains = chains.select_columns(["events"])
 
@@ -135,15 +134,32 @@ def with_windows(
             windows += (events[start : start + length] for start in range(0, len(events), length))
         return {"events": [window for window in windows if len(window) >= least]}
 
-    parts = [(chains, 1 - sum(share for _, share in sources))]
+    rest = 1 - sum(share for _, share in sources)
+    parts = [(chains if rest else chains.select([]), rest)]
     for documents, share in sources:
         windows = documents.select_columns(["events"]).map(cut, batched=True, features=chains.features)
-        parts.append((windows.shuffle(seed=seed), share))
-    total = min((len(rows) / share for rows, share in parts if share and len(rows)), default=0)
-    taken = []
-    for rows, share in parts:
-        count = min(round(total * share), len(rows))
-        if rows is chains and count < len(chains):
-            rows = chains.shuffle(seed=seed)
-        taken.append(rows.select(range(count)))
-    return taken
+        parts.append((windows, share))
+    return parts
+
+
+def times_of_rows(sizes: Sequence[int], shares: Sequence[float], seed: int) -> list[npt.NDArray[np.int64]]:
+    """Return how often each row of each source occurs in an epoch, so that the sources have their shares.
+
+    Every row occurs at least once. Rows of sources that are too few for their share are repeated, at most
+    `MOST_REPEATS` times.
+
+    Args:
+        sizes: number of rows of each source.
+        shares: share of each source among all rows; the shares of sources without rows go to all others.
+        seed: seed of which rows occur once more than others.
+    """
+    total = max((size / share for size, share in zip(sizes, shares, strict=True) if size), default=0)
+    draws = np.random.default_rng(seed)
+    times = []
+    for size, share in zip(sizes, shares, strict=True):
+        count = min(max(round(total * share), size), size * MOST_REPEATS)
+        whole, more = divmod(count, max(size, 1))
+        of_rows = np.full(size, whole)
+        of_rows[draws.permutation(size)[:more]] += 1
+        times.append(of_rows)
+    return times

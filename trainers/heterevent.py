@@ -41,8 +41,10 @@ from eventformers.trainers.chain_corruption import (
 from eventformers.trainers.chain_rows import ChainRow, ChainRows, read_chains
 from eventformers.trainers.codes import PADDING, Codes, padded
 from eventformers.trainers.document_windows import (
+    MOST_REPEATS,
     load_cloze_contexts,
     load_training_documents,
+    times_of_rows,
     what_decides_documents,
     with_windows,
 )
@@ -296,12 +298,12 @@ def read_chains_once(
         seed: seed of the choice of windows.
 
     Returns:
-        The arrays of `read_chains`, and `taken`, the numbers of chains and of windows of each kind of
-        document.
+        The arrays of `read_chains`; `sizes`, the numbers of chains and of windows of each kind of document;
+        and `times`, how often each of them occurs in an epoch.
     """
     chains = chains.select_columns(["events"])
     least = EventChainsConfig(**settings).min_chain_length
-    decides: list[object] = [dataset_fingerprint(chains), share]
+    decides: list[object] = [dataset_fingerprint(chains), share, MOST_REPEATS]
     if share:
         decides += [*what_decides_documents(data, builder, settings), length, least, seed]
     sources: list[tuple[Dataset, float]] = []
@@ -315,9 +317,13 @@ def read_chains_once(
         if share:
             documents = load_training_documents(data, builder, settings)
             sources.append((documents, share - sum(of_contexts for _, of_contexts in sources)))
-        parts = with_windows(chains, sources, length, least, seed)
-        taken = np.array([len(part) for part in parts])
-        return {**read_chains(concatenate_datasets(parts)), "taken": taken}
+        rows, shares = zip(*with_windows(chains, sources, length, least), strict=True)
+        sizes = [len(part) for part in rows]
+        return {
+            **read_chains(concatenate_datasets(rows)),
+            "sizes": np.array(sizes),
+            "times": np.concatenate(times_of_rows(sizes, shares, seed)),
+        }
 
     return cached_arrays("chains_and_windows", decides, read)
 
@@ -356,19 +362,20 @@ def _prepare(
             length=length,
             seed=seed,
         )
-        rows = ChainRows(arrays, length, all_windows=all_windows)
-        num_chains, *windows = arrays["taken"].tolist()
+        times = arrays["times"]
+        rows = ChainRows(arrays, length, all_windows=all_windows, times=times)
+        num_chains, *windows = arrays["sizes"].tolist()
         statistics = {"document_windows": sum(windows)}
-        skipped = {"chain_beyond_share": len(chains) - num_chains, **rows.skipped}
-        if num_chains < len(chains):
+        skipped = {"chain_of_no_share": len(chains) - num_chains, **rows.skipped}
+        if len(times) and times.max() == MOST_REPEATS:
             logger.warning(
-                "document_share=%s and cloze_share=%s with %d windows leave out %d of %d chains; accepted: "
-                "lower shares, which keep more",
+                "document_share=%s and cloze_share=%s: %d chains and %s windows are too few for that; the "
+                "scarce ones occur %d times each, and the others have the rest",
                 share,
                 cloze_share,
-                sum(windows),
-                len(chains) - num_chains,
-                len(chains),
+                num_chains,
+                " and ".join(map(str, windows)),
+                MOST_REPEATS,
             )
     if not len(rows):
         raise EventformersError(

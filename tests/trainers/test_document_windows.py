@@ -22,6 +22,7 @@ from eventformers.trainers.chain_rows import read_chains
 from eventformers.trainers.document_windows import (
     load_cloze_contexts,
     load_training_documents,
+    times_of_rows,
     with_windows,
 )
 from eventformers.trainers.heterevent import read_chains_once
@@ -39,51 +40,48 @@ def predicates(dataset: Dataset) -> list[str]:
     return ["".join(event["predicate"] for event in row["events"]) for row in dataset]
 
 
-def numbered(name: str, number: int) -> Dataset:
-    return rows(*[[f"{name}{document}-{place}" for place in range(3)] for document in range(number)])
-
-
-def taken(chains: Dataset, *sources: tuple[Dataset, float], seed: int = 0) -> list[str]:
-    parts = with_windows(chains, sources, length=3, least=3, seed=seed)
-    return [row for part in parts for row in predicates(part)]
-
-
 def test_windows_hold_distinct_events_and_follow_one_another() -> None:
     chains = rows(list("xyz"), list("uvw"))
     documents = rows(list("abacdBe"), list("fg"), list("hijk"))
-    found = taken(chains, (documents, 0.5))
-    assert found[:2] == ["xyz", "uvw"]
-    assert len(found) == 4
+    (kept, rest), (windows, share) = with_windows(chains, [(documents, 0.25)], length=3, least=3)
+    assert predicates(kept) == ["xyz", "uvw"]
     # "de" and "fg", "k" are too short; an event that reads like an earlier one stands where it comes first.
-    assert set(found[2:]) <= {"abc", "hij"}
+    assert predicates(windows) == ["abc", "hij"]
+    assert (rest, share) == (0.75, 0.25)
+
+
+def test_a_share_of_all_leaves_the_chains_out() -> None:
+    (chains, rest), (windows, _) = with_windows(rows(list("xyz")), [(rows(list("abc")), 1)], 3, 3)
+    assert (len(chains), rest, len(windows)) == (0, 0, 1)
 
 
 @pytest.mark.parametrize(
-    ("share", "chains", "windows"),
-    [(0, 4, 0), (0.2, 4, 1), (0.5, 4, 4), (0.75, 2, 6), (0.9, 1, 6), (1, 0, 6)],
+    ("sizes", "shares", "expected"),
+    [
+        ([4], [1], [4]),
+        ([4, 6], [0.5, 0.5], [6, 6]),
+        ([4, 6], [0.25, 0.75], [4, 12]),
+        ([4, 6], [0.8, 0.2], [24, 6]),
+        ([4, 6, 8], [0.4, 0.2, 0.4], [12, 6, 12]),
+        # The share of a source without rows goes to all others.
+        ([4, 0, 6], [0.2, 0.4, 0.4], [4, 0, 8]),
+        ([0, 6], [0, 1], [0, 6]),
+        ([0, 0], [0.5, 0.5], [0, 0]),
+        # Few rows are not repeated without end, and the others keep the ratio of their shares.
+        ([1, 400, 400], [0.4, 0.2, 0.4], [20, 400, 800]),
+    ],
 )
-def test_the_share_decides_how_many(share: float, chains: int, windows: int) -> None:
-    found = taken(rows(*[list("xyz")] * 4), (numbered("a", 6), share))
-    assert [row[0] for row in found] == ["x"] * chains + ["a"] * windows
+def test_each_source_has_its_share(sizes: list[int], shares: list[float], expected: list[int]) -> None:
+    times = times_of_rows(sizes, shares, seed=0)
+    assert [len(of_rows) for of_rows in times] == sizes
+    assert [of_rows.sum() for of_rows in times] == expected
+    assert all(np.ptp(of_rows) <= 1 for of_rows in times if len(of_rows))
 
 
-def test_each_source_has_its_share() -> None:
-    found = taken(rows(*[list("xyz")] * 4), (numbered("a", 6), 0.2), (numbered("b", 6), 0.4))
-    assert [row[0] for row in found] == ["x"] * 4 + ["a"] * 2 + ["b"] * 4
-
-
-def test_the_share_of_a_source_without_windows_goes_to_all_others() -> None:
-    found = taken(rows(*[list("xyz")] * 4), (rows(list("de")), 0.4), (numbered("b", 6), 0.4))
-    assert [row[0] for row in found] == ["x"] * 3 + ["b"] * 6
-    assert taken(rows(list("xyz")), (rows(list("de")), 0.5)) == ["xyz"]
-
-
-def test_the_seed_decides_which() -> None:
-    chains = numbered("x", 40)
-    for share in (0.5, 0.9):
-        first, again, other = (taken(chains, (numbered("a", 40), share), seed=seed) for seed in (0, 0, 1))
-        assert first == again
-        assert first != other
+def test_the_seed_decides_which_occur_once_more() -> None:
+    first, again, other = (times_of_rows([40, 60], [0.5, 0.5], seed)[0].tolist() for seed in (0, 0, 1))
+    assert first == again
+    assert first != other
 
 
 @pytest.fixture
@@ -180,14 +178,15 @@ def test_a_second_start_reads_the_cache_unless_data_or_settings_change(
     read(share=0)
     read(chains.select(range(5)))
     assert len(calls) == 6
-    assert read(share=0.5, cloze_share=0.1)["taken"].tolist() == first["taken"].tolist()
+    assert read(share=0.5, cloze_share=0.1)["sizes"].tolist() == first["sizes"].tolist()
     context = "".join(f"a|{verb}|b\n" for verb in ("saw", "met", "asked", "told", "thanked"))
     (raw / "mcnc_dev.txt").write_text(context + CLOZE, encoding="utf-8")
     build_dataset("event_chains", "documents", data_dir=raw, output=tmp_path / "built")
     without = read(share=1, cloze_share=0)
-    assert without["taken"].tolist() == [0, calls[-1]]
-    assert read(share=1, cloze_share=0.1)["taken"].tolist() == [0, 1, 9]
-    assert calls[-1] == 10
+    assert without["sizes"].tolist() == [0, calls[-1]]
+    with_contexts = read(share=1, cloze_share=0.1)
+    assert with_contexts["sizes"].tolist() == [0, 1, calls[-1] - 1]
+    assert with_contexts["times"][0] > 1
     for path in raw.glob("*.jsonl"):
         path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
     build_dataset("event_chains", "documents", data_dir=raw, output=tmp_path / "built")

@@ -121,13 +121,13 @@ class TestHeterEventTraining(MethodTrainingCase):
         with pytest.raises(EventformersError, match=r"accepted with it: document_share=0\.0"):
             self.run(tiny_encoder, raw, tmp_path, ("streaming=true", "document_share=0.5"))
 
-    def test_chains_that_a_share_leaves_out_are_told(
+    def test_too_few_rows_for_a_share_are_told(
         self, tiny_encoder: Path, raw: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        self.run(tiny_encoder, raw, tmp_path / "all", ("document_share=0",))
-        assert "leave out" not in caplog.text
-        self.run(tiny_encoder, raw, tmp_path / "few", ("document_share=0.99",))
-        assert re.search(r"document_share=0\.99 .* leave out \d+ of \d+ chains", caplog.text)
+        self.run(tiny_encoder, raw, tmp_path / "enough", ("document_share=0.5",))
+        assert "too few" not in caplog.text
+        self.run(tiny_encoder, raw, tmp_path / "few", ("document_share=0.01",))
+        assert re.search(r"document_share=0\.01 .*: \d+ chains and \d+ windows .* 20 times each", caplog.text)
 
     def test_accuracy_on_questions_chooses_the_model(
         self, tiny_encoder: Path, raw: Path, tmp_path: Path
