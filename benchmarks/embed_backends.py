@@ -6,8 +6,8 @@
 All sides encode the same texts with the same weights, on one thread unless `--threads` is given, and take
 turns in every round. Ours encode batches of equal length. The ratios are of processor time, which other load
 on the machine changes least. `--scores` adds the scores on the hard similarity tests and on event retrieval.
-`--peer-python` is an environment with `sentence-transformers[onnx,openvino]`. Without `--events`, the events
-are generated.
+`--peer-python` is an environment with `sentence-transformers[onnx,openvino]` and `datasets`, which OpenVINO's
+int8 needs. Without `--events`, the events are generated.
 """
 
 from __future__ import annotations
