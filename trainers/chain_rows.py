@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain as chained
 from typing import Any, TypedDict, cast
 
@@ -40,38 +40,32 @@ class ChainRows(TorchDataset):
     text, which have no other order, are left out.
 
     Args:
-        chains: the arrays of `read_chains`.
+        chains: the arrays of `read_chains` or `repeated`.
         max_chain_length: maximum number of events of a row.
         all_windows: split a longer chain into several disjoint rows of at least three events; False takes
             only its first events.
-        times: how often the rows of each chain occur; None takes each once.
 
     Attributes:
-        occurrences: the number of every event of every chain, with repetitions.
+        occurrences: the number of every event of every chain, as often as an epoch has it.
         reading: a number for the text of each distinct event, equal for equal texts.
         skipped: number of left-out chains and events, by reason.
     """
 
-    def __init__(
-        self,
-        chains: Arrays,
-        max_chain_length: int,
-        *,
-        all_windows: bool = False,
-        times: npt.NDArray[np.int64] | None = None,
-    ) -> None:
-        self.occurrences, self.reading = chains["occurrences"], chains["reading"]
+    def __init__(self, chains: Arrays, max_chain_length: int, *, all_windows: bool = False) -> None:
+        self._in_chains, self.reading = chains["occurrences"], chains["reading"]
+        self.occurrences = chains.get("repeated_occurrences", self._in_chains)
         self._events = pa.LargeStringArray.from_buffers(
             len(self.reading), pa.py_buffer(chains["event_starts"]), pa.py_buffer(chains["characters"])
         )
         self._chain_starts = chains["chain_starts"]
         self.skipped: dict[str, int] = {}
         windows = self._windows(max_chain_length, all_windows)
+        times = chains.get("times")
         self._windows_of_rows = windows if times is None else np.repeat(windows, times[windows[:, 0]], axis=0)
 
     def _windows(self, max_chain_length: int, all_windows: bool) -> Codes:
         """Return chain, first event and end of each window, `(windows, 3)`, and count what is skipped."""
-        reading = self.reading[self.occurrences]
+        reading = self.reading[self._in_chains]
         changes = np.zeros(len(reading) + 1, dtype=np.int64)
         changes[1:-1] = np.cumsum(reading[1:] != reading[:-1])
 
@@ -120,7 +114,7 @@ class ChainRows(TorchDataset):
         size = self.reading.max(initial=-1) + 1
         starts, ends = self._chain_starts[:-1], self._chain_starts[1:]
         return any(
-            len(np.unique(self.reading[self.occurrences[starts[chain] : ends[chain]]])) == size
+            len(np.unique(self.reading[self._in_chains[starts[chain] : ends[chain]]])) == size
             for chain in np.flatnonzero(ends - starts >= size)
         )
 
@@ -133,8 +127,8 @@ class ChainRows(TorchDataset):
         start, chain_end = self._chain_starts[chain : chain + 2]
         return {
             "row": index,
-            "events": self.occurrences[first:end],
-            "chain_events": self.occurrences[start:chain_end],
+            "events": self._in_chains[first:end],
+            "chain_events": self._in_chains[start:chain_end],
         }
 
 
@@ -173,6 +167,22 @@ def read_chains(chains: Dataset) -> dict[str, npt.NDArray[Any]]:
         "event_starts": np.frombuffer(starts, dtype=np.int64, count=len(events) + 1),
         "characters": np.frombuffer(characters, dtype=np.uint8),
     }
+
+
+def repeated(
+    chains: Mapping[str, npt.NDArray[Any]], times: npt.NDArray[np.int64]
+) -> dict[str, npt.NDArray[Any]]:
+    """Repeat the rows and the events of chains without storing the chains again.
+
+    Args:
+        chains: the arrays of `read_chains`.
+        times: how often each chain occurs in an epoch, `(chains,)`.
+
+    Returns:
+        The arrays; `times`; and `repeated_occurrences`, the events to draw substitutes and distractors from.
+    """
+    of_events = np.repeat(times, np.diff(chains["chain_starts"]))
+    return {**chains, "times": times, "repeated_occurrences": np.repeat(chains["occurrences"], of_events)}
 
 
 def _blocks(events: pa.Array) -> Iterator[pa.Array]:

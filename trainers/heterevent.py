@@ -38,7 +38,7 @@ from eventformers.trainers.chain_corruption import (
     CorruptionSettings,
     corrupt_chains,
 )
-from eventformers.trainers.chain_rows import ChainRow, ChainRows, read_chains
+from eventformers.trainers.chain_rows import ChainRow, ChainRows, read_chains, repeated
 from eventformers.trainers.codes import PADDING, Codes, padded
 from eventformers.trainers.document_windows import (
     MOST_REPEATS,
@@ -298,8 +298,7 @@ def read_chains_once(
         seed: seed of the choice of windows.
 
     Returns:
-        The arrays of `read_chains`; `sizes`, the numbers of chains and of windows of each kind of document;
-        and `times`, how often each of them occurs in an epoch.
+        The arrays of `repeated`, and `sizes`, the numbers of chains and of windows of each kind of document.
     """
     chains = chains.select_columns(["events"])
     least = EventChainsConfig(**settings).min_chain_length
@@ -319,11 +318,8 @@ def read_chains_once(
             sources.append((documents, share - sum(of_contexts for _, of_contexts in sources)))
         rows, shares = zip(*with_windows(chains, sources, length, least), strict=True)
         sizes = [len(part) for part in rows]
-        return {
-            **read_chains(concatenate_datasets(rows)),
-            "sizes": np.array(sizes),
-            "times": np.concatenate(times_of_rows(sizes, shares, seed)),
-        }
+        times = np.concatenate(times_of_rows(sizes, shares, seed))
+        return {**repeated(read_chains(concatenate_datasets(rows)), times), "sizes": np.array(sizes)}
 
     return cached_arrays("chains_and_windows", decides, read)
 
@@ -362,12 +358,11 @@ def _prepare(
             length=length,
             seed=seed,
         )
-        times = arrays["times"]
-        rows = ChainRows(arrays, length, all_windows=all_windows, times=times)
+        rows = ChainRows(arrays, length, all_windows=all_windows)
         num_chains, *windows = arrays["sizes"].tolist()
         statistics = {"document_windows": sum(windows)}
         skipped = {"chain_of_no_share": len(chains) - num_chains, **rows.skipped}
-        if len(times) and times.max() == MOST_REPEATS:
+        if arrays["times"].max(initial=0) == MOST_REPEATS:
             logger.warning(
                 "document_share=%s and cloze_share=%s: %d chains and %s windows are too few for that; the "
                 "scarce ones occur %d times each, and the others have the rest",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from datasets import Dataset, Features, List
@@ -13,7 +14,7 @@ from transformers import AutoTokenizer
 from eventformers.datasets_scripts.events import EVENT_FEATURE, Event, event_text
 from eventformers.models.configuration_heterevent import HeterEventConfig
 from eventformers.trainers.chain_corruption import CorruptionSettings
-from eventformers.trainers.chain_rows import ChainRows, read_chains
+from eventformers.trainers.chain_rows import ChainRows, read_chains, repeated
 from eventformers.trainers.heterevent import HeterEventCollator
 
 SUBJECTS = ("police", "bank", "storm", "judge")
@@ -76,6 +77,22 @@ def test_rows_are_windows() -> None:
     assert every.skipped["event_beyond_max_chain_length"] == 0
     assert len(every[1]["chain_events"]) == 11
     assert first.has_chain_of_all_texts()
+
+
+def test_repeated_chains_have_more_rows_and_are_drawn_from_more_often() -> None:
+    long = [event("police", f"saw {number}") for number in range(8)]
+    chains = dataset([CHAINS[0], long, long[:2]])
+    once = ChainRows(read_chains(chains), 4, all_windows=True)
+    rows = ChainRows(repeated(read_chains(chains), np.array([1, 3, 2])), 4, all_windows=True)
+    first, *others = ([event_text(item) for item in rows.events(row["events"])] for row in rows)
+    assert first == [event_text(item) for item in CHAINS[0]]
+    starts = [event_text(item) for item in (long[0], long[4])]
+    assert [events[0] for events in others] == [starts[0]] * 3 + [starts[1]] * 3
+    assert [row["row"] for row in rows] == list(range(7))
+    assert np.bincount(rows.occurrences).tolist() == [1] * 3 + [5] * 2 + [3] * 6
+    assert len(rows.event_pool()) == 3 + 5 * 2 + 3 * 6
+    assert rows.skipped == once.skipped
+    assert rows.num_chains == once.num_chains
 
 
 def test_rows_of_a_selection_and_equal_texts() -> None:
