@@ -105,7 +105,7 @@ class Measured(NamedTuple):
         wall: seconds on the clock.
         processor: seconds of processor time.
         peak: largest resident memory in gigabytes, with the pages of memory-mapped files, which the system
-            takes back when it needs them.
+            takes back when it needs them; read every 50 ms.
         own: the same without them, sampled every 50 ms.
     """
 
@@ -184,7 +184,7 @@ class Runner:
         """
         arguments = (word.format(**self._places) for word in shlex.split(words))
         command = [sys.executable, "-m", "eventformers.cli", *arguments]
-        started, first, own = time.perf_counter(), False, 0.0
+        started, first, own, peak = time.perf_counter(), False, 0.0, 0.0
         with self._log.open("w", encoding="utf-8") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, env=self._environment)
         while True:
@@ -192,11 +192,12 @@ class Runner:
             if ended:
                 break
             own = max(own, memory_of(process.pid, "RssAnon"))
+            # The system's own count, ru_maxrss, includes the memory of the process that started this one.
+            peak = max(peak, memory_of(process.pid, "VmHWM"))
             printed = self._log.read_text(encoding="utf-8", errors="replace")
             if not first and FIRST_STEP in printed:
                 first = True
-                wall, peak = time.perf_counter() - started, memory_of(process.pid, "VmHWM")
-                processor = processor_seconds_of(process.pid)
+                wall, processor = time.perf_counter() - started, processor_seconds_of(process.pid)
                 yield Measured(f"{step}, to the first step", wall, processor, peak, own)
             if until is not None and until in printed:
                 process.kill()
@@ -206,7 +207,7 @@ class Runner:
         if process.returncode not in (0, -9):
             raise RuntimeError(f"{' '.join(command)}\n{self._log.read_text(encoding='utf-8')[-3000:]}")
         wall, processor = time.perf_counter() - started, used.ru_utime + used.ru_stime
-        yield Measured(step, wall, processor, used.ru_maxrss * 1024 / 1e9, own)
+        yield Measured(step, wall, processor, peak, own)
 
 
 def processor_seconds_of(pid: int) -> float:
