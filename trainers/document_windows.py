@@ -134,12 +134,11 @@ def with_windows(
             windows += (events[start : start + length] for start in range(0, len(events), length))
         return {"events": [window for window in windows if len(window) >= least]}
 
-    rest = 1 - sum(share for _, share in sources)
-    parts = [(chains if rest else chains.select([]), rest)]
+    parts = [(chains, 1 - sum(share for _, share in sources))]
     for documents, share in sources:
         windows = documents.select_columns(["events"]).map(cut, batched=True, features=chains.features)
         parts.append((windows, share))
-    return parts
+    return [(rows if share else rows.select([]), share) for rows, share in parts]
 
 
 def times_of_rows(sizes: Sequence[int], shares: Sequence[float], seed: int) -> list[npt.NDArray[np.int64]]:

@@ -50,9 +50,10 @@ def test_windows_hold_distinct_events_and_follow_one_another() -> None:
     assert (rest, share) == (0.75, 0.25)
 
 
-def test_a_share_of_all_leaves_the_chains_out() -> None:
-    (chains, rest), (windows, _) = with_windows(rows(list("xyz")), [(rows(list("abc")), 1)], 3, 3)
-    assert (len(chains), rest, len(windows)) == (0, 0, 1)
+def test_rows_without_a_share_are_left_out() -> None:
+    sources = [(rows(list("abc")), 1), (rows(list("def")), 0)]
+    parts = with_windows(rows(list("xyz")), sources, length=3, least=3)
+    assert [(len(part), share) for part, share in parts] == [(0, 0), (1, 1), (0, 0)]
 
 
 @pytest.mark.parametrize(
@@ -184,6 +185,7 @@ def test_a_second_start_reads_the_cache_unless_data_or_settings_change(
     build_dataset("event_chains", "documents", data_dir=raw, output=tmp_path / "built")
     without = read(share=1, cloze_share=0)
     assert without["sizes"].tolist() == [0, calls[-1]]
+    assert read(share=0.5, cloze_share=1)["sizes"].tolist() == [6, 1, 0]
     with_contexts = read(share=1, cloze_share=0.1)
     assert with_contexts["sizes"].tolist() == [0, 1, calls[-1] - 1]
     assert with_contexts["times"][0] > 1
