@@ -179,8 +179,11 @@ def repeated(
         times: how often each chain occurs in an epoch, `(chains,)`.
 
     Returns:
-        The arrays; `times`; and `repeated_occurrences`, the events to draw substitutes and distractors from.
+        The arrays; `times`; and, if a chain is repeated, `repeated_occurrences`, the events to draw
+        substitutes and distractors from.
     """
+    if times.max(initial=1) == 1:
+        return {**chains, "times": times}
     of_events = np.repeat(times, np.diff(chains["chain_starts"]))
     return {**chains, "times": times, "repeated_occurrences": np.repeat(chains["occurrences"], of_events)}
 

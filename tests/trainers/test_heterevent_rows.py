@@ -91,6 +91,7 @@ def test_repeated_chains_have_more_rows_and_are_drawn_from_more_often() -> None:
     assert [row["row"] for row in rows] == list(range(7))
     assert np.bincount(rows.occurrences).tolist() == [1] * 3 + [5] * 2 + [3] * 6
     assert len(rows.event_pool()) == 3 + 5 * 2 + 3 * 6
+    assert "repeated_occurrences" not in repeated(read_chains(chains), np.array([1, 1, 1]))
     assert rows.skipped == once.skipped
     assert rows.num_chains == once.num_chains
 
