@@ -363,13 +363,15 @@ def _prepare(
         statistics = {"document_windows": sum(windows)}
         skipped = {"chain_of_no_share": len(chains) - num_chains, **rows.skipped}
         if arrays["times"].max(initial=0) == MOST_REPEATS:
+            kinds = ("of cloze contexts", "of documents")[-len(windows) :]
+            found = [f"{number} windows {kind}" for number, kind in zip(windows, kinds, strict=True)]
             logger.warning(
-                "document_share=%s and cloze_share=%s: %d chains and %s windows are too few for that; the "
-                "scarce ones occur %d times each, and the others have the rest",
+                "document_share=%s and cloze_share=%s do not hold with %d chains, %s: the scarce ones occur "
+                "%d times each, and the others have the rest",
                 share,
                 cloze_share,
                 num_chains,
-                " and ".join(map(str, windows)),
+                " and ".join(found),
                 MOST_REPEATS,
             )
     if not len(rows):
