@@ -78,6 +78,12 @@ class BuildReport:
         for kind, count in counts.items():
             kept[kind] = int(kept.get(kind, 0)) + count
 
+    def add_sources(self, sources: Mapping[str, SourceCount]) -> None:
+        """Add the sources of another report."""
+        for name, kept in sources.items():
+            counts = {kind: int(count) for kind, count in kept.items() if kind != "license"}
+            self.add_source(name, str(kept["license"]), **counts)
+
     @property
     def licenses(self) -> list[str]:
         """The licences of the kept items, sorted."""
@@ -94,9 +100,7 @@ class BuildReport:
         for split, report in reports.items():
             total.read.update(report.read)
             total.skipped.update(report.skipped)
-            for source, kept in report.sources.items():
-                counts = {kind: int(count) for kind, count in kept.items() if kind != "license"}
-                total.add_source(source, str(kept["license"]), **counts)
+            total.add_sources(report.sources)
             if len(reports) == 1:
                 total.statistics.update(report.statistics)
             elif report.statistics:

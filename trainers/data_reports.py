@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from eventformers.datasets_scripts.base import BuildReport
 from eventformers.datasets_scripts.fingerprints import joint_fingerprint
+from eventformers.datasets_scripts.malformed import LISTED_PARTS
 from eventformers.datasets_scripts.raw_files import file_digest
 
 _COUNTS = ("read", "skipped")
@@ -23,13 +25,13 @@ def joint_report(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     if len(reports) == 1 or not all(reports):
         return dict(reports[0]) if all(reports) else {}
     splits: dict[str, Counter[str]] = {}
-    sources: dict[str, dict[str, Any]] = {}
+    joined = BuildReport()
     for report in reports:
         for name, counts in report["splits"].items():
             splits.setdefault(name, Counter())["rows"] += counts["rows"]
-        for name, source in report["sources"].items():
-            before = sources.get(name, {"triples": 0})["triples"]
-            sources[name] = {**source, "triples": before + source["triples"]}
+        joined.add_sources(report["sources"])
+    malformed = [report["malformed"] for report in reports]
+    parts = [part for each in malformed for part in each["parts"]]
     return {
         **reports[0],
         **_inputs(reports),
@@ -38,8 +40,9 @@ def joint_report(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "rows": sum(report["rows"] for report in reports),
         "splits": {name: dict(counts) for name, counts in splits.items()},
         **{name: dict(sum((Counter(report[name]) for report in reports), Counter())) for name in _COUNTS},
-        "sources": sources,
-        "licenses": sorted({name for report in reports for name in report["licenses"]}),
+        "malformed": {"count": sum(each["count"] for each in malformed), "parts": parts[:LISTED_PARTS]},
+        "sources": joined.sources,
+        "licenses": joined.licenses,
         "statistics": {},
     }
 
