@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain as chained
 from typing import Any, TypedDict, cast
 
@@ -40,30 +40,32 @@ class ChainRows(TorchDataset):
     text, which have no other order, are left out.
 
     Args:
-        chains: the arrays of `read_chains` or `repeated`.
+        chains: the arrays of `read_chains`; and, if some chains occur more than once in an epoch, `times`,
+            how often each does.
         max_chain_length: maximum number of events of a row.
         all_windows: split a longer chain into several disjoint rows of at least three events; False takes
             only its first events.
 
     Attributes:
-        occurrences: the number of every event of every chain, as often as an epoch has it.
         reading: a number for the text of each distinct event, equal for equal texts.
         skipped: number of left-out chains and events, by reason.
     """
 
     def __init__(self, chains: Arrays, max_chain_length: int, *, all_windows: bool = False) -> None:
         self._in_chains, self.reading = chains["occurrences"], chains["reading"]
-        self.occurrences = chains.get("repeated_occurrences", self._in_chains)
         self._events = pa.LargeStringArray.from_buffers(
             len(self.reading), pa.py_buffer(chains["event_starts"]), pa.py_buffer(chains["characters"])
         )
         self._chain_starts = chains["chain_starts"]
+        lengths = np.diff(self._chain_starts)
+        self._times = chains.get("times", np.ones_like(lengths))
+        # Repetitions are counted, not stored: scarce chains may have many.
+        self._drawn_starts = _starts(self._times * lengths)
         self.skipped: dict[str, int] = {}
-        windows = self._windows(max_chain_length, all_windows)
-        times = chains.get("times")
-        self._windows_of_rows = windows if times is None else np.repeat(windows, times[windows[:, 0]], axis=0)
+        self._windows = self._cut(max_chain_length, all_windows)
+        self._row_starts = _starts(self._times[self._windows[:, 0]])
 
-    def _windows(self, max_chain_length: int, all_windows: bool) -> Codes:
+    def _cut(self, max_chain_length: int, all_windows: bool) -> Codes:
         """Return chain, first event and end of each window, `(windows, 3)`, and count what is skipped."""
         reading = self.reading[self._in_chains]
         changes = np.zeros(len(reading) + 1, dtype=np.int64)
@@ -95,11 +97,20 @@ class ChainRows(TorchDataset):
         """Number of chains, including those that are left out."""
         return len(self._chain_starts) - 1
 
+    def draw(self, generator: np.random.Generator, size: int) -> Codes:
+        """Draw the numbers of events of all chains, each as likely as an epoch has it often."""
+        chain, place = _located(self._drawn_starts, generator.integers(self._drawn_starts[-1], size=size))
+        return self._in_chains[self._chain_starts[chain] + place // self._times[chain]]
+
     def event_pool(self) -> EventPool:
-        """Return the events of all chains to draw from, each as often as it occurs."""
+        """Return the events of all chains to draw from, each as often as an epoch has it."""
+        times = np.repeat(self._times, np.diff(self._chain_starts))
+        counts = np.zeros_like(self.reading)
+        for number in np.unique(self._times):
+            counts += number * np.bincount(self._in_chains[times == number], minlength=len(counts))
         roles = (pc.list_flatten(pc.split_pattern(block, _SEPARATOR)) for block in _blocks(self._events))
         numbers, texts = _encode(roles)
-        return EventPool(texts.to_pylist(), numbers.reshape(-1, len(_ROLES)), np.bincount(self.occurrences))
+        return EventPool(texts.to_pylist(), numbers.reshape(-1, len(_ROLES)), counts)
 
     def events(self, numbers: Sequence[int] | Codes) -> list[Event]:
         """Return the events with these numbers."""
@@ -119,11 +130,12 @@ class ChainRows(TorchDataset):
         )
 
     def __len__(self) -> int:
-        return len(self._windows_of_rows)
+        return int(self._row_starts[-1])
 
     def __getitem__(self, index: int) -> ChainRow:
         """Return a row."""
-        chain, first, end = self._windows_of_rows[index]
+        window, _ = _located(self._row_starts, np.int64(index))
+        chain, first, end = self._windows[window]
         start, chain_end = self._chain_starts[chain : chain + 2]
         return {
             "row": index,
@@ -144,9 +156,10 @@ def read_chains(chains: Dataset) -> dict[str, npt.NDArray[Any]]:
         chains: rows with a column `events`.
 
     Returns:
-        `occurrences` and `reading` as in `ChainRows`; `chain_starts`, the position in `occurrences` of the
-        first event of each chain, and the end of the last one; `characters` and `event_starts`, the roles of
-        each distinct event as UTF-8, and the first byte of each event, and the end of the last one.
+        `occurrences`, the number of every event of every chain; `reading` as in `ChainRows`;
+        `chain_starts`, the position in `occurrences` of the first event of each chain, and the end of the
+        last one; `characters` and `event_starts`, the roles of each distinct event as UTF-8, and the first
+        byte of each event, and the end of the last one.
     """
     # In blocks, so that the joined texts of all occurrences are never in memory together.
     tables = chains.select_columns(["events"]).with_format("arrow").iter(_BLOCK_CHAINS)
@@ -169,23 +182,15 @@ def read_chains(chains: Dataset) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def repeated(
-    chains: Mapping[str, npt.NDArray[Any]], times: npt.NDArray[np.int64]
-) -> dict[str, npt.NDArray[Any]]:
-    """Repeat the rows and the events of chains without storing the chains again.
+def _starts(lengths: Codes) -> Codes:
+    """Return the first place of each part, and the end of the last one."""
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)])
 
-    Args:
-        chains: the arrays of `read_chains`.
-        times: how often each chain occurs in an epoch, `(chains,)`.
 
-    Returns:
-        The arrays; `times`; and, if a chain is repeated, `repeated_occurrences`, the events to draw
-        substitutes and distractors from.
-    """
-    if times.max(initial=1) == 1:
-        return {**chains, "times": times}
-    of_events = np.repeat(times, np.diff(chains["chain_starts"]))
-    return {**chains, "times": times, "repeated_occurrences": np.repeat(chains["occurrences"], of_events)}
+def _located(starts: Codes, numbers: Codes | np.int64) -> tuple[Codes, Codes]:
+    """Return the part of each number, and its place in the part; numbers beyond the end have a part more."""
+    parts = np.searchsorted(starts, numbers, side="right") - 1
+    return parts, numbers - starts[parts]
 
 
 def _blocks(events: pa.Array) -> Iterator[pa.Array]:

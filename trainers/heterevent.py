@@ -38,7 +38,7 @@ from eventformers.trainers.chain_corruption import (
     CorruptionSettings,
     corrupt_chains,
 )
-from eventformers.trainers.chain_rows import ChainRow, ChainRows, read_chains, repeated
+from eventformers.trainers.chain_rows import ChainRow, ChainRows, read_chains
 from eventformers.trainers.codes import PADDING, Codes, padded
 from eventformers.trainers.document_windows import (
     MOST_REPEATS,
@@ -160,11 +160,11 @@ class HeterEventCollator:
         """Draw events of other chains whose texts differ from those of this chain."""
         # A separate generator, so that a run without substitution draws the same orders.
         generator = np.random.default_rng((self.seed, self.epoch, row["row"], 1))
-        pool, reading = self.chains.occurrences, self.chains.reading
+        reading = self.chains.reading
         own = reading[row["chain_events"]]
         found: list[int] = []
         while len(found) < self.num_incoming_events:
-            drawn = pool[generator.integers(len(pool), size=self.num_incoming_events)]
+            drawn = self.chains.draw(generator, self.num_incoming_events)
             found.extend(drawn[~np.isin(reading[drawn], own)].tolist())
         return np.array(found[: self.num_incoming_events], dtype=np.int64)
 
@@ -298,7 +298,7 @@ def read_chains_once(
         seed: seed of the choice of windows.
 
     Returns:
-        The arrays of `repeated`, and `sizes`, the numbers of chains and of windows of each kind of document.
+        The arrays of `ChainRows`, and `sizes`, the numbers of chains and of windows of each kind of document.
     """
     chains = chains.select_columns(["events"])
     least = EventChainsConfig(**settings).min_chain_length
@@ -319,7 +319,7 @@ def read_chains_once(
         rows, shares = zip(*with_windows(chains, sources, length, least), strict=True)
         sizes = [len(part) for part in rows]
         times = np.concatenate(times_of_rows(sizes, shares, seed))
-        return {**repeated(read_chains(concatenate_datasets(rows)), times), "sizes": np.array(sizes)}
+        return {**read_chains(concatenate_datasets(rows)), "times": times, "sizes": np.array(sizes)}
 
     return cached_arrays("chains_and_windows", decides, read)
 

@@ -68,12 +68,12 @@ class StreamedChains:
         pool: the chains of the pool.
 
     Attributes:
-        occurrences: as in `ChainRows`, of the pool.
+        draw: as in `ChainRows`, of the pool.
         reading: as in `ChainRows`, of the pool and the batch.
     """
 
     def __init__(self, pool: ChainRows) -> None:
-        self.occurrences = pool.occurrences
+        self.draw = pool.draw
         self.reading = self._pool_reading = pool.reading
         self._joined = self._pool_joined = pool.joined(np.arange(len(pool.reading)))
         self._numbers = {text: number for number, text in enumerate(self._pool_joined)}

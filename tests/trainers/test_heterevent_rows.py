@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 from eventformers.datasets_scripts.events import EVENT_FEATURE, Event, event_text
 from eventformers.models.configuration_heterevent import HeterEventConfig
 from eventformers.trainers.chain_corruption import CorruptionSettings
-from eventformers.trainers.chain_rows import ChainRows, read_chains, repeated
+from eventformers.trainers.chain_rows import ChainRows, read_chains
 from eventformers.trainers.heterevent import HeterEventCollator
 
 SUBJECTS = ("police", "bank", "storm", "judge")
@@ -83,15 +83,17 @@ def test_repeated_chains_have_more_rows_and_are_drawn_from_more_often() -> None:
     long = [event("police", f"saw {number}") for number in range(8)]
     chains = dataset([CHAINS[0], long, long[:2]])
     once = ChainRows(read_chains(chains), 4, all_windows=True)
-    rows = ChainRows(repeated(read_chains(chains), np.array([1, 3, 2])), 4, all_windows=True)
+    times = np.array([1, 3, 2])
+    rows = ChainRows({**read_chains(chains), "times": times}, 4, all_windows=True)
     first, *others = ([event_text(item) for item in rows.events(row["events"])] for row in rows)
     assert first == [event_text(item) for item in CHAINS[0]]
     starts = [event_text(item) for item in (long[0], long[4])]
     assert [events[0] for events in others] == [starts[0]] * 3 + [starts[1]] * 3
     assert [row["row"] for row in rows] == list(range(7))
-    assert np.bincount(rows.occurrences).tolist() == [1] * 3 + [5] * 2 + [3] * 6
+    stored = np.concatenate([np.arange(3), np.repeat(np.arange(3, 11), 3), np.repeat([3, 4], 2)])
+    expected = stored[np.random.default_rng(0).integers(len(stored), size=200)]
+    assert rows.draw(np.random.default_rng(0), 200).tolist() == expected.tolist()
     assert len(rows.event_pool()) == 3 + 5 * 2 + 3 * 6
-    assert "repeated_occurrences" not in repeated(read_chains(chains), np.array([1, 1, 1]))
     assert rows.skipped == once.skipped
     assert rows.num_chains == once.num_chains
 
