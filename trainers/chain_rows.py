@@ -98,7 +98,7 @@ class ChainRows(TorchDataset):
         return len(self._chain_starts) - 1
 
     def draw(self, generator: np.random.Generator, size: int) -> Codes:
-        """Draw the numbers of events of all chains, each as likely as an epoch has it often."""
+        """Draw numbers of events of all chains, each as often as an epoch has it."""
         chain, place = _located(self._drawn_starts, generator.integers(self._drawn_starts[-1], size=size))
         return self._in_chains[self._chain_starts[chain] + place // self._times[chain]]
 
@@ -188,7 +188,7 @@ def _starts(lengths: Codes) -> Codes:
 
 
 def _located(starts: Codes, numbers: Codes | np.int64) -> tuple[Codes, Codes]:
-    """Return the part of each number, and its place in the part; numbers beyond the end have a part more."""
+    """Return the part that holds each number, and the number's place in it."""
     parts = np.searchsorted(starts, numbers, side="right") - 1
     return parts, numbers - starts[parts]
 
