@@ -81,9 +81,9 @@ def test_rows_are_windows() -> None:
 
 def test_repeated_chains_have_more_rows_and_are_drawn_from_more_often() -> None:
     long = [event("police", f"saw {number}") for number in range(8)]
-    chains = dataset([CHAINS[0], long, long[:2]])
+    chains = dataset([CHAINS[0], [], long, long[:2]])
     once = ChainRows(read_chains(chains), 4, all_windows=True)
-    times = np.array([1, 3, 2])
+    times = np.array([1, 4, 3, 2])
     rows = ChainRows({**read_chains(chains), "times": times}, 4, all_windows=True)
     first, *others = ([event_text(item) for item in rows.events(row["events"])] for row in rows)
     assert first == [event_text(item) for item in CHAINS[0]]
