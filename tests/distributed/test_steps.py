@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -191,6 +192,29 @@ def test_counts_of_shards_are_filtered_together(tmp_path: Path) -> None:
     assert lengths == [1, 1, 1, 1]
     with pytest.raises(EventformersError, match="no counts of pairs"):
         merge_counts(str(tmp_path / "none"), tmp_path / "x.parquet")
+
+
+def test_a_merge_spills_beside_its_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders: list[Path] = []
+    connect = duckdb.connect
+
+    def noted(**settings: Any) -> duckdb.DuckDBPyConnection:
+        database = connect(**settings)
+        [[folder]] = database.execute("SELECT current_setting('temp_directory')").fetchall()
+        folders.append(Path(folder))
+        assert folders[-1].is_dir()
+        return database
+
+    event = {"subject": "a", "predicate": "goes", "object": ""}
+    rows = [{**event, "subject": name, "negated": False} for name in "ab"]
+    documents = [Document("text", "x", metadata={EVENT_ROWS: rows})]
+    list(CountCoEvents(str(tmp_path / "counts")).run(iter(documents)))
+    monkeypatch.setattr(duckdb, "connect", noted)
+    for name in ("one", "two"):
+        merge_counts(str(tmp_path / "counts"), tmp_path / "merged" / f"{name}.parquet")
+    assert [folder.parent for folder in folders] == [tmp_path / "merged"] * 2
+    assert len(set(folders)) == 2
+    assert {path.name for path in (tmp_path / "merged").iterdir()} == {"one.parquet", "two.parquet"}
 
 
 def test_events_are_the_same_bytes_at_another_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def merge_counts(
         min_pair_frequency: leave out pairs that share fewer documents.
         max_co_events: maximum number of co-events of an event, the most frequent first; a hash breaks ties,
             so that no spelling is favoured. None keeps all.
-        memory_limit: memory that DuckDB may use before it spills to disk.
+        memory_limit: memory that DuckDB may use before it spills to a folder beside `output`.
 
     Returns:
         The number of rows.
@@ -55,8 +56,10 @@ def merge_counts(
             f"{shards}: no counts of pairs; accepted: the folder that the step CountCoEvents wrote"
         )
     with (
-        duckdb.connect(config={"memory_limit": memory_limit}) as database,
         replaced_file(output) as temporary,
+        # DuckDB spills to `.tmp` of the working folder by default, which two merges would share.
+        tempfile.TemporaryDirectory(prefix="merged-", dir=temporary.parent) as spilled,
+        duckdb.connect(config={"memory_limit": memory_limit, "temp_directory": spilled}) as database,
     ):
         if not folder.is_local():
             database.register_filesystem(folder.fs)
