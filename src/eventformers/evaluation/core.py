@@ -158,7 +158,9 @@ def evaluate(
                 check_same_data(path, record.fingerprint)
             training = _read_training_start(model, encoder.revision)
             scored = _run(chosen, prepared.asked, scored_data.task_rows)
-            recorded, missing = _baseline(chosen, scored_data, encoder, baseline, training, held, computing)
+            recorded, missing = _baseline(
+                chosen, scored_data, record, encoder, baseline, training, held, computing
+            )
             result = make_result(
                 chosen,
                 record,
@@ -299,6 +301,7 @@ def make_result(
 def _baseline(
     task: Task,
     scored_data: TaskData,
+    record: DatasetRecord,
     encoder: EventEncoder,
     baseline: str | Path | EventEncoder | Literal[False] | None,
     training: _TrainingStart | None,
@@ -336,22 +339,28 @@ def _baseline(
         return None, f"the start encoder {Path(str(baseline)).name} cannot be loaded"
     kind = task.kind.untrained(encoder)
     prepared = kind.prepare(untrained, session, computing)
+    reads = _encoder_settings(untrained, computing.batch_size)
+
+    def scored() -> BaselineRecord:
+        found = _run(replace(task, kind=kind), prepared.asked, scored_data.task_rows)
+        return BaselineRecord(
+            model=untrained.name,
+            model_revision=untrained.revision or "unknown",
+            main_value=found.main_value,
+            scores=found.scores,
+            settings=reads | kind.record(prepared),
+        )
+
     try:
-        scored = _run(replace(task, kind=kind), prepared.asked, scored_data.task_rows)
+        if untrained.revision is None:
+            return scored(), None
+        # Several models of one encoder share its scores.
+        asked = (task.name, kind, record, untrained.name, untrained.revision, untrained.prompts, reads)
+        return session.once(asked, scored), None
     except EventformersError as error:
         if not kind.untrained_may_fail:
             raise
         return None, str(error)
-    return (
-        BaselineRecord(
-            model=untrained.name,
-            model_revision=untrained.revision or "unknown",
-            main_value=scored.main_value,
-            scores=scored.scores,
-            settings=_encoder_settings(untrained, computing.batch_size) | kind.record(prepared),
-        ),
-        None,
-    )
 
 
 def _encoder_settings(encoder: EventEncoder, batch_size: BatchSize) -> dict[str, JsonValue]:

@@ -20,7 +20,7 @@ from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding.latest_answer import LatestAnswer
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, load_cross_encoder
 
-Encoded = TypeVar("Encoded")
+Outcome = TypeVar("Outcome")
 
 
 class ReadsRows(Protocol):
@@ -118,8 +118,8 @@ class Session:
     event adds 4·d bytes with vectors of size d, or 12·d bytes with queries and keys.
 
     Args:
-        data_of: another session, whose data this one uses and adds to; models and vectors are not shared.
-            None starts without data.
+        data_of: another session, whose data and outcomes of `once` this one uses and adds to; models and
+            vectors are not shared. None starts without data.
         keeps_vectors: whether encoders keep their latest vectors.
 
     ```python
@@ -130,6 +130,7 @@ class Session:
 
     def __init__(self, data_of: Session | None = None, *, keeps_vectors: bool = True) -> None:
         self.data: DataStore = DataStore() if data_of is None else data_of.data
+        self._outcomes: list[tuple[object, Any]] = [] if data_of is None else data_of._outcomes
         self._keeps_vectors = keeps_vectors
         self._reuses_latest = True
         self._encoders: dict[tuple[str | None, ...], EventEncoder] = {}
@@ -223,8 +224,8 @@ class Session:
         return self._cross_encoders[asked]
 
     def recall(
-        self, encoder: EventEncoder, asked: tuple[Hashable, ...], encode: Callable[[], Encoded]
-    ) -> Encoded:
+        self, encoder: EventEncoder, asked: tuple[Hashable, ...], encode: Callable[[], Outcome]
+    ) -> Outcome:
         """Return the cached outcome of `encode`, or call it; set the encoder's `truncated`.
 
         Args:
@@ -242,7 +243,23 @@ class Session:
         if key not in self._encoded:
             self._encoded[key] = (encode(), encoder.truncated)
         encoded, encoder.truncated = self._encoded[key]
-        return cast("Encoded", encoded)
+        return cast("Outcome", encoded)
+
+    def once(self, asked: object, compute: Callable[[], Outcome]) -> Outcome:
+        """Return the outcome of an earlier call with equal `asked`, or call `compute`.
+
+        Outcomes stay after `release`, so they must be small, such as the scores of an untrained encoder.
+
+        Args:
+            asked: everything that decides the outcome.
+            compute: computes it.
+        """
+        for earlier, outcome in self._outcomes:
+            if earlier == asked:
+                return cast("Outcome", outcome)
+        outcome = compute()
+        self._outcomes.append((asked, outcome))
+        return outcome
 
     def release(self) -> None:
         """Release all models and vectors."""
