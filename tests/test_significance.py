@@ -15,6 +15,7 @@ from eventformers.errors import EventformersError
 from eventformers.evaluation import significance
 from eventformers.evaluation.results import DatasetRecord, TaskResult
 from eventformers.evaluation.significance import (
+    answers_of,
     compare_results,
     document_clusters,
     paired_bootstrap,
@@ -202,6 +203,21 @@ def test_chance_stands_for_every_step() -> None:
     first = result([{"correct": [True, True, False]}])
     compared = compare_results(first, result([{"chance": 0.2}], "chance"))
     assert compared.difference == pytest.approx(100 * (2 / 3 - 0.2))
+
+
+def test_ranks_are_compared_by_their_reciprocals() -> None:
+    ranks = [{"rank": rank} for rank in (1, 4, 2)]
+    first, second = (
+        replace(result(rows, model), main_score="mrr") for rows, model in ((ranks, "a"), (ranks[::-1], "b"))
+    )
+    assert answers_of(first) == [[1.0], [0.25], [0.5]]
+    compared = compare_results(first, second)
+    assert (compared.difference, compared.questions) == (0.0, 3)
+    assert compared.low < 0 < compared.high
+    # A cluster of one model is not that of another.
+    of_clusters = replace(first, dataset=replace(first.dataset, rows=20))
+    with pytest.raises(EventformersError, match="found rank; accepted"):
+        answers_of(of_clusters)
 
 
 def test_documents_of_rows_are_taken() -> None:

@@ -370,15 +370,23 @@ def _cluster_numbers(
 
 
 def answers_of(result: TaskResult) -> list[list[float]]:
-    """Read whether each decision of each row is correct, or its chance to be."""
+    """Read whether each decision of each row is correct, its chance to be, or its reciprocal rank.
+
+    Reciprocal ranks are read if the score is their mean and each scored row has one: the clusters of one
+    result are not those of another.
+    """
     answers = []
+    by_rank = result.main_score == "mrr" and len(result.predictions) == result.dataset.rows
     for row, prediction in enumerate(result.predictions):
         value = prediction.get("correct", prediction.get("chance"))
+        rank = prediction.get("rank")
+        if value is None and by_rank and isinstance(rank, (int, float)):
+            value = 1 / rank
         values = value if isinstance(value, list) else [value]
         if not values or not all(isinstance(one, (bool, int, float)) for one in values):
             raise EventformersError(
                 f"{result.model} on {result.task}, row {row}: found {', '.join(prediction) or 'nothing'}; "
-                "accepted: predictions that say whether they are correct"
+                "accepted: predictions that say whether they are correct, or the rank of each row for mrr"
             )
         answers.append([float(one) for one in values if isinstance(one, (bool, int, float))])
     return answers

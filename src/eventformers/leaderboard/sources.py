@@ -186,7 +186,7 @@ def from_result(result: TaskResult, path: Path) -> Measurement:
 
 
 def _answers(result: TaskResult) -> Answers | None:
-    """Read the answers of a result; None for a task whose predictions are not right or wrong, as a rank."""
+    """Read the answers of a result; None for a task whose predictions do not give them, as clusters."""
     try:
         return answers_of(result) or None
     except EventformersError:
