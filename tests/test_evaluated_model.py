@@ -276,7 +276,9 @@ def test_models_of_one_encoder_share_its_scores(swcc, tmp_path, data, passes):
         first = (data / "COPA" / less.name).read_text(encoding="utf-8").split("</item>")[:4]
         less.write_text("</item>".join([*first, "</copa-corpus>"]), encoding="utf-8")
         few = evaluate(second, "copa", session=whole, **(options | {"data": less.parents[1]}))
-        assert [name for name, _ in passes] == ["other", "encoder", *["second", "encoder"] * 2]
+        own = replace(TASKS["copa"], main_score="ties")
+        evaluate(second, own, session=whole, **options)
+        assert [name for name, _ in passes] == ["other", "encoder", *["second", "encoder"] * 3]
     assert mean.baseline != results[0].baseline
     assert few.baseline != results[0].baseline
 

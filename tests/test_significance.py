@@ -214,10 +214,11 @@ def test_ranks_are_compared_by_their_reciprocals() -> None:
     compared = compare_results(first, second)
     assert (compared.difference, compared.questions) == (0.0, 3)
     assert compared.low < 0 < compared.high
-    # A cluster of one model is not that of another.
+    # A cluster of one model is not that of another, and no rank is below 1.
     of_clusters = replace(first, dataset=replace(first.dataset, rows=20))
-    with pytest.raises(EventformersError, match="found rank; accepted"):
-        answers_of(of_clusters)
+    for refused in (of_clusters, replace(first, predictions=[{"rank": 0}] * 3)):
+        with pytest.raises(EventformersError, match="found rank; accepted"):
+            answers_of(refused)
 
 
 def test_documents_of_rows_are_taken() -> None:

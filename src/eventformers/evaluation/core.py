@@ -339,10 +339,10 @@ def _baseline(
         return None, f"the start encoder {Path(str(baseline)).name} cannot be loaded"
     kind = task.kind.untrained(encoder)
     prepared = kind.prepare(untrained, session, computing)
-    reads = _encoder_settings(untrained, computing.batch_size)
+    own_task, reads = replace(task, kind=kind), _encoder_settings(untrained, computing.batch_size)
 
     def scored() -> BaselineRecord:
-        found = _run(replace(task, kind=kind), prepared.asked, scored_data.task_rows)
+        found = _run(own_task, prepared.asked, scored_data.task_rows)
         return BaselineRecord(
             model=untrained.name,
             model_revision=untrained.revision or "unknown",
@@ -355,7 +355,7 @@ def _baseline(
         if untrained.revision is None:
             return scored(), None
         # Several models of one encoder share its scores.
-        asked = (task.name, kind, record, untrained.name, untrained.revision, untrained.prompts, reads)
+        asked = (own_task, record, untrained.name, untrained.revision, untrained.prompts, reads)
         return session.once(asked, scored), None
     except EventformersError as error:
         if not kind.untrained_may_fail:

@@ -153,7 +153,7 @@ def compare_results(
 
     The decisions of one row, such as the steps of a chain, form a cluster. A chance score counts as its
     expected share of correct decisions. Results with graded similarities are compared by their correlation
-    with the ratings.
+    with the ratings, those with the score mrr by the reciprocals of their ranks.
 
     Args:
         result_a: the result that is expected to be better.
@@ -380,7 +380,7 @@ def answers_of(result: TaskResult) -> list[list[float]]:
     for row, prediction in enumerate(result.predictions):
         value = prediction.get("correct", prediction.get("chance"))
         rank = prediction.get("rank")
-        if value is None and by_rank and isinstance(rank, (int, float)):
+        if value is None and by_rank and isinstance(rank, (int, float)) and rank > 0:
             value = 1 / rank
         values = value if isinstance(value, list) else [value]
         if not values or not all(isinstance(one, (bool, int, float)) for one in values):
