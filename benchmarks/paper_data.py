@@ -32,6 +32,8 @@ HELD_OUT_CHAINS = 10_000 / 1_400_000
 """The share of the chains in each of the splits validation and test of MulCL's data."""
 TEST_MENTIONS = 91_928
 TEST_TRIPLES = 24_486
+SIMILARITY_ROWS = {"hard": 115, "hard_extend": 1_000, "transitive": 108}
+"""The rows of each test of event similarity, at every scale."""
 TYPES = 115
 RELATIONS = ("xIntent", "xNeed", "xAttr", "xEffect", "xReact", "xWant", "oEffect", "oReact", "oWant")
 
@@ -141,6 +143,18 @@ def _documents(
         _write_lines(folder / "embed.jsonl", rows)
 
 
+def _write_swcc(folder: Path, words: Zipf, number: int, scale: float) -> None:
+    _documents(folder, words, number, scale, of_document=40, chains=8)
+    (folder / "similarity").mkdir()
+    for name, size in SIMILARITY_ROWS.items():
+        rows = (
+            [words.word() for _ in range(6 if name == "transitive" else 12)]
+            + ([str(1 + place % 5)] if name == "transitive" else [])
+            for place in range(size)
+        )
+        _write_lines(folder / "similarity" / f"{name}.txt", map(" | ".join, rows))
+
+
 def _write_mico(folder: Path, words: Zipf, number: int, scale: float) -> None:
     held_out = max(4, round(TEST_TRIPLES * scale))
     sizes = {"train": number - 2 * held_out, "valid": held_out, "test": held_out}
@@ -226,7 +240,7 @@ def _write_grounding(folder: Path, words: Zipf, number: int, scale: float) -> No
 
 
 _WRITERS: dict[str, Callable[[Path, Zipf, int, float], None]] = {
-    "swcc": partial(_documents, of_document=40, chains=8),
+    "swcc": _write_swcc,
     "heterevent": partial(_documents, of_document=4, chains=4),
     "mico": _write_mico,
     "event_type_induction": _write_induction,

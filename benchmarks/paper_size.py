@@ -6,8 +6,8 @@ The script writes raw files in the owners' formats (`paper_data.py`), then runs 
 own: `data build`; training until a checkpoint, which a kill ends; `--resume` until 50 steps; `evaluate`;
 `embed`; and the search, with its index. It prints wall time, processor time and peak memory of each step (in
 parentheses without memory-mapped files), and with several scales the exponent of their growth, where 1 is
-linear. SWCC is evaluated on the bundled pairs.
-The encoder is random; `--encoder minilm` has the shape of all-MiniLM-L6-v2, for the memory of activations.
+linear. The encoder is random; `--encoder minilm` has the shape of all-MiniLM-L6-v2, for the memory of
+activations.
 """
 
 from __future__ import annotations
@@ -62,7 +62,13 @@ class Plan(NamedTuple):
 
 
 PLANS = {
-    "swcc": Plan("event_chains", ("cooccurrence",), "hard_similarity", embed="{root}/embed.jsonl"),
+    "swcc": Plan(
+        "event_chains",
+        ("cooccurrence",),
+        "hard_similarity --task hard_similarity_extended --task transitive_similarity "
+        "--data {root}/similarity",
+        embed="{root}/embed.jsonl",
+    ),
     "heterevent": Plan(
         "event_chains",
         ("documents", "chains", "mcnc", "multistep"),

@@ -32,6 +32,14 @@ def test_the_raw_files_are_those_of_the_owners(benchmark: ModuleType, tmp_path: 
     assert number / 3 <= rows <= 3 * number
 
 
+def test_the_tests_of_similarity_are_those_of_the_papers(benchmark: ModuleType, tmp_path: Path) -> None:
+    benchmark.write_raw("swcc", tmp_path, 1e-5)
+    for config in ("hard", "hard_extended", "transitive"):
+        build_dataset("event_similarity", config, tmp_path / "similarity", tmp_path / "built")
+    rows = {config: report["rows"] for config, report in build_reports(tmp_path / "built").items()}
+    assert rows == {"hard": 115, "hard_extended": 1_000, "transitive": 108}
+
+
 @pytest.mark.process
 def test_a_step_is_measured(benchmark: ModuleType, tmp_path: Path) -> None:
     run = benchmark.Runner(tmp_path, argparse.Namespace(threads=1))
