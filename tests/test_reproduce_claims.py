@@ -51,11 +51,16 @@ def _row(label: str, published: float, *of_runs: tuple[str, str]) -> ReproducedR
     return row
 
 
-def _compared(monkeypatch: pytest.MonkeyPatch, *rows: ReproducedRow) -> list[Mapping[str, object]]:
+def _compared(
+    monkeypatch: pytest.MonkeyPatch,
+    *rows: ReproducedRow,
+    drawn: Mapping[Column, tuple[tuple[str, str], ...]] | None = None,
+) -> list[Mapping[str, object]]:
     rows_of_data = SimpleNamespace(rows=SimpleNamespace(column_names=[]))
     monkeypatch.setattr(comparisons, "load_data", lambda *arguments: rows_of_data)
     papers = [row.paper for row in rows]
-    table = PaperTable("T", "mico", (COLUMN, PART), (), with_each_other(papers[0].label, papers))
+    pairs = with_each_other(papers[0].label, papers)
+    table = PaperTable("T", "mico", (COLUMN, PART), (), pairs, drawn or {})
     call = SimpleNamespace(table=table, evaluation_data=None, session=SimpleNamespace(data=None))
     found = compare_rows(call, rows)
     return [] if found is None else found.content["pairs"]
@@ -165,6 +170,19 @@ def test_the_page_lists_each_published_difference_once(tmp_path):
     assert page.count(" > ") == 2
 
 
+def test_a_row_that_the_paper_draws_as_ahead_is_a_claim(monkeypatch, tmp_path):
+    rows = [_row("best", 70.0, ("1111", "110")), _row("other", 65.0, ("0000", "100"))]
+    drawn = {COLUMN: (("other", "best"),)}
+    [*stated, found] = _compared(monkeypatch, *rows, drawn=drawn)
+    assert (found["row"], found["other"], found["drawn"]) == ("other", "best", True)
+    assert not any(one["drawn"] for one in stated)
+    claim = RowComparison(**{**found, "published": None})
+    assert verdict(claim) == "does not"
+    assert verdict(replace(claim, drawn=False)) == "cannot tell"
+    _write(tmp_path / "mulcl-figure3.json", claim)
+    assert "| other > best | COPA | drawn | -" in claims_sections(tmp_path)
+
+
 def test_a_file_without_comparisons_is_named(tmp_path):
     (tmp_path / "swcc-table2.json").write_text("{}")
     with pytest.raises(DataFormatError, match="no comparisons"):
@@ -178,3 +196,5 @@ def test_tables_compare_rows_that_they_have():
             assert {label for pair in table.compared for label in pair} <= run
             assert all(one != other for one, other in table.compared)
             assert len(set(table.compared)) == len(table.compared)
+            assert set(table.drawn) <= set(table.columns)
+            assert {label for pairs in table.drawn.values() for pair in pairs for label in pair} <= run

@@ -1,6 +1,7 @@
 """The claims of papers beside our margins: which differences between rows of a table hold here.
 
-A claim is a published difference between two rows in one column.
+A claim is a published difference between two rows in one column, or a row that a paper draws as ahead of
+another one.
 """
 
 from __future__ import annotations
@@ -21,17 +22,18 @@ VERDICTS = ("holds", "does not", "cannot tell")
 
 
 def verdict(one: RowComparison) -> str:
-    """Decide whether the sign of a published difference holds.
+    """Decide whether the sign of a published or drawn difference holds.
 
     Returns:
         `holds` if the whole interval and the difference of every run are on the paper's side of 0, `does not`
         if they are on the other side, else `cannot tell`.
     """
-    if one.published is None or one.low is None or one.high is None:
+    is_ahead = one.drawn or (one.published or 0) > 0
+    if not (one.drawn or one.published) or one.low is None or one.high is None:
         return "cannot tell"
     ours = (one.low, one.high, *one.of_runs)
     if min(ours) > 0 or max(ours) < 0:
-        return "holds" if (ours[0] > 0) == (one.published > 0) else "does not"
+        return "holds" if (ours[0] > 0) == is_ahead else "does not"
     return "cannot tell"
 
 
@@ -47,7 +49,8 @@ def claims_sections(folder: Path) -> str:
     sections, counts = [], []
     for path in sorted(folder.glob("*.json")):
         content = _read(path)
-        claims = [_claim(one) for one in content["comparisons"]["pairs"] if one["published"]]
+        pairs = map(_comparison, content["comparisons"]["pairs"])
+        claims = [_ahead(one) for one in pairs if one.drawn or one.published]
         found = Counter(map(verdict, claims))
         counts.append([cell(content["title"]), *(str(found[name]) for name in VERDICTS)])
         sections.append(_section(path.stem, content, claims))
@@ -65,10 +68,13 @@ def _read(path: Path) -> dict[str, Any]:
     return content
 
 
-def _claim(record: dict[str, Any]) -> RowComparison:
-    """Read a comparison, turned so that the paper's difference is positive."""
-    one = RowComparison(**{**record, "of_runs": tuple(record["of_runs"])})
-    return one if record["published"] > 0 else one.turned()
+def _comparison(record: dict[str, Any]) -> RowComparison:
+    return RowComparison(**{**record, "of_runs": tuple(record["of_runs"])})
+
+
+def _ahead(one: RowComparison) -> RowComparison:
+    """Turn a comparison so that the paper has its first row ahead."""
+    return one if one.drawn or cast(float, one.published) > 0 else one.turned()
 
 
 def _section(name: str, content: Mapping[str, Any], claims: Sequence[RowComparison]) -> str:
@@ -84,7 +90,7 @@ def _section(name: str, content: Mapping[str, Any], claims: Sequence[RowComparis
         [
             f"{cell(one.row)} > {cell(one.other)}",
             cell(one.title),
-            signed(cast(float, one.published), one.score),
+            "drawn" if one.drawn else signed(cast(float, one.published), one.score),
             difference_text(one),
             f"{one.questions:,} questions" if one.questions else f"runs: {len(one.of_runs)}",
             verdict(one),

@@ -51,6 +51,7 @@ class RowComparison:
             over runs; None for a single run of a score that is no mean over questions.
         high: its upper end.
         questions: number of questions; 0 for an interval over runs.
+        drawn: whether the paper draws the row as ahead of the other one, without stating the numbers.
     """
 
     row: str
@@ -64,6 +65,7 @@ class RowComparison:
     low: float | None
     high: float | None
     questions: int
+    drawn: bool = False
 
     def turned(self) -> RowComparison:
         """Exchange the two rows."""
@@ -80,7 +82,7 @@ class RowComparison:
 
 
 def compare_rows(call: Reproduction, rows: Sequence[ReproducedRow]) -> Finding | None:
-    """Compare the pairs of rows that a table names, in every compared column that both have.
+    """Compare the pairs of rows that a table names, in the columns that both have.
 
     A score that is a mean over questions, or a rank correlation over pairs, is compared by the paired
     bootstrap, over whole documents if the data names them. Any other score is compared over runs.
@@ -96,12 +98,15 @@ def compare_rows(call: Reproduction, rows: Sequence[ReproducedRow]) -> Finding |
         EventformersError: the data cannot be loaded.
     """
     by_label = {row.paper.label: row for row in rows}
+    table = call.table
+    stated = [(pair, column) for pair in table.compared for column in table.columns if column.compared]
+    drawn = [(pair, column) for column, pairs in table.drawn.items() for pair in pairs]
     compared = [
-        found
-        for label, other in call.table.compared
+        replace(found, drawn=is_drawn)
+        for claims, is_drawn in ((stated, False), (drawn, True))
+        for (label, other), column in claims
         if label in by_label and other in by_label
-        for column in call.table.columns
-        if column.compared and (found := _compare(call, by_label[label], by_label[other], column)) is not None
+        if (found := _compare(call, by_label[label], by_label[other], column)) is not None
     ]
     if not compared:
         return None

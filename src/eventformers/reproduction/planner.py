@@ -126,7 +126,7 @@ def reproduce_table(
                     row.state = row.paper.state(trained, measured, time.monotonic() - started)
             except KeyboardInterrupt:
                 finished_rows = [one for one in rows if one is not row]
-                if call.table.compared and (comparisons := compare_rows(call, finished_rows)):
+                if comparisons := compare_rows(call, finished_rows):
                     write_table(call, rows, path, [comparisons])
                 raise
             except Exception as failure:
@@ -147,10 +147,7 @@ def reproduce_table(
 
 def _findings(call: Reproduction, rows: Sequence[ReproducedRow], path: Path) -> list[Finding]:
     """Collect the findings of a filled table; write a picture beside it."""
-    found = []
-    if call.table.compared:
-        found.append(compare_rows(call, rows))
-    found.append(spread_of_runs(call, rows))
+    found = [compare_rows(call, rows), spread_of_runs(call, rows)]
     if call.table.lists_clusters:
         found.append(clusters_by_purity(rows[-1]))
     if call.table.figure is not None:

@@ -133,6 +133,8 @@ class PaperTable:
         columns: its columns of scores.
         rows: its rows, in the paper's order.
         compared: pairs of labels: the first row is compared with the second one in each compared column.
+        drawn: by column, pairs of labels of which the paper draws or describes the first row as ahead of the
+            second one, without stating the numbers.
         figure: the figure to draw of the scores; None for no figure.
         runs: number of runs of each trained row, averaged row or ensemble, with consecutive seeds.
         recipes: the default recipes by the config of mentions in the training data, `samples` for the bundled
@@ -145,6 +147,7 @@ class PaperTable:
     columns: tuple[Column, ...]
     rows: tuple[PaperRow, ...]
     compared: tuple[tuple[str, str], ...] = ()
+    drawn: Mapping[Column, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     figure: Drawing | None = None
     runs: int = 1
     recipes: Mapping[str, str] = field(default_factory=dict)

@@ -116,7 +116,7 @@ def _table(
         columns,
         rows,
         tuple((label, other) for label, other in pairs if other in labels and other != label),
-        figure,
+        figure=figure,
         recipes=_RECIPES,
     )
 
