@@ -185,7 +185,7 @@ def _run_folder(folder: Path) -> Iterator[None]:
             if full_disk(error) is not None:
                 raise EventformersError(
                     f"{folder}: no space left on device; free some and run the command again"
-                    f"{' with --resume' if trained else ''}"
+                    f"{', train with --resume' if trained else ''}"
                 ) from error
             raise
 
