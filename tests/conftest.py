@@ -18,8 +18,12 @@ from unittest import mock
 
 import pytest
 
+# A folder that all workers, and the sessions that tests start, share; who made it removes it.
+STARTS_SHARED = "EVENTFORMERS_TESTS_SHARED" not in os.environ
+if STARTS_SHARED:
+    os.environ["EVENTFORMERS_TESTS_SHARED"] = tempfile.mkdtemp(prefix="eventformers-tests-")
 # Read when the libraries are imported, so it is set before any of them is.
-os.environ["HF_HOME"] = tempfile.mkdtemp(prefix="eventformers-tests-")
+os.environ["HF_HOME"] = tempfile.mkdtemp(prefix="home-", dir=os.environ["EVENTFORMERS_TESTS_SHARED"])
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -32,11 +36,6 @@ sys.dont_write_bytecode = False
 if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores // workers)))
-
-# A folder that all workers, and the sessions that tests start, share.
-STARTS_SHARED = "EVENTFORMERS_TESTS_SHARED" not in os.environ
-if STARTS_SHARED:
-    os.environ["EVENTFORMERS_TESTS_SHARED"] = tempfile.mkdtemp(prefix="eventformers-shared-")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

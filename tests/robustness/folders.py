@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 import tempfile
 import traceback
@@ -224,7 +225,7 @@ KINDS: dict[str, dict[str, Way]] = {
 
 @cache
 def _root() -> Path:
-    return Path(tempfile.mkdtemp(prefix="robustness-folders-"))
+    return Path(tempfile.mkdtemp(prefix="robustness-", dir=os.environ.get("EVENTFORMERS_TESTS_SHARED")))
 
 
 @cache
