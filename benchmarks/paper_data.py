@@ -75,11 +75,12 @@ class Zipf:
 
 
 def write_raw(method: str, folder: Path, scale: float, seed: int = 0) -> int:
-    """Write the raw files of a method, and `embed.jsonl` or `embed.txt` with the inputs of `embed`.
+    """Write the raw files of a method, the inputs of `embed`, and for SWCC the tests of similarity.
 
     Args:
         method: a key of `SIZES`.
-        folder: folder to write to; the raw files are in its folder `raw`.
+        folder: folder to write to: the raw files are in its folder `raw`, the inputs of `embed` in
+            `embed.jsonl` or `embed.txt`, and the tests of SWCC in `similarity`.
         scale: share of the paper's size.
         seed: seed of all draws.
 

@@ -235,6 +235,17 @@ def test_single_events_are_read_in_contexts_and_alone(call, trained, baselines, 
     assert alone[0] == f"{expected.main_value:.1f}"
 
 
+def test_figure3_claims_three_hops_for_inference_one_for_similarity_and_mulcl_at_each():
+    figure = get_table("mulcl", "figure3")
+    assert tuple(figure.drawn) == figure.columns
+    for column, pairs in figure.drawn.items():
+        best = "1 hop" if "similarity" in column.task else "3 hops"
+        for model in ("HeterEvent [W+E]", "MulCL [W+E]"):
+            assert sum(one == f"{model}, {best}" and other.startswith(model) for one, other in pairs) == 3
+        hops = {one.partition(", ")[2] for one, other in pairs if other.startswith("Het") and "MulCL" in one}
+        assert hops == {"1 hop", "2 hops", "3 hops", "4 hops"}
+
+
 def test_hops_are_drawn(call, trained, tmp_path):
     table = call("figure3")
     hops = _json(table)["hops"]
