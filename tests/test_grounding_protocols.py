@@ -102,6 +102,7 @@ def test_candidates_stand_beside_the_gold_events():
     assert first["mention_id"] == MENTIONS[0]["mention_id"]
     assert first["candidates"] == output.inputs["predictions"][0]
     assert len(first["candidates"]) == len(AXES)
+    assert [row["correct"] for row in output.predictions] == [True, False, True, False]
     assert output.details == {"mentions": 4, "events": 8, "pools": {"en": 8}}
     assert output.parts == {"en": output.inputs}
     assert (output.texts, output.distinct_texts) == (12, 12)
@@ -155,6 +156,7 @@ def test_events_are_linked_from_a_threshold_on():
     assert output.details["threshold_chosen_on"] == "given"
     assert "products" not in output.details
     assert output.predictions[1]["linked"] == ["Q-landing"]
+    assert [row["correct"] for row in output.predictions] == [True, False, False, False]
     assert output.predictions[1]["candidates"][:2] == ["Q-landing", "Q-vote"]
     assert output.predictions[1]["probabilities"][:2] == [pytest.approx(0.993307), 0.5]
     assert output.parts["en"] == output.inputs
@@ -248,11 +250,12 @@ def test_parents_are_ranked_by_shared_mentions():
     assert output.inputs["predictions"] == [1, 2]
     assert output.parts["pessimistic"] == {"predictions": [1, 7]}
     assert output.predictions == [
-        {"event_id": "Q-siege", "parents": ["Q-war"], "rank": 1, "first": "Q-war"},
+        {"event_id": "Q-siege", "parents": ["Q-war"], "rank": 1, "correct": True, "first": "Q-war"},
         {
             "event_id": "Q-landing",
             "parents": ["Q-campaign"],
             "rank": 2,
+            "correct": False,
             "first": "Q-flood",
             "pessimistic_rank": 7,
         },

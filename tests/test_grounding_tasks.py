@@ -18,6 +18,7 @@ from eventformers.evaluation import evaluate, score
 from eventformers.evaluation.data import load_data
 from eventformers.evaluation.results import load_results
 from eventformers.evaluation.session import Session
+from eventformers.evaluation.significance import answers_of
 from eventformers.evaluation.tasks import get_task, with_settings
 from eventformers.evaluation.tasks.grounding_protocols import GroundingSettings
 from eventformers.inference.encode import load_encoder
@@ -55,6 +56,7 @@ def test_a_trained_model_stands_beside_its_untrained_encoder(
     result = evaluate(bi_encoder, name, output=tmp_path, session=memory)
     untrained = evaluate(tiny_encoder, name, session=memory)
     assert result.baseline.scores == untrained.scores != result.scores
+    assert 100 * np.mean(answers_of(result)) == pytest.approx(result.main_value)
     assert (result.seed, result.dataset.split, result.dataset.rows) == (3, "test", 43)
     assert result.details["pools"] == dict.fromkeys(("de", "en", "es", "fr"), 75)
     assert {"de", "en", "es", "fr"} <= set(result.parts)

@@ -105,9 +105,10 @@ def retrieve_events(model: GroundingModel, data: TaskRows, *, settings: Groundin
 
     Returns:
         Inputs `predictions` (candidates, best first) and `references` (gold events, the atomic one first);
-        per mention both with its id and language. Parts by language. Details: the numbers of mentions, of
-        events in each pool, of gold events outside their mention's pool, of mentions without a gold event in
-        their pool or without a pool, and of truncated texts.
+        per mention both with its id and language, and whether its gold events are its first candidates. Parts
+        by language. Details: the numbers of mentions, of events in each pool, of gold events outside their
+        mention's pool, of mentions without a gold event in their pool or without a pool, and of truncated
+        texts.
 
     Raises:
         EventformersError: no mention or no event, a column is missing, a mention without a gold event, or no
@@ -121,8 +122,12 @@ def retrieve_events(model: GroundingModel, data: TaskRows, *, settings: Groundin
     return ProtocolOutput(
         inputs=inputs,
         predictions=[
-            {**told, "candidates": cast("list[JsonValue]", found[: RECALL_AT[-1]])}
-            for told, found in zip(mentions.told, inputs["predictions"], strict=True)
+            {
+                **told,
+                "candidates": cast("list[JsonValue]", found[: RECALL_AT[-1]]),
+                "correct": set(gold) <= set(found[: len(gold)]),
+            }
+            for told, found, gold in zip(mentions.told, inputs["predictions"], mentions.gold, strict=True)
         ],
         texts=len(mentions.texts) + len(knowledge.texts),
         distinct_texts=len(set(mentions.texts)) + len(set(knowledge.texts)),
@@ -145,11 +150,11 @@ def link_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSet
 
     Returns:
         Inputs `predictions` (linked events) and `references` (gold events); per mention both with its id,
-        language, candidates and their probabilities. Parts by language, and `top_min`, overall and by
-        language: as many of the best candidates as the mention has gold events. Details: as for
-        `retrieve_events`; the threshold, the split it was chosen on and the product of scores of each
-        threshold there; and the percentage of mentions all of whose gold events are candidates, an upper
-        bound of strict accuracy.
+        language, candidates and their probabilities, and whether both are equal. Parts by language, and
+        `top_min`, overall and by language: as many of the best candidates as the mention has gold events.
+        Details: as for `retrieve_events`; the threshold, the split it was chosen on and the product of scores
+        of each threshold there; and the percentage of mentions all of whose gold events are candidates, an
+        upper bound of strict accuracy.
 
     Raises:
         EventformersError: as for `retrieve_events`, or there are no mentions to choose a threshold on.
@@ -193,11 +198,12 @@ def link_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSet
             {
                 **told,
                 "linked": cast("list[JsonValue]", linked),
+                "correct": set(linked) == set(gold),
                 "candidates": cast("list[JsonValue]", of_one),
                 "probabilities": chances[: len(of_one)],
             }
-            for told, linked, of_one, chances in zip(
-                mentions.told, inputs["predictions"], candidates, probabilities, strict=True
+            for told, linked, gold, of_one, chances in zip(
+                mentions.told, inputs["predictions"], mentions.gold, candidates, probabilities, strict=True
             )
         ],
         texts=len(mentions.texts) + len(knowledge.texts),
@@ -224,10 +230,11 @@ def discover_parents(model: GroundingModel, data: TaskRows, *, settings: Groundi
 
     Returns:
         Input `predictions` (ranks); per child its rank, its pessimistic rank if that differs, its gold
-        parents, and the event that ranks first. Parts: `pessimistic`; `mentioned`, the children that are gold
-        events of a scored mention; and for each language, the children of its mentions, ranked by these
-        mentions alone. Details: as for `retrieve_events`; the numbers of children, and of children that no
-        mention is linked to, that tie, or whose parents are not in the knowledge base.
+        parents, the event that ranks first, and whether a parent does. Parts: `pessimistic`; `mentioned`, the
+        children that are gold events of a scored mention; and for each language, the children of its
+        mentions, ranked by these mentions alone. Details: as for `retrieve_events`; the numbers of children,
+        and of children that no mention is linked to, that tie, or whose parents are not in the knowledge
+        base.
 
     Raises:
         EventformersError: as for `retrieve_events`, or the hierarchy has no edge.
@@ -262,6 +269,7 @@ def discover_parents(model: GroundingModel, data: TaskRows, *, settings: Groundi
                 "parents": list(gold),
                 # JSON has no infinity.
                 "rank": rank if np.isfinite(rank) else None,
+                "correct": rank <= 1,
                 "first": first.get(child),
                 **({"pessimistic_rank": worst} if worst != rank else {}),
             }
