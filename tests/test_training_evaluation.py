@@ -53,6 +53,16 @@ def test_the_held_out_rows_are_those_of_the_settings_trained_under() -> None:
     assert not plan_evaluation(everything, STORIES, None).tasks
 
 
+def test_samples_are_held_out_as_the_training_holds_them_out() -> None:
+    recipe = resolve_recipe(load_method("event_type_induction"), "minilm-geneva", (), 1)
+    (task, *_) = plan_evaluation(recipe, None, None).tasks
+    assert task.sample_settings["num_seen"] == 10
+    unseen = {row["event_type"] for row in load_data(task, None, None).rows if not row["seen"]}
+    assert unseen == {"Teach", "Travel"}
+    (task, *_) = plan_evaluation(recipe, None, "samples").tasks
+    assert task.sample_settings["num_seen"] == 6
+
+
 def test_a_graph_is_scored_under_the_config_that_was_trained_on(tmp_path: Path) -> None:
     for name, tails in (("train100k", ("wet", "cold", "late")), ("dev1", ("dry",)), ("test", ("warm",))):
         lines = [f"Causes\train\t{tail}\t1.0\n" for tail in tails]

@@ -60,7 +60,8 @@ def plan_evaluation(
     check_data(scored)
     method = load_method(recipe.method)
     chosen = [get_task(name) for name in (method.tasks_of(recipe) if tasks is None else tasks)]
-    if tasks is None and data is not None and str(scored) == str(data):
+    trained_on = evaluation_data is None or (data is not None and str(scored) == str(data))
+    if tasks is None and trained_on:
         chosen = [_as_trained(recipe, task) for task in chosen]
     missing: dict[str, EventformersError] = {}
     for task in chosen:
@@ -78,7 +79,7 @@ def plan_evaluation(
     if not with_rows and missing:
         logger.warning(
             "not scored: %s has no held-out rows of %s; use --evaluation-data with other data, or samples",
-            *(data, ", ".join(missing)),
+            *("the bundled samples" if data is None else data, ", ".join(missing)),
         )
     elif missing:
         logger.warning("not scored, since the evaluation data has no rows: %s", ", ".join(missing))
@@ -108,4 +109,4 @@ def _as_trained(recipe: Recipe, task: Task) -> Task:
             "the stages of the recipe have different data settings, so no rows are held out of all; "
             "accepted: --evaluation-data with other data, or samples"
         )
-    return replace(task, build_settings=found[0])
+    return replace(task, build_settings=found[0], sample_settings=found[0])
