@@ -162,7 +162,7 @@ def test_the_page_lists_each_published_difference_once(tmp_path):
     behind = replace(COMPARED, row="C", published=-1.5, questions=0)
     _write(tmp_path / "swcc-table2.json", COMPARED, unpublished, equal, behind)
     page = claims_sections(tmp_path)
-    assert "| SWCC, Table 2 | 1 | 1 | 0 |" in page
+    assert "| SWCC, Table 2 | 2 | 1 | 1 | 0 |" in page
     command = "eventformers reproduce swcc table2 --recipe minilm --seed 1 --runs 2"
     assert f"`{command} --set max_steps=60 --dtype bfloat16`" in page
     assert "| A > B | COPA | +2.0 | +3.0 (+1.0 to +5.0) | 500 questions | holds |" in page
@@ -181,6 +181,16 @@ def test_a_row_that_the_paper_draws_as_ahead_is_a_claim(monkeypatch, tmp_path):
     assert verdict(replace(claim, drawn=False)) == "cannot tell"
     _write(tmp_path / "mulcl-figure3.json", claim)
     assert "| other > best | COPA | drawn | -" in claims_sections(tmp_path)
+
+
+def test_a_table_that_was_run_in_several_ways_has_a_section_for_each(tmp_path):
+    for name in ("type-induction-table1", "type-induction-table1-long"):
+        _write(tmp_path / f"{name}.json", COMPARED)
+    page = claims_sections(tmp_path)
+    assert page.count("`eventformers reproduce type-induction table1 --recipe") == 2
+    _write(tmp_path / "others.json", COMPARED)
+    with pytest.raises(DataFormatError, match=r"the name others\.json; accepted: PAPER-TABLE\.json"):
+        claims_sections(tmp_path)
 
 
 def test_a_file_without_comparisons_is_named(tmp_path):

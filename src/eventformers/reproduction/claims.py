@@ -7,6 +7,7 @@ another one.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from eventformers.errors import DataFormatError
 from eventformers.model_cards.markdown import cell, code
 from eventformers.model_cards.markdown import table as markdown_table
 from eventformers.reproduction.comparisons import RowComparison, difference_text, signed
+
+_FILE_NAME = re.compile(r"(?P<paper>.+)-(?P<table>(table|figure)\d+)(-[^-]+)?")
 
 VERDICTS = ("holds", "does not", "cannot tell")
 """The verdicts on a claim; see `verdict`."""
@@ -41,10 +44,11 @@ def claims_sections(folder: Path) -> str:
     """Write the claims of all reproduced tables: a summary, and a section for each table.
 
     Args:
-        folder: JSON files of `reproduce`, each named `PAPER-TABLE.json`.
+        folder: JSON files of `reproduce`, each named `PAPER-TABLE.json`, or `PAPER-TABLE-WORD.json` for a
+            table that was run in several ways.
 
     Raises:
-        DataFormatError: a file is not the JSON of a table with comparisons.
+        DataFormatError: a file has another name, or is not the JSON of a table with comparisons.
     """
     sections, counts = [], []
     for path in sorted(folder.glob("*.json")):
@@ -52,9 +56,11 @@ def claims_sections(folder: Path) -> str:
         pairs = map(_comparison, content["comparisons"]["pairs"])
         claims = [_ahead(one) for one in pairs if one.drawn or one.published]
         found = Counter(map(verdict, claims))
-        counts.append([cell(content["title"]), *(str(found[name]) for name in VERDICTS)])
-        sections.append(_section(path.stem, content, claims))
-    return "\n\n".join([markdown_table(["table", *VERDICTS], counts), *sections])
+        counts.append(
+            [cell(content["title"]), str(content["runs"]), *(str(found[name]) for name in VERDICTS)]
+        )
+        sections.append(_section(_command(path, content), content, claims))
+    return "\n\n".join([markdown_table(["table", "runs", *VERDICTS], counts), *sections])
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -77,15 +83,22 @@ def _ahead(one: RowComparison) -> RowComparison:
     return one if one.drawn or cast(float, one.published) > 0 else one.turned()
 
 
-def _section(name: str, content: Mapping[str, Any], claims: Sequence[RowComparison]) -> str:
-    paper, _, table = name.rpartition("-")
+def _command(path: Path, content: Mapping[str, Any]) -> str:
+    named = _FILE_NAME.fullmatch(path.stem)
+    if named is None:
+        raise DataFormatError(
+            path, None, f"the name {path.name}", "PAPER-TABLE.json, such as swcc-table2.json"
+        )
     options = "".join(f" --set {setting}" for setting in content["settings"])
     if content.get("dtype"):
         options += f" --dtype {content['dtype']}"
-    command = (
-        f"eventformers reproduce {paper} {table} --recipe {content['recipe']} --seed {content['seed']}"
-        f" --runs {content['runs']}{options}"
+    return (
+        f"eventformers reproduce {named['paper']} {named['table']} --recipe {content['recipe']}"
+        f" --seed {content['seed']} --runs {content['runs']}{options}"
     )
+
+
+def _section(command: str, content: Mapping[str, Any], claims: Sequence[RowComparison]) -> str:
     lines = [
         [
             f"{cell(one.row)} > {cell(one.other)}",
