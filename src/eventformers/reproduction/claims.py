@@ -87,7 +87,7 @@ def _command(path: Path, content: Mapping[str, Any]) -> str:
     named = _FILE_NAME.fullmatch(path.stem)
     if named is None:
         raise DataFormatError(
-            path, None, f"the name {path.name}", "PAPER-TABLE.json, such as swcc-table2.json"
+            path, None, f"the name {path.name}", "PAPER-TABLE.json or PAPER-TABLE-WORD.json"
         )
     options = "".join(f" --set {setting}" for setting in content["settings"])
     if content.get("dtype"):
