@@ -150,11 +150,11 @@ def link_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSet
 
     Returns:
         Inputs `predictions` (linked events) and `references` (gold events); per mention both with its id,
-        language, candidates and their probabilities, and whether both are equal. Parts by language, and
-        `top_min`, overall and by language: as many of the best candidates as the mention has gold events.
-        Details: as for `retrieve_events`; the threshold, the split it was chosen on and the product of scores
-        of each threshold there; and the percentage of mentions all of whose gold events are candidates, an
-        upper bound of strict accuracy.
+        language, candidates and their probabilities, and whether it is linked to exactly its gold events.
+        Parts by language, and `top_min`, overall and by language: as many of the best candidates as the
+        mention has gold events. Details: as for `retrieve_events`; the threshold, the split it was chosen on
+        and the product of scores of each threshold there; and the percentage of mentions all of whose gold
+        events are candidates, an upper bound of strict accuracy.
 
     Raises:
         EventformersError: as for `retrieve_events`, or there are no mentions to choose a threshold on.
