@@ -199,6 +199,14 @@ def test_a_file_without_comparisons_is_named(tmp_path):
         claims_sections(tmp_path)
 
 
+def test_a_file_with_other_fields_is_named(tmp_path):
+    path = tmp_path / "swcc-table2.json"
+    _write(path, COMPARED)
+    path.write_text(path.read_text().replace('"questions"', '"answers"'))
+    with pytest.raises(DataFormatError, match=r"swcc-table2\.json.*other fields .*'answers'"):
+        claims_sections(tmp_path)
+
+
 def test_tables_compare_rows_that_they_have():
     for tables in paper_tables().values():
         for table in tables.values():

@@ -53,7 +53,7 @@ def claims_sections(folder: Path) -> str:
     sections, counts = [], []
     for path in sorted(folder.glob("*.json")):
         content = _read(path)
-        pairs = map(_comparison, content["comparisons"]["pairs"])
+        pairs = [_comparison(path, one) for one in content["comparisons"]["pairs"]]
         claims = [_ahead(one) for one in pairs if one.drawn or one.published]
         found = Counter(map(verdict, claims))
         counts.append(
@@ -74,8 +74,13 @@ def _read(path: Path) -> dict[str, Any]:
     return content
 
 
-def _comparison(record: dict[str, Any]) -> RowComparison:
-    return RowComparison(**{**record, "of_runs": tuple(record["of_runs"])})
+def _comparison(path: Path, record: dict[str, Any]) -> RowComparison:
+    try:
+        return RowComparison(**{**record, "of_runs": tuple(record["of_runs"])})
+    except (KeyError, TypeError) as error:
+        raise DataFormatError(
+            path, None, f"a comparison with other fields ({error})", "the JSON of this version's `reproduce`"
+        ) from error
 
 
 def _ahead(one: RowComparison) -> RowComparison:
