@@ -199,6 +199,13 @@ def test_a_file_without_comparisons_is_named(tmp_path):
         claims_sections(tmp_path)
 
 
+def test_a_table_without_claims_says_so(tmp_path):
+    _write(tmp_path / "swcc-table2.json", replace(COMPARED, published=None))
+    page = claims_sections(tmp_path)
+    assert "| SWCC, Table 2 | 2 | 0 | 0 | 0 |" in page
+    assert page.endswith("The paper gives no row here as ahead of another.")
+
+
 def test_a_file_with_other_fields_is_named(tmp_path):
     path = tmp_path / "swcc-table2.json"
     _write(path, COMPARED)

@@ -116,4 +116,5 @@ def _section(command: str, content: Mapping[str, Any], claims: Sequence[RowCompa
         for one in claims
     ]
     header = ["claim", "score", "paper", "ours (95 % interval)", "interval over", "verdict"]
-    return "\n\n".join([f"## {cell(content['title'])}", f"{code(command)}", markdown_table(header, lines)])
+    told = markdown_table(header, lines) if lines else "The paper gives no row here as ahead of another."
+    return "\n\n".join([f"## {cell(content['title'])}", f"{code(command)}", told])
