@@ -4,7 +4,16 @@ from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_base import EVENT_EMBEDDING, FRACTION, POSITIVE, EventConfig, Limit, Pooling, limited
+from .configuration_base import (
+    EVENT_EMBEDDING,
+    FRACTION,
+    NOT_NEGATIVE,
+    POSITIVE,
+    EventConfig,
+    Limit,
+    Pooling,
+    limited,
+)
 
 EVENT_GROUNDING = {
     "event-grounding": {
@@ -150,6 +159,9 @@ class EventGroundingCrossConfig(GroundingConfig):
             score. The paper only names a head; the released code of the work it follows uses the encoder's
             own layer of this shape.
         head_dropout: dropout before the last layer of the head.
+        retriever_weight: beyond the paper, weight of the score of the bi-encoder that found the candidates,
+            which is added to this model's where none is given, and where training chooses `null_threshold`.
+            No loss uses it.
     """
 
     model_type = "event_grounding_cross"
@@ -164,6 +176,7 @@ class EventGroundingCrossConfig(GroundingConfig):
 
     head_hidden_layer: bool = True
     head_dropout: float | int = limited(0.1, FRACTION)
+    retriever_weight: float | int = limited(0.0, NOT_NEGATIVE)
 
     def __post_init__(self, **kwargs):
         # One logit for each pair; without it every configuration has two labels.

@@ -194,7 +194,7 @@ def test_a_learned_threshold_is_for_the_scores_it_was_learned_of(
         for event in one.candidates
     )
     for settings, reason in (
-        ({"retriever_weight": 2.0}, "the threshold of cross is not for its sum with the score of encoder"),
+        ({"retriever_weight": 2.0}, "the threshold of cross is for a retriever_weight of 0"),
         ({"candidates": 3}, "the threshold of cross is for shares among 8 candidates"),
     ):
         found = ground(encoder, TEXTS, known, reranker=cross_encoder, **settings)  # type: ignore[arg-type]
@@ -202,6 +202,15 @@ def test_a_learned_threshold_is_for_the_scores_it_was_learned_of(
         assert found.note == f"{reason}: links need a probability of 0.5; --threshold sets another"
     cross_encoder.encoder.model.config.linking_objective = "binary"
     assert ground(encoder, TEXTS, known, reranker=cross_encoder, candidates=3).settings["threshold"] == 0.3
+    cross_encoder.encoder.model.config.retriever_weight = 2.0
+    summed = ground(encoder, TEXTS, known, reranker=cross_encoder)
+    assert (summed.settings["threshold"], summed.settings["retriever_weight"]) == (0.3, 2.0)
+    given = ground(encoder, TEXTS, known, reranker=cross_encoder, retriever_weight=2.0, threshold=0.3)
+    assert summed.mentions == given.mentions
+    alone = ground(encoder, TEXTS, known, reranker=cross_encoder, retriever_weight=0.0)
+    assert (alone.settings["threshold"], alone.settings["retriever_weight"]) == (0.5, 0.0)
+    assert alone.note.startswith("the threshold of cross is for a retriever_weight of 2: links need")
+    assert ground(encoder, TEXTS, known).settings["retriever_weight"] == 0.0
     cross_encoder.encoder.model.config.null_threshold = None
     assert ground(encoder, TEXTS, known, reranker=cross_encoder).note == (
         "cross has no learned threshold: links need a probability of 0.5; --threshold sets another"

@@ -225,20 +225,27 @@ class TestTraining:
     def test_the_cross_encoder_learns_one_of_probabilities(self, tiny_encoder: Path, tmp_path: Path) -> None:
         # All mentions for validation, too: whichever event its random head puts first, it is gold for some.
         raw = self.write(tmp_path / "raw", len(grounding_mentions()))
-        finished = self.run(
-            tiny_encoder,
-            raw,
-            tmp_path / "cross",
-            *CROSS,
-            f"retriever={tiny_encoder}",
-            recipe="minilm-current-events-cross",
-        )
-        threshold = saved_threshold(finished)
-        assert threshold is not None
-        assert 0 < threshold < 1
         texts = [{**row, "language": row["context_lang"]} for row in grounding_mentions()[:4]]
-        found = ground(tiny_encoder, texts, raw, reranker=finished.folder, device="cpu")
-        assert (found.settings["threshold"], found.settings["threshold_source"]) == (threshold, "learned")
+        thresholds = set()
+        for weight in (0.0, 30.0):
+            finished = self.run(
+                tiny_encoder,
+                raw,
+                tmp_path / f"cross-{weight}",
+                *CROSS,
+                f"retriever={tiny_encoder}",
+                f"retriever_weight={weight}",
+                recipe="minilm-current-events-cross",
+            )
+            threshold = saved_threshold(finished)
+            assert threshold is not None
+            assert 0 < threshold < 1
+            thresholds.add(threshold)
+            found = ground(tiny_encoder, texts, raw, reranker=finished.folder, device="cpu")
+            assert (found.settings["threshold"], found.settings["threshold_source"]) == (threshold, "learned")
+            assert found.settings["retriever_weight"] == weight
+        # The second is of sums with the retriever's scores.
+        assert len(thresholds) == 2
 
     def test_without_validation_mentions_there_is_none(
         self, tiny_encoder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture

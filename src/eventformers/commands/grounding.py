@@ -41,11 +41,12 @@ def ground(
         str | None, typer.Option(help="Folder or Hub id of a cross-encoder that reranks the candidates.")
     ] = None,
     retriever_weight: Annotated[
-        float,
+        float | None,
         typer.Option(
-            help="Weight of the model's score, added to the reranker's; 0 uses only the reranker's."
+            help="Weight of the model's score, added to the reranker's; 0 uses only the reranker's. Default: "
+            "that of the reranker's configuration."
         ),
-    ] = 0.0,
+    ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(

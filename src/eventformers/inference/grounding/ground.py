@@ -66,7 +66,7 @@ def ground(
     knowledge_base: DataDir | KnowledgeBase,
     *,
     reranker: str | Path | CrossEncoder | None = None,
-    retriever_weight: float = 0.0,
+    retriever_weight: float | None = None,
     threshold: float | None = None,
     candidates: int = CANDIDATES,
     search: SearchKind = "auto",
@@ -89,7 +89,8 @@ def ground(
         knowledge_base: the events and their hierarchy; see `load_knowledge_base`.
         reranker: folder or Hub id of a cross-encoder of event grounding that rescores the candidates, or a
             loaded one; None keeps the order and links by the scores of `model`.
-        retriever_weight: weight of the score of `model`, added to the score of the reranker.
+        retriever_weight: weight of the score of `model`, added to the score of the reranker; None takes that
+            of the reranker's configuration.
         threshold: minimum score of linked candidates: a probability with a reranker, a score of the model
             without one. None uses the threshold learned with the reranker, or with the model, where only the
             first candidate can be linked. If none was learned, it is a probability of 0.5 or, without a
@@ -117,7 +118,7 @@ def ground(
             wrong kind, or an index does not match.
         UnknownNameError: an unknown kind of search.
     """
-    _check(search, candidates, threshold, retriever_weight, with_reranker=reranker is not None)
+    _check(search, candidates, threshold, retriever_weight or 0.0, with_reranker=reranker is not None)
     for setting, code in (("language", language), ("candidate_language", candidate_language)):
         if code is not None and not code.strip():
             raise EventformersError(f"{setting} is empty; accepted: the code of a language, such as en")
@@ -131,6 +132,8 @@ def ground(
         if isinstance(reranker, (str, Path))
         else reranker
     )
+    if retriever_weight is None:
+        retriever_weight = 0.0 if cross_encoder is None else cross_encoder.retriever_weight
     in_one_block = len(mentions) <= _BLOCK_MENTIONS
     grounding = grounding_model(
         encoder,

@@ -204,8 +204,10 @@ def find_threshold(
     missing = ""
     if learned is None:
         missing = f"{scorer.name} has no learned threshold"
-    elif retriever_weight:
-        missing = f"the threshold of {scorer.name} is not for its sum with the score of {encoder.name}"
+    elif cross_encoder is not None and retriever_weight != cross_encoder.retriever_weight:
+        missing = (
+            f"the threshold of {scorer.name} is for a retriever_weight of {cross_encoder.retriever_weight:g}"
+        )
     elif cross_encoder is not None and cross_encoder.learned_by_softmax and candidates != CANDIDATES:
         missing = f"the threshold of {scorer.name} is for shares among {CANDIDATES} candidates"
     if not missing:

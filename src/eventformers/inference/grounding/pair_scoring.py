@@ -52,6 +52,11 @@ class CrossEncoder:
         """True if its scores are comparable only among the candidates of one mention."""
         return bool(self.encoder.model.config.linking_objective == "softmax")
 
+    @property
+    def retriever_weight(self) -> float:
+        """Weight of the retrieval score that its configuration has."""
+        return float(self.encoder.model.config.retriever_weight)
+
 
 def load_cross_encoder(
     name_or_path: str | Path,

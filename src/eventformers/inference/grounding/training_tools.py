@@ -202,8 +202,12 @@ def calibrate_cross_encoder(
                 own = mentions % len(pairs.mentions)
                 return scores(own, events.rows(numbers, pairs.spoken[own]))
 
-            softmax = cross_encoder.learned_by_softmax
-            return rerank(found, score, softmax=softmax)
+            return rerank(
+                found,
+                score,
+                softmax=cross_encoder.learned_by_softmax,
+                retriever_weight=cross_encoder.retriever_weight,
+            )
 
         pools = EventPools(load_encoder(retriever), events, pairs.languages())
         found = pools.search(pairs, CANDIDATES + pairs.num_gold)
