@@ -5,15 +5,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence, Sized
-from hashlib import blake2b
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast, get_args
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from datasets import Dataset, DatasetDict, IterableDataset
-from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.loading import built_report, load_built
@@ -30,20 +28,8 @@ from eventformers.trainers.marker_tokens import add_marker_tokens
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.streaming import indexed_stream, is_streamed
 
-EventHalf: TypeAlias = Literal["first", "second"]
-"""A half of the events of a knowledge base."""
-
-DRAW_SETTING_TYPES = {
-    "event_half": EventHalf | None,
-    "mentions_per_event": Count | None,
-    "max_mentions": Count | None,
-}
+DRAW_SETTING_TYPES = {"mentions_per_event": Count | None, "max_mentions": Count | None}
 DRAW_MEANINGS = {
-    "event_half": (
-        None,
-        "`first` or `second` uses the mentions of one half of the events, null all. An event is in the half "
-        "of its topmost ancestor.",
-    ),
     "mentions_per_event": (None, "maximum number of mentions of an atomic event; null for all."),
     "max_mentions": (None, "maximum number of mentions; null for all."),
 }
@@ -137,9 +123,8 @@ def draw_mentions(mentions: Dataset, views: Mapping[str, Any], seed: int) -> tup
 
     Args:
         mentions: rows of `EventHierarchies`, config `mentions`.
-        views: views of the recipe. `event_half` selects the mentions of half of the topmost gold events, by a
-            hash of their ids, the same for every seed. Then `mentions_per_event` limits the mentions of each
-            atomic event, and `max_mentions` limits all mentions. None or absent means no limit.
+        views: views of the recipe. `mentions_per_event` limits the mentions of each atomic event, then
+            `max_mentions` limits all mentions. None or absent means no limit.
         seed: seed of the draw.
 
     Returns:
@@ -147,8 +132,6 @@ def draw_mentions(mentions: Dataset, views: Mapping[str, Any], seed: int) -> tup
     """
     generator = np.random.default_rng(seed)
     drawn = np.arange(len(mentions))
-    if (half := views.get("event_half")) is not None:
-        drawn = np.flatnonzero(_in_half(mentions, half))
     if (per_event := views.get("mentions_per_event")) is not None:
         order = generator.permutation(drawn)
         events = pd.Series(_atomic_events(mentions)[order])
@@ -162,30 +145,14 @@ def draw_mentions(mentions: Dataset, views: Mapping[str, Any], seed: int) -> tup
 
 def _atomic_events(mentions: Dataset) -> Codes:
     """Number the first gold event of each mention, the atomic one; without any, a unique number."""
-    ids = _gold_event(mentions, "first")
-    codes = codes_of(ids, ids.unique())
-    return np.where(ids.is_null(), -1 - np.arange(len(codes)), codes)
-
-
-def _in_half(mentions: Dataset, half: EventHalf) -> NDArray[np.bool_]:
-    """Return whether the topmost gold event of each mention is in a half; mentions without any are in
-    both."""
-    topmost = _gold_event(mentions, "last").dictionary_encode()
-    wanted = get_args(EventHalf).index(half)
-    # Python's own hash differs from process to process.
-    digests = [blake2b(name.encode(), digest_size=1).digest()[0] for name in topmost.dictionary.to_pylist()]
-    chosen = [digest % 2 == wanted for digest in digests]
-    return np.array([*chosen, True])[topmost.indices.fill_null(len(chosen)).to_numpy()]
-
-
-def _gold_event(mentions: Dataset, place: Literal["first", "last"]) -> pa.Array:
-    """Take the first gold event of each mention, the atomic one, or the last, its topmost ancestor; null if
-    there is none."""
     gold = mentions.select_columns(["event_ids"]).with_format("arrow")[:].column("event_ids").combine_chunks()
     lengths = gold.value_lengths().to_numpy(zero_copy_only=False)
-    ends = np.cumsum(lengths)
-    positions = ends - (lengths if place == "first" else 1)
-    return gold.flatten().cast(pa.large_string()).take(pa.array(positions, mask=lengths == 0))
+    has_event = lengths > 0
+    starts = (np.cumsum(lengths) - lengths)[has_event]
+    ids = gold.flatten().cast(pa.large_string()).take(pa.array(starts))
+    codes = -1 - np.arange(len(lengths))
+    codes[has_event] = codes_of(ids, ids.unique())
+    return codes
 
 
 def make_linking_pairs(mentions: Dataset, events: EventTexts, settings: Mapping[str, Any]) -> LinkingPairs:

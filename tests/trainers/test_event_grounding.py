@@ -64,9 +64,7 @@ class TestEventGroundingTraining(MethodTrainingCase):
     def head_inputs(self, head: Any) -> dict[str, torch.Tensor]:
         return event_grounding_inputs(head.config.encoder_config.vocab_size)
 
-    @pytest.mark.parametrize(
-        "setting", ["hard_negatives=2", "event_half=first", "mentions_per_event=3", "max_mentions=9"]
-    )
+    @pytest.mark.parametrize("setting", ["hard_negatives=2", "mentions_per_event=3", "max_mentions=9"])
     def test_streaming_knows_no_other_mentions(
         self, tiny_encoder: Path, raw: Path, tmp_path: Path, setting: str
     ) -> None:

@@ -262,9 +262,7 @@ class TestTraining:
         for name, value in whole.model.state_dict().items():
             assert torch.equal(resumed.model.state_dict()[name], value), name
 
-    @pytest.mark.parametrize(
-        "setting", ["missed_gold=skip", "event_half=first", "mentions_per_event=3", "max_mentions=9"]
-    )
+    @pytest.mark.parametrize("setting", ["missed_gold=skip", "mentions_per_event=3", "max_mentions=9"])
     def test_streaming_knows_no_other_mentions(
         self, tiny_encoder: Path, raw: Path, retriever: Path, setting: str
     ) -> None:

@@ -21,7 +21,7 @@ def mentions() -> Dataset:
     return Dataset.from_list([*others, *rows[::2], *rows[1::2]]).select(range(3, 3 + len(rows)))
 
 
-def _drawn(mentions: Dataset, seed: int = 1, **views: int | str | None) -> list[str]:
+def _drawn(mentions: Dataset, seed: int = 1, **views: int | None) -> list[str]:
     rows, told = draw_mentions(mentions, views, seed)
     assert told == {"mentions_drawn": len(rows) if len(rows) < len(mentions) else 0}
     order = mentions["mention_id"]
@@ -60,20 +60,6 @@ class TestDrawMentions:
         assert set.union(*drawn) == set(mentions["mention_id"])
         assert drawn[3] == set(_drawn(mentions, 3, mentions_per_event=1))
 
-    def test_halves_of_the_events(self) -> None:
-        """A battle is in the half of its war; a mention without an event is in both."""
-        gold = [[f"battle {number}", f"war {number // 2}"] for number in range(60)]
-        rows = Dataset.from_dict({"mention_id": [*map(str, range(61))], "event_ids": [*gold, []]})
-        halves = [_drawn(rows, seed, event_half=half) for half, seed in (("first", 1), ("second", 2))]
-        assert sorted([*halves[0], *halves[1]], key=int) == [*map(str, range(61)), "60"]
-        wars = [{gold[int(name)][-1] for name in half if name != "60"} for half in halves]
-        assert not wars[0] & wars[1]
-        assert {"war 0", "war 1", "war 2"} & wars[0] == {"war 0"}
-        assert 10 <= len(wars[0]) <= 20
-        of_one = _drawn(rows, event_half="first", mentions_per_event=1, max_mentions=5)
-        assert len(of_one) == 5
-        assert {*of_one} < {*halves[0]}
-
     def test_so_many_in_all_of_what_that_leaves(self, mentions: Dataset) -> None:
         assert len(_drawn(mentions, max_mentions=5)) == 5
         for seed in range(9):
@@ -86,7 +72,3 @@ class TestDrawMentions:
     def test_none_is_refused(self, name: str) -> None:
         with pytest.raises(EventformersError, match=f"{name}: found 0; accepted: a whole number of 1 or"):
             resolve_recipe(load_method("event_grounding"), "demo", [f"{name}=0"])
-
-    def test_a_third_half_is_refused(self) -> None:
-        with pytest.raises(EventformersError, match=r"unknown setting event_half .third.*first, second"):
-            resolve_recipe(load_method("event_grounding"), "demo", ["event_half=third"])
