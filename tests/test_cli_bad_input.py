@@ -239,6 +239,19 @@ def test_a_text_is_grounded(capsys, tmp_path: Path, tiny_encoder: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(("threshold", "is_linked"), [("-1", True), ("2", False)])
+def test_no_table_without_links(
+    threshold: str, is_linked: bool, capsys, tmp_path: Path, tiny_encoder: Path
+) -> None:
+    (tmp_path / "mine.txt").write_text("the [[storm]] hit\n")
+    write_events(tmp_path / "events", [("storm", "en", "storm", "")])
+    arguments = ("mine.txt", "--knowledge-base", "events", "--model", tiny_encoder, "-o", "out")
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["ground", *map(str, arguments), "--threshold", threshold, "--device", "cpu"])
+    assert stop.value.code in (0, None)
+    assert ("with its parts" in capsys.readouterr().out) == is_linked
+
+
 def test_ctrl_c_is_one_line_and_130(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*arguments: object, **settings: object) -> None:
         raise KeyboardInterrupt

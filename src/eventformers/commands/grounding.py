@@ -107,7 +107,8 @@ def ground(
     for event_id, places in by_event[:_SHOWN_EVENTS]:
         title = found.knowledge_base.title(event_id, found.title_language)
         table.add_row(Text(title), f"{sum(linked for _, linked in places):,}", f"{len(places):,}")
-    console.print(table)
+    if table.row_count:
+        console.print(table)
     console.print(counts_text(found.counts))
     threshold, source = found.settings["threshold"], found.settings["threshold_source"]
     if threshold is not None:
