@@ -159,9 +159,9 @@ class EventGroundingCrossConfig(GroundingConfig):
             score. The paper only names a head; the released code of the work it follows uses the encoder's
             own layer of this shape.
         head_dropout: dropout before the last layer of the head.
-        retriever_weight: beyond the paper, weight of the score of the bi-encoder that found the candidates,
-            which is added to this model's where none is given, and where training chooses `null_threshold`.
-            No loss uses it.
+        retriever_weight: beyond the paper, weight of the score of the bi-encoder that found the candidates.
+            `ground` adds it to this model's score unless another weight is given, and training chooses
+            `null_threshold` for this sum. No loss uses it.
     """
 
     model_type = "event_grounding_cross"

@@ -118,7 +118,8 @@ def ground(
             wrong kind, or an index does not match.
         UnknownNameError: an unknown kind of search.
     """
-    _check(search, candidates, threshold, retriever_weight or 0.0, with_reranker=reranker is not None)
+    weight = 0.0 if retriever_weight is None else retriever_weight
+    _check(search, candidates, threshold, weight, with_reranker=reranker is not None)
     for setting, code in (("language", language), ("candidate_language", candidate_language)):
         if code is not None and not code.strip():
             raise EventformersError(f"{setting} is empty; accepted: the code of a language, such as en")
@@ -132,8 +133,8 @@ def ground(
         if isinstance(reranker, (str, Path))
         else reranker
     )
-    if retriever_weight is None:
-        retriever_weight = 0.0 if cross_encoder is None else cross_encoder.retriever_weight
+    if retriever_weight is None and cross_encoder is not None:
+        weight = cross_encoder.retriever_weight
     in_one_block = len(mentions) <= _BLOCK_MENTIONS
     grounding = grounding_model(
         encoder,
@@ -181,7 +182,7 @@ def ground(
             rows=lambda of_mentions, of_candidates: known.texts.rows(
                 numbers[of_candidates], described[of_mentions]
             ),
-            retriever_weight=retriever_weight,
+            retriever_weight=weight,
         )
 
     blocks = [slice(start, start + _BLOCK_MENTIONS) for start in range(0, len(mentions), _BLOCK_MENTIONS)]
@@ -189,7 +190,7 @@ def ground(
         blocks, "grounding", console=Console(stderr=True), disable=not show_progress or in_one_block
     )
     ranked = Ranked.joined([ranked_block(block) for block in shown])
-    used = find_threshold(threshold, encoder, cross_encoder, retriever_weight, candidates, candidate_index)
+    used = find_threshold(threshold, encoder, cross_encoder, weight, candidates, candidate_index)
     grounded = GroundedMentions(mentions, ranked, event_ids, used, known)
     told = {
         "mentions": len(grounded),
@@ -209,7 +210,7 @@ def ground(
             "model_revision": encoder.revision,
             "reranker": None if cross_encoder is None else cross_encoder.encoder.name,
             "reranker_revision": None if cross_encoder is None else cross_encoder.encoder.revision,
-            "retriever_weight": retriever_weight,
+            "retriever_weight": weight,
             "threshold": used.value,
             "threshold_source": used.source,
             "candidates": candidates,

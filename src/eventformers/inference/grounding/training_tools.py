@@ -184,7 +184,7 @@ def calibrate_cross_encoder(
 
     Args:
         held_out: validation mentions; None where there are none.
-        retriever: folder or Hub id of the bi-encoder that finds the candidates.
+        retriever: folder or Hub id of the bi-encoder that finds the candidates, and whose scores are added.
         model: the trained head.
         tokeniser: makes tokens of mentions and events within the model's budgets.
     """
