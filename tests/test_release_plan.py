@@ -27,7 +27,6 @@ def test_a_run_that_follows_another(tmp_path: Path) -> None:
     views = resolve_recipe(run.method, run.recipe.name, settings, None).views
     names = [stage["name"] for stage in run.follows.recipe.stages]
     assert Path(views["retriever"]) == followed / "stages" / f"{1 + names.index('linking')}-linking"
-    assert Path(views["threshold_retriever"]) == followed
 
     kept = {name: SimpleNamespace(reports={}) for name in BUILDERS}
     reason = models.reason_to_leave_out(run, cast("Any", kept), accept_licenses=True)

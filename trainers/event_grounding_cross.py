@@ -100,10 +100,6 @@ def _prepare(
     events = EventTexts(loaded["events"])
     lent: GroundingTools = METHOD.tools
     retriever = lent.load_retriever(name)
-    grounding_with = views.get("threshold_retriever") or name
-    if grounding_with != name:
-        # It is needed only after training; a wrong name is an error now.
-        lent.load_retriever(grounding_with)
     rows: CandidateRows | IterableDataset
     if streaming:
         streamed = MentionStream(data, builder, settings, events)
@@ -123,7 +119,7 @@ def _prepare(
 
     def calibrate(trained: EventGroundingForSequenceClassification) -> Calibration:
         held_out = ValidationMentions.load(data, builder, settings, events, seed)
-        return lent.calibrate_cross_encoder(held_out, grounding_with, trained, tokeniser)
+        return lent.calibrate_cross_encoder(held_out, name, trained, tokeniser)
 
     description = describe_data(data, _DATA, builder, settings, skipped=skipped, told=told)
     collator = EventGroundingCrossCollator(tokeniser, number)
@@ -136,7 +132,6 @@ TRAINING = MethodTraining(
     data_types={**STREAMING_TYPES, **dict.fromkeys(setting_names(EventHierarchiesConfig), object)},
     view_types={
         "retriever": str | None,
-        "threshold_retriever": str | None,
         "candidates": Annotated[int, Range(least=2)],
         "missed_gold": MissedGold,
         **DRAW_SETTING_TYPES,
@@ -144,11 +139,6 @@ TRAINING = MethodTraining(
     meanings={
         **STREAMING_MEANINGS,
         "retriever": (None, "folder or Hub id of a bi-encoder that retrieves candidates; required."),
-        "threshold_retriever": (
-            None,
-            "folder or Hub id of the bi-encoder to ground with, on whose candidates the threshold is chosen; "
-            "null takes `retriever`.",
-        ),
         **DRAW_MEANINGS,
     },
 )

@@ -166,9 +166,6 @@ class TestRetrieval:
             _prepare(tiny_encoder, raw, ("retriever=null",))
         with pytest.raises(EventformersError, match="nowhere"):
             _prepare(tiny_encoder, raw, ("retriever=nowhere/at-all",))
-        named = (f"retriever={tiny_encoder}", "threshold_retriever=nowhere/at-all")
-        with pytest.raises(EventformersError, match="nowhere/at-all"):
-            _prepare(tiny_encoder, raw, named)
 
 
 class TestTraining:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,8 +15,7 @@ from scipy.special import expit
 
 from eventformers.datasets_scripts import samples
 from eventformers.evaluate_metrics.event_linking.event_linking_impl import event_linking
-from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.grounding import training_tools
+from eventformers.inference.encode import load_encoder
 from eventformers.inference.grounding.ground import ground
 from eventformers.inference.grounding.linking import link, link_first
 from eventformers.inference.grounding.training_tools import THRESHOLDS, choose_null_threshold
@@ -249,25 +246,6 @@ class TestTraining:
             assert found.settings["retriever_weight"] == weight
         # The second is of sums with the retriever's scores.
         assert len(thresholds) == 2
-
-    def test_the_threshold_is_for_the_bi_encoder_that_grounds(
-        self, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        raw = self.write(tmp_path / "raw", len(grounding_mentions()))
-        grounds = tmp_path / "grounds"
-        shutil.copytree(tiny_encoder, grounds)
-        loaded: list[str] = []
-
-        def load(source: str, **settings: Any) -> EventEncoder:
-            loaded.append(source)
-            return load_encoder(source, **settings)
-
-        monkeypatch.setattr(training_tools, "load_encoder", load)
-        settings = [f"retriever={tiny_encoder}", f"threshold_retriever={grounds}"]
-        self.run(
-            tiny_encoder, raw, tmp_path / "cross", *CROSS, *settings, recipe="minilm-current-events-cross"
-        )
-        assert loaded == [str(tiny_encoder), str(grounds), str(grounds)]
 
     def test_without_validation_mentions_there_is_none(
         self, tiny_encoder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
