@@ -7,7 +7,6 @@ import pytest
 
 from eventformers.errors import EventformersError
 from eventformers.inference.grounding.linking import (
-    NULL,
     THRESHOLDS,
     choose_threshold,
     link,
@@ -149,14 +148,6 @@ def test_gold_that_was_no_candidate_counts_as_missed() -> None:
     chosen = choose_threshold(candidates([[0], [1]], [[3], [3]]), EVENTS, gold, [0.5])
     # Strict accuracy 1/2; macro recall 3/4 and micro recall 2/3, both with precision 1.
     assert chosen.products[0.5] == pytest.approx(0.5 * (2 * 0.75 / 1.75) * (2 * (2 / 3) / (5 / 3)))
-
-
-def test_null_is_right_where_it_is_the_gold() -> None:
-    """The first mention is of an event outside the index, the second of one in it."""
-    scored, gold = candidates([[0], [3]], [[0.4], [0.6]]), [[NULL], ["siege"]]
-    chosen = choose_threshold(scored, EVENTS, gold, [0.3, 0.5, 0.7], link_first)
-    assert chosen.threshold == 0.5
-    assert chosen.products == pytest.approx({0.3: 0.125, 0.5: 1, 0.7: 0.125})
 
 
 def test_the_first_candidate_is_linked_where_it_reaches_the_threshold() -> None:

@@ -1,9 +1,10 @@
-"""The threshold of linking: chosen as a search over all thresholds would; saved, told, used by `ground`."""
+"""The threshold of linking: chosen on smoothed scores; saved, told, used by `ground`."""
 
 from __future__ import annotations
 
 import json
 import logging
+import statistics
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,11 +15,9 @@ from grounding_files import grounding_mentions, write_grounding
 from scipy.special import expit
 
 from eventformers.datasets_scripts import samples
-from eventformers.evaluate_metrics.event_linking.event_linking_impl import event_linking
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.grounding.ground import ground
-from eventformers.inference.grounding.linking import link, link_first
-from eventformers.inference.grounding.training_tools import THRESHOLDS, choose_null_threshold
+from eventformers.inference.grounding.training_tools import choose_null_threshold
 from eventformers.inference.search.candidate_index import Candidates
 from eventformers.trainers.stages import read_log
 from eventformers.training import FinishedRun, _card, train
@@ -44,10 +43,21 @@ def drawn(seed: int, mentions: int) -> tuple[Candidates, np.ndarray]:
     return Candidates(events, scores), gold
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_no_threshold_links_and_refuses_more_rightly(seed: int) -> None:
-    """Against every threshold between two scores, mention by mention."""
-    found, gold = drawn(seed, 40)
+def smoothed(group: list[float], threshold: float) -> float:
+    """Share of a group below a threshold, each number as a normal distribution of Scott's width."""
+    width = statistics.pstdev(group) / len(group) ** 0.2
+    return sum(statistics.NormalDist(number, width).cdf(threshold) for number in group) / len(group)
+
+
+def expected(inside: list[float], outside: list[float]) -> float:
+    """The middle of two neighbouring scores at which most of both groups, smoothed, are on their sides."""
+    middles = [(low + high) / 2 for low, high in pairwise(sorted({*inside, *outside}))]
+    return max(middles, key=lambda threshold: smoothed(outside, threshold) - smoothed(inside, threshold))
+
+
+def first_scores(found: Candidates, gold: np.ndarray) -> tuple[list[float], list[float]]:
+    """Best scores of the mentions whose first candidate is right, with and without their gold events, mention
+    by mention."""
     inside, outside = [], []
     for events, scores, own in zip(found.events.tolist(), found.scores.tolist(), gold.tolist(), strict=True):
         if events[0] in own:
@@ -55,106 +65,113 @@ def test_no_threshold_links_and_refuses_more_rightly(seed: int) -> None:
             outside.append(
                 next(score for event, score in zip(events, scores, strict=True) if event not in own)
             )
-    distinct = sorted({*inside, *outside})
-    right = {
-        (low + high) / 2: sum(score >= (low + high) / 2 for score in inside)
-        + sum(score < (low + high) / 2 for score in outside)
-        for low, high in pairwise(distinct)
-    }
-    best = max(right.values())
-    chosen = choose_null_threshold(found, gold, 1, link_first)
+    return inside, outside
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_threshold_separates_the_smoothed_scores_best(seed: int) -> None:
+    found, gold = drawn(seed, 40)
+    inside, outside = first_scores(found, gold)
+    chosen = choose_null_threshold(found, gold, 1)
     assert chosen is not None
-    assert chosen.threshold == max(threshold for threshold, number in right.items() if number == best)
+    assert chosen.threshold == pytest.approx(expected(inside, outside), abs=1e-6)
     assert chosen.found == len(inside)
     assert chosen.linked == pytest.approx(np.mean([score >= chosen.threshold for score in inside]))
     assert chosen.refused == pytest.approx(np.mean([score < chosen.threshold for score in outside]))
-    assert chosen.linked + chosen.refused == pytest.approx(best / len(inside))
     # It refuses some and links some: neither answer alone is best.
-    assert len(inside) < best < 2 * len(inside)
+    assert 1 < chosen.linked + chosen.refused < 2
 
 
-def test_many_scores_are_tried_in_part() -> None:
-    found, gold = drawn(9, 3 * THRESHOLDS)
-    chosen = choose_null_threshold(found, gold, 1, link_first)
-    fewer = choose_null_threshold(
-        Candidates(found.events[:THRESHOLDS], found.scores[:THRESHOLDS]), gold[:THRESHOLDS], 1, link_first
-    )
+def test_the_threshold_does_not_depend_on_the_unit_of_the_scores() -> None:
+    found, gold = drawn(7, 40)
+    chosen = choose_null_threshold(found, gold, 1)
+    scaled = choose_null_threshold(Candidates(found.events, found.scores / 1000 + 5), gold, 1)
     assert chosen is not None
-    assert fewer is not None
-    assert abs(chosen.threshold - fewer.threshold) < 0.5
+    assert scaled is not None
+    assert (scaled.threshold - 5) * 1000 == pytest.approx(chosen.threshold, abs=2e-3)
+    assert scaled[1:] == chosen[1:]
+
+
+def test_it_varies_less_between_samples_than_the_score_that_separates_most() -> None:
+    chosen, separating = [], []
+    for seed in range(20):
+        found, gold = drawn(seed, 200)
+        inside, outside = map(np.array, first_scores(found, gold))
+        scores = np.union1d(inside, outside)
+        right = (inside >= scores[:, None]).sum(axis=1) + (outside < scores[:, None]).sum(axis=1)
+        separating.append(scores[right.argmax()])
+        one = choose_null_threshold(found, gold, 1)
+        assert one is not None
+        chosen.append(one.threshold)
+    assert np.std(chosen) < 0.8 * np.std(separating)
 
 
 def test_probabilities_of_other_scores() -> None:
-    """All candidates that reach the threshold are linked; the scores are those after re-ranking, of both."""
-    found, gold = drawn(3, 30)
+    """The scores are the logits after re-ranking, of both halves."""
+    found, gold = drawn(3, 60)
     width = 4
 
+    def logits(events: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        return np.where(events >= 0, np.cos(events) + scores, -np.inf)
+
     def rescore(halves: Candidates) -> Candidates:
-        assert halves.events.shape == (60, width)
-        scores = np.where(halves.events >= 0, np.cos(halves.events + 3 * halves.scores) * 2, -np.inf)
+        assert halves.events.shape == (120, width)
+        scores = logits(halves.events, halves.scores)
         order = np.argsort(-scores, axis=1, kind="stable")
         return Candidates(
             np.take_along_axis(halves.events, order, axis=1),
             np.take_along_axis(scores, order, axis=1).astype(np.float32),
         )
 
-    chosen = choose_null_threshold(found, gold, width, link, rescore)
+    chosen = choose_null_threshold(found, gold, width, rescore)
     assert chosen is not None
-    without = [
-        [event for event in events if event not in own]
-        for events, own in zip(found.events.tolist(), gold.tolist(), strict=True)
-    ]
-    kept = [
-        [place for place, event in enumerate(events) if event not in own]
-        for events, own in zip(found.events.tolist(), gold.tolist(), strict=True)
-    ]
-    rows = []
-    for mention, own in enumerate(gold.tolist()):
-        halves = []
-        for events, places in (
-            (found.events[mention, :width].tolist(), list(range(width))),
-            (without[mention][:width], kept[mention][:width]),
-        ):
-            scored = {
-                event: float(np.float32(np.cos(event + 3 * found.scores[mention, place]) * 2))
-                for event, place in zip(events, places, strict=True)
-            }
-            halves.append(dict(sorted(scored.items(), key=lambda one: -one[1])))
-        first = next(iter(halves[0]))
-        if first in own:
-            rows.append((halves, [event for event in halves[0] if event in own]))
-    best = sorted({float(expit(max(half.values()))) for halves, _ in rows for half in halves})
+    inside, outside = [], []
+    for events, scores, own in zip(found.events, found.scores, gold.tolist(), strict=True):
+        first = logits(events[:width], scores[:width])
+        others = [place for place, event in enumerate(events.tolist()) if event not in own][:width]
+        if events[first.argmax()] in own:
+            inside.append(float(first.max()))
+            outside.append(float(logits(events[others], scores[others]).max()))
+    assert chosen.threshold == pytest.approx(expit(expected(inside, outside)), abs=1e-6)
+    assert chosen.found == len(inside)
+    assert chosen.linked == pytest.approx(np.mean(expit(inside) >= chosen.threshold))
+    assert chosen.refused == pytest.approx(np.mean(expit(outside) < chosen.threshold))
 
-    def product(threshold: float) -> float:
-        linked, wanted = [], []
-        for halves, own in rows:
-            for half, right in zip(halves, (own, ["NULL"]), strict=True):
-                reach = [str(event) for event, score in half.items() if expit(score) >= threshold]
-                linked.append(reach or ["NULL"])
-                wanted.append([*map(str, right)])
-        scores = event_linking(linked, wanted)
-        return scores["strict_accuracy"] * scores["macro_f1"] * scores["micro_f1"]
 
-    highest = max(product((low + high) / 2) for low, high in pairwise(best))
-    assert product(chosen.threshold) == pytest.approx(highest)
-    assert chosen.found == len(rows)
+def test_equal_scores_give_none() -> None:
+    found, gold = drawn(3, 30)
+    found = Candidates(found.events, np.ones_like(found.scores))
+    assert choose_null_threshold(found, gold, 1) is None
+
+
+@pytest.mark.parametrize("logit", [-2000, 2000])
+def test_a_probability_is_neither_0_nor_1(logit: float) -> None:
+    """Configurations refuse both."""
+    found, gold = drawn(3, 30)
+    chosen = choose_null_threshold(
+        found, gold, 4, lambda halves: Candidates(halves.events, (halves.scores + logit).astype(np.float32))
+    )
+    assert chosen is not None
+    assert 0 < chosen.threshold < 1
 
 
 def test_without_a_right_first_candidate_there_is_none() -> None:
     found, gold = drawn(0, 10)
-    assert choose_null_threshold(found, np.full_like(gold, 99), 1, link_first) is None
-    assert choose_null_threshold(found, np.full_like(gold, -1), 1, link_first) is None
+    assert choose_null_threshold(found, np.full_like(gold, 99), 1) is None
+    assert choose_null_threshold(found, np.full_like(gold, -1), 1) is None
     empty = Candidates(np.full((10, 6), -1), np.full((10, 6), -np.inf, dtype=np.float32))
-    assert choose_null_threshold(empty, gold, 1, link_first) is None
+    assert choose_null_threshold(empty, gold, 1) is None
 
 
 def test_a_knowledge_base_of_gold_events_alone() -> None:
     """Without them a mention has no candidate, which is NULL at every threshold."""
     events = np.array([[0, -1], [1, 0]])
     scores = np.array([[0.5, -np.inf], [0.8, 0.2]], dtype=np.float32)
-    chosen = choose_null_threshold(Candidates(events, scores), np.array([[0, -1], [1, 0]]), 1, link_first)
+    gold = np.array([[0, -1], [1, -1]])
+    chosen = choose_null_threshold(Candidates(events, scores), gold, 1)
     assert chosen is not None
-    assert (chosen.linked, chosen.refused) == (0.5, 1.0) or (chosen.linked, chosen.refused) == (1.0, 1.0)
+    assert chosen == (pytest.approx(0.35), 2, 1.0, 1.0)
+    assert choose_null_threshold(Candidates(events[:1], scores[:1]), gold[:1], 1) is None
 
 
 def saved_threshold(finished: FinishedRun) -> float | None:

@@ -7,7 +7,7 @@ and appendix C.2) or assumed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -36,12 +36,6 @@ _SAMPLED_EVENTS = 4_096
 
 Linked: TypeAlias = list[list[str]]
 """Ids of the linked events of each mention, best first; empty for NULL."""
-
-Linking: TypeAlias = Callable[[Candidates, Sequence[str], float], Linked]
-"""A function from candidates, the ids of the index's events and a threshold to links."""
-
-NULL = "\0NULL"
-"""Marker of NULL among the gold events of a mention; no event id contains this character."""
 
 
 class ChosenThreshold(NamedTuple):
@@ -114,17 +108,15 @@ def choose_threshold(
     event_ids: Sequence[str],
     gold: Sequence[Sequence[str]],
     thresholds: Sequence[float] = THRESHOLDS,
-    linking: Linking = link,
 ) -> ChosenThreshold:
     """Choose the threshold with the highest strict accuracy × macro F1 × micro F1 (Ou et al., 2023, appendix
     C.2).
 
     Args:
-        candidates: those of the mentions of a development split, with scores as `linking` compares them.
+        candidates: those of the mentions of a development split, with logits as scores.
         event_ids: the index's.
-        gold: the ids of the gold events of each mention; only `NULL` for a mention without any.
-        thresholds: candidate thresholds.
-        linking: links candidates by a threshold; `link` compares probabilities.
+        gold: the ids of the gold events of each mention.
+        thresholds: candidate thresholds, as probabilities.
 
     Raises:
         EventformersError: there are no thresholds, one is outside (0, 1), or the mentions have no gold
@@ -134,7 +126,7 @@ def choose_threshold(
         raise EventformersError("no threshold to choose from; accepted: at least one")
     scores = {}
     for threshold in thresholds:
-        linked = [of_one or [NULL] for of_one in linking(candidates, event_ids, threshold)]
+        linked = link(candidates, event_ids, threshold)
         try:
             scores[threshold] = event_linking(linked, gold)
         except ValueError as error:

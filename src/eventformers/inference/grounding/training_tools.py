@@ -3,27 +3,26 @@
 `ground` links candidates that reach the threshold. All validation mentions have gold events, so the best
 threshold for them would reject nothing. Each mention is therefore used twice: as it is, and with its gold
 events removed from the candidates, where NULL is correct. Only mentions whose first candidate is gold are
-used: no threshold corrects the others, and with them the best threshold of a model that is often wrong would
-reject everything.
+used: no threshold corrects the others, and with them the threshold of a model that is often wrong would
+reject nearly everything.
 """
 
 from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from accelerate import PartialState
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, ndtr
 from transformers import PreTrainedTokenizerBase
 
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding.arrays import Positions, Vectors
-from eventformers.inference.grounding.linking import NULL, Linking, choose_threshold, link, link_first
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores
 from eventformers.inference.grounding.retrieve_rerank import CANDIDATES, grounding_model, rerank, retrieve
 from eventformers.inference.search.candidate_index import Candidates
@@ -39,9 +38,6 @@ from eventformers.trainers.retrieved_candidates import GroundingTools, SearchEve
 
 BLOCK_MENTIONS = 65_536
 """Number of mentions encoded and searched at a time; it bounds the memory for their vectors."""
-
-THRESHOLDS = 200
-"""Maximum number of thresholds to choose from."""
 
 logger = logging.getLogger(__name__)
 
@@ -169,7 +165,7 @@ def calibrate_bi_encoder(
         encoder = EventEncoder(model.base_model, tokenizer, name="the trained model")
         pairs, events = held_out
         found = EventPools(encoder, events, pairs.languages()).search(pairs, 1 + pairs.num_gold)
-        return choose_null_threshold(found, pairs.gold_numbers(), 1, link_first)
+        return choose_null_threshold(found, pairs.gold_numbers(), 1)
 
     return _calibrate(model, held_out, choose)
 
@@ -211,7 +207,7 @@ def calibrate_cross_encoder(
 
         pools = EventPools(load_encoder(retriever), events, pairs.languages())
         found = pools.search(pairs, CANDIDATES + pairs.num_gold)
-        return choose_null_threshold(found, pairs.gold_numbers(), CANDIDATES, link, rescore)
+        return choose_null_threshold(found, pairs.gold_numbers(), CANDIDATES, rescore)
 
     return _calibrate(model, held_out, choose)
 
@@ -220,51 +216,64 @@ def choose_null_threshold(
     found: Candidates,
     gold: Codes,
     number: int,
-    linking: Linking,
     rescore: Callable[[Candidates], Candidates] | None = None,
 ) -> NullThreshold | None:
-    """Choose the threshold that best links mentions with their events and rejects them without.
+    """Choose the score that best separates right first candidates from those that are first without them.
+
+    Both groups are smoothed; the score that separates most of the given mentions varies about twice as much
+    from sample to sample.
 
     Args:
         found: numbers of events, best first, with as many more than `number` as a mention has gold events.
         gold: numbers of the gold events of each mention, `(mentions, most)`; -1 fills up.
         number: first candidates that can be linked.
-        linking: links by a threshold: by probability with `rescore`, otherwise by score.
-        rescore: rescores the candidates of all mentions, then of all mentions without their gold events.
+        rescore: replaces the scores by logits, for the candidates of all mentions, then of all mentions
+            without their gold events. With it, the threshold is a probability.
 
     Returns:
-        The threshold, between two best scores that occur; None where no mention has a gold event as its first
-        candidate.
+        The threshold, between two of these scores; None if no mention has a gold event as its first
+        candidate, or all scores are equal.
     """
     halves = Candidates.joined([_first(found, number), _first(_without(found, gold), number)])
     if rescore is not None:
         halves = rescore(halves)
+    first, best = halves.events[:, 0], halves.scores[:, 0].astype(np.float64)
     mentions = len(gold)
-    is_gold = (halves.events[:mentions, :, None] == gold[:, None, :]).any(axis=-1)
-    is_gold &= halves.events[:mentions] != PADDING
-    right = np.flatnonzero(is_gold[:, 0])
-    if not len(right):
+    right = np.flatnonzero(((first[:mentions, None] == gold) & (gold != PADDING)).any(axis=1))
+    inside, outside = best[right], best[right + mentions]
+    threshold = _separating(inside, outside)
+    if threshold is None:
         return None
-    rows = np.concatenate([right, right + mentions])
-    chosen_on = replace(halves, events=halves.events[rows], scores=halves.scores[rows])
-    best = chosen_on.scores[:, 0].astype(np.float64)
-    thresholds = _between(
-        best if rescore is None else np.asarray(expit(best)), is_probability=rescore is not None
-    )
-    if not thresholds:
+    linked, refused = float(np.mean(inside >= threshold)), float(np.mean(outside < threshold))
+    if rescore is not None:
+        # Rounding must not make it 0 or 1, which are no thresholds.
+        threshold = float(np.clip(expit(threshold), np.finfo(np.float64).tiny, np.nextafter(1, 0)))
+    return NullThreshold(threshold, len(right), linked, refused)
+
+
+def _separating(higher: NDArray[np.float64], lower: NDArray[np.float64]) -> float | None:
+    """Return the number that separates two groups best where each is smoothed by a Gaussian kernel.
+
+    The width of the kernel is Scott's (1992), the standard deviation divided by the fifth root of the size.
+    """
+    finite = np.unique(np.concatenate([higher, lower]))
+    finite = finite[np.isfinite(finite)]
+    if len(finite) < 2:
         return None
-    wanted = [
-        [str(event) for event in events[own].tolist()]
-        for events, own in zip(chosen_on.events[: len(right)], is_gold[right], strict=True)
-    ]
-    ids = [*map(str, range(1 + max(int(halves.events.max()), 0)))]
-    threshold = choose_threshold(
-        chosen_on, ids, wanted + [[NULL]] * len(right), thresholds, linking
-    ).threshold
-    linked = [bool(of_one) for of_one in linking(chosen_on, ids, threshold)]
-    return NullThreshold(
-        threshold, len(right), float(np.mean(linked[: len(right)])), 1 - float(np.mean(linked[len(right) :]))
-    )
+    middles = (finite[:-1] + finite[1:]) / 2
+    shares = [_share_below(middles, group) for group in (lower, higher)]
+    return float(middles[(shares[0] - shares[1]).argmax()])
+
+
+def _share_below(numbers: NDArray[np.float64], group: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the share of a smoothed group below each number; minus infinity is below all."""
+    known = group[np.isfinite(group)]
+    if not len(known):
+        return np.ones_like(numbers)
+    width = max(known.std() * len(known) ** -0.2, np.finfo(np.float64).tiny)
+    with np.errstate(over="ignore"):
+        of_known = ndtr((numbers[:, None] - known) / width).sum(axis=1)
+    return (of_known + len(group) - len(known)) / len(group)
 
 
 def _calibrate(
@@ -280,7 +289,7 @@ def _calibrate(
         reason = (
             "the data have no validation mentions"
             if held_out is None
-            else "of no validation mention the first candidate is right"
+            else "of no validation mention the first candidate is right, or all have the same score"
         )
         logger.warning("no threshold of linking was chosen: %s", reason)
         return Calibration({}, _section(f"None, since {reason}: pass one to `ground` by `--threshold`."))
@@ -316,16 +325,6 @@ def _without(found: Candidates, gold: Codes) -> Candidates:
     scores = np.where(is_gold, -np.inf, found.scores).astype(np.float32)
     order = np.argsort(events == PADDING, axis=1, kind="stable")
     return Candidates(np.take_along_axis(events, order, axis=1), np.take_along_axis(scores, order, axis=1))
-
-
-def _between(scores: NDArray[np.float64], *, is_probability: bool) -> Sequence[float]:
-    """Return numbers between neighbouring scores; if there are many, an evenly spread selection."""
-    distinct = np.unique(scores[np.isfinite(scores)])
-    middles = (distinct[:-1] + distinct[1:]) / 2 if len(distinct) > 1 else distinct
-    if is_probability:
-        middles = middles[(middles > 0) & (middles < 1)]
-    places = np.unique(np.linspace(0, len(middles) - 1, THRESHOLDS).round().astype(int))
-    return middles[places].tolist() if len(middles) else []
 
 
 GROUNDING_TOOLS = GroundingTools(load_retriever, as_retriever, calibrate_bi_encoder, calibrate_cross_encoder)
