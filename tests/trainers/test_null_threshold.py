@@ -50,9 +50,13 @@ def smoothed(group: list[float], threshold: float) -> float:
 
 
 def expected(inside: list[float], outside: list[float]) -> float:
-    """The middle of two neighbouring scores at which most of both groups, smoothed, are on their sides."""
+    """The middle of two neighbouring scores at which most of both groups, smoothed, are on their sides; there
+    may be fewer scores outside than inside."""
     middles = [(low + high) / 2 for low, high in pairwise(sorted({*inside, *outside}))]
-    return max(middles, key=lambda threshold: smoothed(outside, threshold) - smoothed(inside, threshold))
+    known = len(outside) / len(inside)
+    return max(
+        middles, key=lambda threshold: known * smoothed(outside, threshold) - smoothed(inside, threshold)
+    )
 
 
 def first_scores(found: Candidates, gold: np.ndarray) -> tuple[list[float], list[float]]:
@@ -161,6 +165,26 @@ def test_without_a_right_first_candidate_there_is_none() -> None:
     assert choose_null_threshold(found, np.full_like(gold, -1), 1) is None
     empty = Candidates(np.full((10, 6), -1), np.full((10, 6), -np.inf, dtype=np.float32))
     assert choose_null_threshold(empty, gold, 1) is None
+
+
+def test_mentions_without_other_candidates_count() -> None:
+    """Without their gold events they are NULL at every threshold, so that linking weighs more."""
+    found, gold = drawn(1, 200)
+    alone = np.arange(200) % 5 > 0
+    events = np.where(alone[:, None] & (np.arange(6) > 0), -1, found.events)
+    scores = np.where(events >= 0, found.scores, -np.inf).astype(np.float32)
+    chosen = choose_null_threshold(Candidates(events, scores), gold, 1)
+    inside, outside = first_scores(Candidates(found.events[~alone], found.scores[~alone]), gold[~alone])
+    rows = zip(
+        found.events[alone, 0].tolist(), found.scores[alone, 0].tolist(), gold[alone].tolist(), strict=True
+    )
+    inside += [score for event, score, own in rows if event in own]
+    assert chosen is not None
+    assert chosen.found == len(inside)
+    assert chosen.threshold == pytest.approx(expected(inside, outside), abs=1e-6)
+    everyone = choose_null_threshold(Candidates(found.events[~alone], found.scores[~alone]), gold[~alone], 1)
+    assert everyone is not None
+    assert chosen.threshold < everyone.threshold
 
 
 def test_a_knowledge_base_of_gold_events_alone() -> None:

@@ -266,14 +266,13 @@ def _separating(higher: NDArray[np.float64], lower: NDArray[np.float64]) -> floa
 
 
 def _share_below(numbers: NDArray[np.float64], group: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the share of a smoothed group below each number; minus infinity is below all."""
+    """Return the share of a smoothed group below each number, without minus infinity, which is below all."""
     known = group[np.isfinite(group)]
     if not len(known):
-        return np.ones_like(numbers)
+        return np.zeros_like(numbers)
     width = max(known.std() * len(known) ** -0.2, np.finfo(np.float64).tiny)
     with np.errstate(over="ignore"):
-        of_known = ndtr((numbers[:, None] - known) / width).sum(axis=1)
-    return (of_known + len(group) - len(known)) / len(group)
+        return ndtr((numbers[:, None] - known) / width).sum(axis=1) / len(group)
 
 
 def _calibrate(
