@@ -29,6 +29,8 @@ class EventTypeInductionConfig(EventConfig):
         found_exponent: with `found`, average all tokens instead, each weighted by the probability that it
             carries an event, raised to this power; a small one suits texts unlike the training data. None
             takes the token with the highest probability.
+        weighting_rounds: with `found_exponent`, how often mentions are clustered again, each time with tokens
+            also weighted by how strongly their occurrence depends on the last clusters.
         pooled_layer: index of the hidden state that the vector of a mention is pooled from, as in
             `hidden_states`; beyond the paper, other values than -1, the last.
         finder_layers: hidden states that the trigger finder reads; None takes 0, which depends on the word
@@ -76,6 +78,7 @@ class EventTypeInductionConfig(EventConfig):
     pair_mean: Literal["all", "kept"] = "all"
     trigger_input: Literal["none", "marked", "span", "marked_span", "found"] = "none"
     found_exponent: float | int | None = None
+    weighting_rounds: int = limited(0, NOT_NEGATIVE)
     pooled_layer: int = -1
     finder_layers: list[int] | None = None
     finder_size: int = limited(128, COUNT)
@@ -174,6 +177,18 @@ class EventTypeInductionConfig(EventConfig):
             raise ValueError(
                 f"found_exponent is {exponent} with trigger_input {self.trigger_input!r} and pooling "
                 f"{self.pooling!r}; accepted: None, or trigger_input='found' with pooling='mean'"
+            )
+
+    def validate_weighting_rounds(self):
+        """Reject rounds without weights of tokens.
+
+        Raises:
+            ValueError: `weighting_rounds` is not 0, and `found_exponent` is None.
+        """
+        if self.weighting_rounds and self.found_exponent is None:
+            raise ValueError(
+                f"weighting_rounds is {self.weighting_rounds} with found_exponent=None; accepted: 0, or a "
+                "found_exponent, whose weights of tokens the rounds change"
             )
 
 

@@ -210,6 +210,7 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         attention_mask: torch.Tensor | None = None,
         trigger_mask: torch.Tensor | None = None,
         type_ids: torch.Tensor | None = None,
+        token_factors: torch.Tensor | None = None,
     ) -> PooledMentions:
         """Pool mentions over the tokens that `trigger_input` selects.
 
@@ -221,6 +222,8 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
                 the model does not search for triggers.
             type_ids: if triggers are found, the id of each mention's type, `(batch,)`, -1 for an unseen one;
                 None treats all as unseen.
+            token_factors: with `found_exponent`, factors of the tokens' weights, positive, `(batch, length)`;
+                None for equal ones.
 
         Returns:
             F, `(batch, projection_dim)`, and the found triggers.
@@ -238,7 +241,8 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
                 probabilities = token_probabilities(scores, token_mask, classes)
                 trigger_mask = found = likeliest_tokens(probabilities, token_mask)
                 if self.config.found_exponent is not None:
-                    weights = token_weights(probabilities, token_mask, self.config.found_exponent)
+                    exponent = self.config.found_exponent
+                    weights = token_weights(probabilities, token_mask, exponent, token_factors)
         elif not self.config.pools_trigger:
             trigger_mask = None
         if trigger_mask is not None:
@@ -290,6 +294,7 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         return_dict: bool | None = None,
         trigger_mask: torch.Tensor | None = None,
         output_hidden_states: bool | None = None,
+        token_factors: torch.Tensor | None = None,
         **kwargs,
     ) -> EventTypeInductionModelOutput | tuple:
         """Encode mentions.
@@ -303,6 +308,8 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             trigger_mask: True for a token of the trigger, `(batch, length)`; used if `trigger_input` pools
                 over the trigger, and if it is `found`: then the model does not search for triggers.
             output_hidden_states: also return the vectors of every layer.
+            token_factors: with `found_exponent`, factors of the tokens' weights, positive, `(batch, length)`;
+                None for equal ones.
             **kwargs: passed on to the encoder, such as `output_attentions`.
 
         Returns:
@@ -318,7 +325,7 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             **kwargs,
         )
         tokens = encoded.last_hidden_state if last_alone else self._read_layers(encoded.hidden_states)
-        pooled = self.pool_mentions(tokens, attention_mask, trigger_mask)
+        pooled = self.pool_mentions(tokens, attention_mask, trigger_mask, token_factors=token_factors)
         result = EventTypeInductionModelOutput(
             embeddings=self.truncate(pooled.embeddings),
             last_hidden_state=encoded.last_hidden_state,

@@ -18,6 +18,8 @@ except ImportError:
 class EventTypeInductionPipeline(ProcessorPipeline, Pipeline):
     """Clusters mentions into event types, by average linkage on the cosine distances of their vectors.
 
+    They are clustered once, without the `weighting_rounds` of the configuration.
+
     Example:
         pipe = pipeline("event-type-induction", model=name)
         pipe(["Police arrested him.", "She was jailed.", "The storm hit."], num_clusters=2)

@@ -175,17 +175,26 @@ def likeliest_tokens(probabilities: torch.Tensor, token_mask: torch.Tensor) -> t
 
 
 @in_full_precision
-def token_weights(probabilities: torch.Tensor, token_mask: torch.Tensor, exponent: float) -> torch.Tensor:
+def token_weights(
+    probabilities: torch.Tensor,
+    token_mask: torch.Tensor,
+    exponent: float,
+    factors: torch.Tensor | None = None,
+) -> torch.Tensor:
     """Compute the weights of the tokens of each sentence, without gradient.
 
     Args:
         probabilities: output of `token_probabilities`, `(batch, length)`.
         token_mask: True for the tokens to average, `(batch, length)`.
         exponent: power of the probabilities; 0 gives all tokens the same weight.
+        factors: factors of the weights, positive, `(batch, length)`; None for equal ones.
 
     Returns:
         `(batch, length)`, float32, with the sum 1 in each row; 0 throughout for a row without tokens.
     """
     logarithms = probabilities.detach().clamp(min=torch.finfo(torch.float32).tiny).log()
-    weights = (exponent * logarithms).masked_fill(~token_mask, -torch.inf).softmax(dim=1)
+    logits = exponent * logarithms
+    if factors is not None:
+        logits = logits + factors.log()
+    weights = logits.masked_fill(~token_mask, -torch.inf).softmax(dim=1)
     return weights.masked_fill(~token_mask, 0.0)

@@ -47,7 +47,7 @@ def _vector(axis: int, number: int = 0) -> list[float]:
     return [float(place == axis) + 0.01 * number * (place == 3) for place in range(4)]
 
 
-def _encode(rows) -> MentionVectors:
+def _encode(rows, clusters=None) -> MentionVectors:
     vectors = np.asarray([_vector(*map(int, str(row["text"]).split())) for row in rows], dtype=np.float32)
     return MentionVectors(vectors, vectors, vectors[:, ::-1].copy())
 
@@ -98,7 +98,7 @@ def test_clusters_are_made_as_asked():
 
 
 def test_an_ensemble_clusters_by_the_mean_of_its_runs():
-    def by_number(rows) -> MentionVectors:
+    def by_number(rows, clusters) -> MentionVectors:
         numbers = [int(str(row["text"]).split()[1]) for row in rows]
         return MentionVectors(np.asarray([_vector(number % 3) for number in numbers], dtype=np.float32))
 
@@ -161,7 +161,7 @@ def test_what_cannot_be_scored_is_said():
         _induce(num_clusters=13)
     with pytest.raises(EventformersError, match="accepted: mentions with the column 'seen'"):
         _induce(rows=[{"text": "a", "event_type": "b"}])
-    plain = MentionModel(_embed, lambda rows: MentionVectors(_encode(rows).embeddings))
+    plain = MentionModel(_embed, lambda rows, clusters: MentionVectors(_encode(rows).embeddings))
     with pytest.raises(EventformersError, match="has no queries and keys"):
         _induce(plain, distance="dot")
     rows = [{**row, "frames": []} for row in _rows()]

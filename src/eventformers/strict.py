@@ -107,9 +107,9 @@ def setting(default: Any, test: Callable[[Any], bool], accepted: str) -> Any:
     return field(default=default, metadata={"test": test, "accepted": accepted})
 
 
-def count(default: int | None) -> Any:
-    """Define a field that accepts whole numbers of 1 or more."""
-    return setting(default, lambda number: number >= 1, "1 or more")
+def count(default: int | None, least: int = 1) -> Any:
+    """Define a field that accepts whole numbers of `least` or more."""
+    return setting(default, lambda number: number >= least, f"{least} or more")
 
 
 def check_types(values: Mapping[str, Any], types: Mapping[str, Any]) -> None:

@@ -334,10 +334,17 @@ class TestEventTypeInduction(MethodCase):
         with pytest.raises(StrictDataclassError, match="found_exponent is"):
             EventTypeInductionConfig(**fields)
 
+    def test_rounds_without_weights_of_tokens(self) -> None:
+        with pytest.raises(StrictDataclassError, match="weighting_rounds is 1 with found_exponent=None"):
+            EventTypeInductionConfig(trigger_input="found", pooling="mean", weighting_rounds=1)
+
     def test_token_weights(self) -> None:
         chances = torch.tensor([[0.0, 0.01, 0.04, 0.25, 0.5]])
         mask = torch.tensor([[False, True, True, True, False]])
         weights = token_weights(chances, mask, 0.5)
+        factors = torch.tensor([[9.0, 1.0, 1.0, 2.0, 9.0]])
+        weighted = token_weights(chances, mask, 0.5, factors)
+        torch.testing.assert_close(weighted, weights * factors / (weights * factors).sum())
         torch.testing.assert_close(weights, torch.tensor([[0.0, 0.125, 0.25, 0.625, 0.0]]))
         torch.testing.assert_close(token_weights(chances, mask, 0), mask / 3)
 

@@ -54,8 +54,8 @@ def evaluate(
             metavar="KEY=VALUE",
             help="Override a setting of the task. Chains: aggregation, sky, compat; virtual contexts: "
             "retrieved, num_layers; clusters: distance, manifold, method, num_clusters, trigger_input, "
-            "clusters, valid_frames; linking: task, domain, hierarchies_only, reranker, retriever_weight, "
-            "candidates, threshold, depth. Repeatable.",
+            "weighting_rounds, clusters, valid_frames; linking: task, domain, hierarchies_only, reranker, "
+            "retriever_weight, candidates, threshold, depth. Repeatable.",
         ),
     ] = None,
     clustered_by: Annotated[

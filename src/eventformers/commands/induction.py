@@ -55,6 +55,13 @@ def induce(
         str | None,
         typer.Option(help="What a plain encoder reads: span (the trigger's tokens) or none (the sentence)."),
     ] = None,
+    weighting_rounds: Annotated[
+        int | None,
+        typer.Option(
+            help="How often to cluster again, with words weighted by the last clusters. Default: the "
+            "model's own number."
+        ),
+    ] = None,
     top: Annotated[int, typer.Option(help="Number of names and frames for each type.")] = 5,
     examples: Annotated[int, typer.Option(help="Number of examples for each type.")] = 5,
     device: options.Device = None,
@@ -80,6 +87,7 @@ def induce(
                 names=names,
                 frames=frames,
                 trigger_input=trigger_input,  # type: ignore[arg-type]
+                weighting_rounds=weighting_rounds,
                 top=top,
                 examples=examples,
                 batch_size=batch_size_of(batch_size),

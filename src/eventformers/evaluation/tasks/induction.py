@@ -27,10 +27,11 @@ from eventformers.evaluation.tasks.induction_protocols import (
 from eventformers.evaluation.tasks.protocols import Embed, JsonValue, ProtocolOutput, Row
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.latest_answer import digest_of
-from eventformers.inference.induction.mention_distances import MentionVectors
+from eventformers.inference.induction.mention_distances import Labels, MentionVectors
 from eventformers.inference.induction.mention_encoding import WITHOUT_TRIGGERS, encode_labels, encode_mentions
+from eventformers.inference.induction.token_weighting import token_factors, weighting_rounds_of
 
-_MAKING_CLUSTERS = ("distance", "manifold", "method", "num_clusters", "clustered_by")
+_MAKING_CLUSTERS = ("distance", "manifold", "method", "num_clusters", "weighting_rounds", "clustered_by")
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,18 @@ class Induction(TaskKind[MentionModel]):
         return runs
 
     def of_vectors(self, embed: Embed, device: torch.device | None = None) -> MentionModel:
-        """See `TaskKind`; a mention's vector is that of its sentence."""
+        """See `TaskKind`; a mention's vector is that of its sentence.
 
-        def encode(mentions: Sequence[Row]) -> MentionVectors:
+        Raises:
+            EventformersError: rounds of weighting are asked for.
+        """
+        if self.settings.weighting_rounds:
+            raise EventformersError(
+                f"weighting_rounds is {self.settings.weighting_rounds} with vectors of texts, whose tokens "
+                "cannot be weighted; accepted: 0, or a model"
+            )
+
+        def encode(mentions: Sequence[Row], clusters: Labels | None) -> MentionVectors:
             return MentionVectors(np.asarray(embed([str(row["text"]) for row in mentions]), dtype=np.float32))
 
         return MentionModel(embed, encode)
@@ -103,7 +113,13 @@ class Induction(TaskKind[MentionModel]):
         reads = self.settings.trigger_input if own is None else "none" if own in WITHOUT_TRIGGERS else "span"
         return replace(
             self,
-            settings=replace(self.settings, distance="encoder", trigger_input=reads, clustered_by=()),
+            settings=replace(
+                self.settings,
+                distance="encoder",
+                trigger_input=reads,
+                weighting_rounds=None,
+                clustered_by=(),
+            ),
         )
 
     @property
@@ -134,17 +150,22 @@ def mention_model(
     """
 
     def encode_by(one: EventEncoder, reading: InductionSettings) -> EncodeMentions:
-        def encode(mentions: Sequence[Row]) -> MentionVectors:
+        def encode(mentions: Sequence[Row], clusters: Labels | None) -> MentionVectors:
             _warn_of_seen_types(one, mentions)
             rows = cast("Sequence[dict[str, Any]]", mentions)
             told = ((row["text"], row["trigger_start"], row["trigger_end"]) for row in rows)
-            return session.recall(
-                one,
-                (reading.trigger_input, batch_size, digest_of(told)),
-                partial(
-                    encode_mentions, one, rows, trigger_input=reading.trigger_input, batch_size=batch_size
-                ),
-            )
+
+            def compute() -> MentionVectors:
+                return encode_mentions(
+                    *(one, rows),
+                    trigger_input=reading.trigger_input,
+                    token_factors=token_factors(one, reading.trigger_input, rows, clusters),
+                    batch_size=batch_size,
+                )
+
+            weighted_by = digest_of(() if clusters is None else clusters.tolist())
+            asked = reading.trigger_input, batch_size, digest_of(told), weighted_by
+            return session.recall(one, asked, compute)
 
         return encode
 
@@ -153,10 +174,13 @@ def mention_model(
         own = hasattr(run.model.config, "trigger_input")
         return replace(settings, trigger_input=None) if own else settings
 
+    readings = [reading_of(run) for run in runs] or [settings]
+    told = [reading.trigger_input for reading in readings]
     return MentionModel(
         embed=lambda texts: encode_labels(encoder, list(map(str, texts)), batch_size=batch_size),
         encode=encode_by(encoder, settings),
-        clustered_by=tuple(encode_by(run, reading_of(run)) for run in runs),
+        clustered_by=tuple(map(encode_by, runs, readings)),
+        weighting_rounds=weighting_rounds_of(runs or [encoder], told, settings.weighting_rounds),
     )
 
 

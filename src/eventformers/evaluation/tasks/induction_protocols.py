@@ -39,8 +39,8 @@ from eventformers.inference.induction.type_naming import (
 from eventformers.strict import count, strict_settings
 from eventformers.trainers.event_type_induction import type_name
 
-EncodeMentions: TypeAlias = Callable[[Sequence[Row]], MentionVectors]
-"""Maps mentions to their vectors, in the same order."""
+EncodeMentions: TypeAlias = Callable[[Sequence[Row], Labels | None], MentionVectors]
+"""Maps mentions to their vectors, in the same order, with tokens weighted by earlier clusters, if any."""
 
 Clusters = Literal["true", "predicted"]
 """The clusters to name or link: those of the true types, or those that the model makes."""
@@ -60,6 +60,8 @@ class InductionSettings(TaskSettings):
         num_clusters: number of clusters; None takes the number of unseen types.
         trigger_input: how triggers are read, as for `encode_mentions`; None takes the model's own, or `none`
             for a plain encoder.
+        weighting_rounds: how often mentions are clustered again, each time with tokens also weighted by how
+            strongly their occurrence depends on the last clusters; None uses the model's own number.
         clusters: `true` or `predicted`, for naming and linking.
         valid_frames: the frames that are correct beside those of a type, for linking: their `descendants`, as
             in the released code, or only their `children`, as in the paper.
@@ -74,6 +76,7 @@ class InductionSettings(TaskSettings):
     method: ClusterMethod = "agglomerative"
     num_clusters: int | None = count(None)
     trigger_input: TriggerInput | None = None
+    weighting_rounds: int | None = count(None, least=0)
     clusters: Clusters = "true"
     valid_frames: ValidFrames = "descendants"
     clustered_by: tuple[str | Path | EventEncoder, ...] = ()
@@ -104,11 +107,13 @@ class MentionModel:
         encode: maps mentions to vectors.
         clustered_by: the runs of an ensemble, whose mean distances cluster the mentions; empty for the
             model's own distances.
+        weighting_rounds: how often the mentions are clustered again.
     """
 
     embed: Embed
     encode: EncodeMentions
     clustered_by: tuple[EncodeMentions, ...] = ()
+    weighting_rounds: int = 0
 
 
 def induce_types(
@@ -132,7 +137,7 @@ def induce_types(
             be clustered this way.
     """
     unseen = _unseen_mentions(rows)
-    clusters = _predicted(model, unseen, model.encode(unseen.rows), settings)
+    clusters, _ = _predicted(model, unseen, settings)
     return ProtocolOutput(
         inputs={"predictions": clusters.tolist(), "references": unseen.types},
         predictions=[
@@ -273,11 +278,27 @@ def _unseen_mentions(rows: Iterable[Row]) -> _Unseen:
 
 
 def _predicted(
-    model: MentionModel, unseen: _Unseen, vectors: MentionVectors, settings: InductionSettings
-) -> Labels:
-    """Cluster mentions by the model or its ensemble; tell in the details if not all pairs counted."""
-    # The generator holds no more than two matrices at a time.
-    runs = (encode(unseen.rows) for encode in model.clustered_by) if model.clustered_by else iter([vectors])
+    model: MentionModel, unseen: _Unseen, settings: InductionSettings
+) -> tuple[Labels, Labels | None]:
+    """Cluster mentions by the model or its ensemble, once and in each round.
+
+    Tells the number of rounds in the details, and if not all pairs counted.
+
+    Returns:
+        The clusters, and those that weighted the tokens, if any.
+    """
+    clusters: Labels | None = None
+    for _ in range(model.weighting_rounds + 1):
+        earlier = clusters
+        # The generator holds no more than two matrices at a time.
+        runs = (encode(unseen.rows, earlier) for encode in model.clustered_by or (model.encode,))
+        clusters = _clustered(runs, unseen, settings)
+    if model.weighting_rounds:
+        unseen.details["weighting_rounds"] = model.weighting_rounds
+    return cast("Labels", clusters), earlier
+
+
+def _clustered(runs: Iterable[MentionVectors], unseen: _Unseen, settings: InductionSettings) -> Labels:
     if settings.method == "affinity":
         return cluster_affinity(-distances_to_cluster(runs, settings.distance, manifold=settings.on_manifold))
     tree = AverageLinkage.of_mentions(runs, settings.distance, manifold=settings.on_manifold)
@@ -287,11 +308,12 @@ def _predicted(
 
 
 def _clusters_with_types(model: MentionModel, unseen: _Unseen, settings: InductionSettings) -> _TypedClusters:
-    vectors = model.encode(unseen.rows)
+    earlier: Labels | None = None
     if settings.clusters == "true":
         clusters = by_size(np.searchsorted(unseen.names, unseen.types))
     else:
-        clusters = _predicted(model, unseen, vectors, settings)
+        clusters, earlier = _predicted(model, unseen, settings)
+    vectors = model.encode(unseen.rows, earlier)
     members: list[list[str]] = [[] for _ in range(int(clusters.max()) + 1)]
     for cluster, name in zip(clusters, unseen.types, strict=True):
         members[cluster].append(name)

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encoding.arrays import Vectors
 from eventformers.inference.encoding.unit_vectors import unit_vectors
 from eventformers.inference.induction.mention_distances import Labels
 from eventformers.inference.induction.mention_encoding import TriggerInput, encode_mentions
 from eventformers.inference.induction.report import MENTIONS_FILE
+from eventformers.inference.induction.token_weighting import token_factors
 from eventformers.inference.induction.type_naming import cluster_centroids
 
 
@@ -28,12 +30,14 @@ class FittedTypes(NamedTuple):
         centroids: their centroids at length 1, `(types, d)`.
         encoder: the model.
         trigger_input: how the model reads mentions, see `encode_mentions`.
+        token_factors: factors of the weights of tokens, see `encode_mentions`.
     """
 
     names: tuple[str, ...]
     centroids: NDArray[np.float64]
     encoder: EventEncoder
     trigger_input: TriggerInput
+    token_factors: Vectors | None
 
     def assign(self, mentions: Sequence[Mapping[str, Any]]) -> tuple[Labels, NDArray[np.float64]]:
         """Find the type with the nearest centroid for each mention.
@@ -44,7 +48,9 @@ class FittedTypes(NamedTuple):
         Returns:
             The types and their cosines, each `(n,)`.
         """
-        run = encode_mentions(self.encoder, mentions, trigger_input=self.trigger_input)
+        run = encode_mentions(
+            *(self.encoder, mentions), trigger_input=self.trigger_input, token_factors=self.token_factors
+        )
         cosines = unit_vectors(run.embeddings, [str(row["text"]) for row in mentions]) @ self.centroids.T
         types = cosines.argmax(axis=1)
         return types, cosines[np.arange(len(types)), types]
@@ -66,7 +72,8 @@ def load_fitted_types(folder: str | Path, encoder: EventEncoder) -> FittedTypes:
         raise EventformersError(f"{path}: no such file; accepted: a folder that `eventformers induce` wrote")
     table = pq.read_table(path)
     try:
-        models = json.loads((table.schema.metadata or {})[b"settings"])["models"]
+        settings = json.loads((table.schema.metadata or {})[b"settings"])
+        models = settings["models"]
     except (KeyError, ValueError) as error:
         raise DataFormatError(path, None, "no settings of an induction", "the file of `induce`") from error
     if [model["revision"] for model in models] != [encoder.revision]:
@@ -77,8 +84,12 @@ def load_fitted_types(folder: str | Path, encoder: EventEncoder) -> FittedTypes:
         )
     rows = table.to_pylist()
     reading: TriggerInput = models[0]["trigger_input"]
-    vectors = encode_mentions(encoder, rows, trigger_input=reading).embeddings
     cluster = np.array([row["cluster"] for row in rows])
+    # The clusters of the last round, not those that weighted its tokens, which are not kept.
+    weighted_by = cluster if settings.get("weighting_rounds") else None
+    factors = token_factors(encoder, reading, rows, weighted_by)
+    vectors = encode_mentions(encoder, rows, trigger_input=reading, token_factors=factors).embeddings
     names = {row["cluster"]: row["cluster_name"] for row in rows}
     centroids = cluster_centroids(vectors, cluster)
-    return FittedTypes(tuple(names[number] for number in range(len(centroids))), centroids, encoder, reading)
+    types = tuple(names[number] for number in range(len(centroids)))
+    return FittedTypes(types, centroids, encoder, reading, factors)

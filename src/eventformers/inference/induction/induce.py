@@ -33,6 +33,7 @@ from eventformers.inference.induction.mention_encoding import (
     has_trigger,
 )
 from eventformers.inference.induction.mention_files import Mentions, load_mentions
+from eventformers.inference.induction.token_weighting import token_factors, weighting_rounds_of
 from eventformers.inference.induction.type_naming import (
     ScoredLabel,
     cluster_centroids,
@@ -147,6 +148,7 @@ def induce(
     names: str | Path | Sequence[str] | None = None,
     frames: str | Path | None = None,
     trigger_input: TriggerInput | None = None,
+    weighting_rounds: int | None = None,
     top: int = 5,
     examples: int = 5,
     batch_size: int | Literal["auto"] = "auto",
@@ -174,6 +176,8 @@ def induce(
         frames: frames to link to: raw files, a built folder or a Hub id of `EventTypes`, config `frames`.
         trigger_input: see `encode_mentions`; None uses the model's own, and for a plain encoder `span` for
             mentions with a trigger.
+        weighting_rounds: how often mentions are clustered again, each time with tokens also weighted by how
+            strongly their occurrence depends on the last clusters; None uses the model's own number.
         top: number of names and frames for each cluster.
         examples: number of mentions for each cluster, those nearest to its centroid.
         batch_size: maximum number of texts in a batch; `auto` fills batches by their number of tokens.
@@ -190,7 +194,7 @@ def induce(
             `encode_mentions`; or there are too many mentions for `affinity` or for the memory.
         UnknownNameError: an unknown method, distance or `trigger_input`.
     """
-    _check(method, num_clusters, top, examples)
+    _check(method, num_clusters, top, examples, weighting_rounds)
     rows, counts = load_mentions(mentions)
     if num_clusters is not None and num_clusters > len(rows):
         raise EventformersError(
@@ -206,16 +210,24 @@ def induce(
         raise EventformersError("the list of models is empty; accepted: at least one")
     progress: dict[str, Any] = {"batch_size": batch_size, "show_progress": show_progress}
     chosen = [trigger_input or usual_trigger_input(encoder, rows) for encoder in encoders]
-    runs = [
-        encode_mentions(encoder, rows, trigger_input=reading, **progress)
-        for encoder, reading in zip(encoders, chosen, strict=True)
-    ]
-    rows, counts["triggers_found"] = _with_found_triggers(rows, runs)
+    rounds = weighting_rounds_of(encoders, chosen, weighting_rounds)
     on_manifold = method == "agglomerative" if manifold is None else manifold
-    vectors = _joint(run.embeddings for run in runs)
-    cluster, silhouettes, num_neighbours = _clustered(
-        runs, vectors, method, distance, on_manifold, num_clusters, show_progress
-    )
+    cluster: Labels | None = None
+    for _ in range(rounds + 1):
+        runs = [
+            encode_mentions(
+                *(encoder, rows),
+                trigger_input=reading,
+                token_factors=token_factors(encoder, reading, rows, cluster),
+                **progress,
+            )
+            for encoder, reading in zip(encoders, chosen, strict=True)
+        ]
+        vectors = _joint(run.embeddings for run in runs)
+        cluster, silhouettes, num_neighbours = _clustered(
+            runs, vectors, method, distance, on_manifold, num_clusters, show_progress
+        )
+    rows, counts["triggers_found"] = _with_found_triggers(rows, runs)
     del runs
     centroids = cluster_centroids(vectors, cluster)
     cosine = np.einsum("nd,nd->n", vectors, centroids[cluster])
@@ -258,6 +270,7 @@ def induce(
             "method": method,
             "distance": distance,
             "manifold": on_manifold,
+            "weighting_rounds": rounds,
             "num_clusters": len(centroids),
             "num_neighbours": num_neighbours,
         },
@@ -297,7 +310,9 @@ def _clustered(
         ) from error
 
 
-def _check(method: str, num_clusters: int | None, top: int, examples: int) -> None:
+def _check(
+    method: str, num_clusters: int | None, top: int, examples: int, weighting_rounds: int | None
+) -> None:
     if method not in CLUSTER_METHODS:
         raise UnknownNameError("way to cluster", method, CLUSTER_METHODS)
     if method == "affinity" and num_clusters is not None:
@@ -307,6 +322,8 @@ def _check(method: str, num_clusters: int | None, top: int, examples: int) -> No
     for name, value in (("num_clusters", num_clusters), ("top", top), ("examples", examples)):
         if value is not None and value < 1:
             raise EventformersError(f"{name} is {value}; accepted: 1 or more")
+    if weighting_rounds is not None and weighting_rounds < 0:
+        raise EventformersError(f"weighting_rounds is {weighting_rounds}; accepted: 0 or more")
 
 
 def usual_trigger_input(encoder: EventEncoder, rows: Iterable[dict[str, Any]]) -> TriggerInput:

@@ -46,6 +46,7 @@ class MentionInputs(EventInputs):
         max_length: maximum number of tokens in a sentence, special tokens included.
         marks_trigger: enclose every trigger in marker tokens.
         prompt: text before each sentence.
+        token_factors: a factor of the weight of each token id, `(vocabulary,)`; None for equal ones.
 
     Attributes:
         without_tokens: number of distinct mentions so far whose trigger was truncated away.
@@ -61,6 +62,7 @@ class MentionInputs(EventInputs):
         *,
         marks_trigger: bool = False,
         prompt: str = "",
+        token_factors: Vectors | None = None,
     ) -> None:
         super().__init__(tokenizer, "subject_predicate_object", max_length, prompt)
         if not tokenizer.is_fast:
@@ -71,6 +73,7 @@ class MentionInputs(EventInputs):
         if marks_trigger:
             check_markers(tokenizer)
         self.marks_trigger = marks_trigger
+        self.token_factors = None if token_factors is None else torch.from_numpy(token_factors)
         self.without_tokens = 0
 
     def key(self, item: object, position: int) -> tuple[Mention, ...]:
@@ -103,13 +106,16 @@ class MentionInputs(EventInputs):
         return row[0]
 
     def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
-        """Return `input_ids` and `trigger_mask`, each `(batch, length)`."""
+        """Return `input_ids`, `trigger_mask` and, if given, `token_factors`, each `(batch, length)`."""
         input_ids, triggers = torch.tensor([row[1:] for row in rows], device=device).split([rows[0][0], 2], 1)
         places = torch.arange(input_ids.shape[1], device=device)
-        return {
+        tensors = {
             "input_ids": input_ids,
             "trigger_mask": (places >= triggers[:, :1]) & (places < triggers[:, 1:]),
         }
+        if self.token_factors is not None:
+            tensors["token_factors"] = self.token_factors.to(device)[input_ids]
+        return tensors
 
 
 class SentenceInputs(MentionInputs):
@@ -146,6 +152,7 @@ def encode_mentions(
     mentions: Sequence[Mapping[str, Any]],
     *,
     trigger_input: TriggerInput | None = None,
+    token_factors: Vectors | None = None,
     batch_size: int | Literal["auto"] = "auto",
     show_progress: bool = False,
 ) -> MentionVectors:
@@ -159,6 +166,8 @@ def encode_mentions(
         trigger_input: input of a plain encoder: `none` encodes the sentence; `span` averages the vectors of
             the trigger's tokens in the sentence, or encodes the sentence if a mention has no trigger. A model
             that finds triggers also accepts `span`. None uses the model's own, `none` for a plain encoder.
+        token_factors: output of `token_factors`, `(vocabulary,)`, for a model with `found_exponent`; None for
+            equal ones.
         batch_size: maximum number of mentions in a batch; `auto` fills batches by their number of tokens.
         show_progress: draw a progress bar on standard error.
 
@@ -186,6 +195,7 @@ def encode_mentions(
             encoder.max_length,
             marks_trigger=chosen in ("marked", "marked_span"),
             prompt=encoder.prompt(),
+            token_factors=token_factors,
         )
         vectors = _encode(encoder, mentions, inputs, chosen, batch_size, show_progress)
     if chosen not in WITHOUT_TRIGGERS:
