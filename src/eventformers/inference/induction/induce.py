@@ -212,13 +212,13 @@ def induce(
     chosen = [trigger_input or usual_trigger_input(encoder, rows) for encoder in encoders]
     rounds = weighting_rounds_of(encoders, chosen, weighting_rounds)
     on_manifold = method == "agglomerative" if manifold is None else manifold
-    cluster: Labels | None = None
+    earlier: Labels | None = None
     for _ in range(rounds + 1):
         runs = [
             encode_mentions(
                 *(encoder, rows),
                 trigger_input=reading,
-                token_factors=token_factors(encoder, reading, rows, cluster),
+                token_factors=token_factors(encoder, reading, rows, earlier),
                 **progress,
             )
             for encoder, reading in zip(encoders, chosen, strict=True)
@@ -227,6 +227,7 @@ def induce(
         cluster, silhouettes, num_neighbours = _clustered(
             runs, vectors, method, distance, on_manifold, num_clusters, show_progress
         )
+        earlier = cluster
     rows, counts["triggers_found"] = _with_found_triggers(rows, runs)
     del runs
     centroids = cluster_centroids(vectors, cluster)

@@ -37,9 +37,14 @@ def cluster_dependence(occurrences: csr_array, labels: Labels) -> NDArray[np.flo
     """
     sizes = np.bincount(labels)
     members = csr_array((np.ones(len(labels)), labels, np.arange(len(labels) + 1)), (len(labels), len(sizes)))
-    inside = (members.T @ occurrences).toarray()
-    found = keyness(inside, sizes[:, None], inside.sum(axis=0), np.array(len(labels)))
-    return np.maximum(0.0, found).sum(axis=0)
+    inside = csr_array(members.T @ occurrences)
+    everywhere = occurrences.sum(axis=0)
+    dependence = np.zeros(occurrences.shape[1])
+    # One cluster at a time: the table of many clusters and tokens would be large.
+    for cluster, size in enumerate(sizes):
+        found = keyness(inside[[cluster]].toarray()[0], size, everywhere, np.array(len(labels)))
+        dependence += np.maximum(0.0, found)
+    return dependence
 
 
 def token_factors(
