@@ -104,3 +104,20 @@ def test_data_without_rows_of_a_task_train_without_scores(
 def test_data_that_are_asked_for_have_rows(tmp_path: Path) -> None:
     with pytest.raises(EventformersError, match="no raw file for event_similarity"):
         plan_evaluation(_recipe("swcc"), None, _events(tmp_path / "data"))
+
+
+@pytest.mark.parametrize(("recipe", "own"), [("paper", False), ("demo", False), ("paper", True)])
+def test_a_recipe_for_another_encoder_than_the_packaged_one_is_told(
+    recipe: str, own: bool, tiny_encoder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    encoder = str(tiny_encoder) if own else None
+    with (
+        caplog.at_level(logging.WARNING, logger="eventformers"),
+        pytest.raises(EventformersError, match="missing"),
+    ):
+        train("swcc", tmp_path / "model", recipe=recipe, encoder=encoder, data=tmp_path / "missing")
+    told = [line for line in caplog.messages if "no --encoder is given" in line]
+    assert len(told) == (recipe == "paper" and not own)
+    assert all(
+        line.startswith("recipe paper is for the encoder google-bert/bert-base-uncased") for line in told
+    )

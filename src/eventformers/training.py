@@ -125,6 +125,11 @@ def train(
             seed = recorded_seed(folder)
         resolved = resolve_recipe(asked_method, recipe, settings, seed)
         encoder_path = resolve_encoder(encoder)
+        if encoder is None and resolved.encoder is not None:
+            logger.warning(
+                "recipe %s is for the encoder %s; training from the packaged %s, since no --encoder is given",
+                *(resolved.name, resolved.encoder, PACKAGED_ENCODER),
+            )
         if find_device(device).type == "cpu" and device is None and dtype in ("bfloat16", "float16"):
             logger.warning("found no accelerator: training in %s on the CPU, as with --device cpu", dtype)
         scored: list[ScoredTasks] = []
