@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import forked
 import pytest
@@ -39,6 +41,29 @@ def test_the_end_of_a_process_is_told(tmp_path: Path) -> None:
         done = forked.run_python(["-c", code], cwd=tmp_path)
         assert done.returncode == fresh.returncode
         assert done.stderr.splitlines()[-1:] == fresh.stderr.splitlines()[-1:]
+
+
+def test_servers_know_nothing_of_the_test_that_asks_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They outlive its folder and its variables."""
+    started: list[dict[str, Any]] = []
+
+    def start(command: list[str], **options: Any) -> None:
+        started.append(options)
+        raise InterruptedError
+
+    with tempfile.TemporaryDirectory() as shared:  # A socket's path is short.
+        monkeypatch.setattr(forked, "SHARED", shared)
+        monkeypatch.setattr(forked, "_connections", {})
+        monkeypatch.setattr(subprocess, "Popen", start)
+        monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(InterruptedError):
+            forked.run_python(["-c", ""], cwd=tmp_path)
+    assert "HF_ENDPOINT" not in started[0]["env"]
+    assert started[0]["env"]["HF_HOME"] == os.environ["HF_HOME"]
+    assert not started[0]["cwd"].is_relative_to(tmp_path)
 
 
 def test_a_process_that_takes_too_long_is_killed(tmp_path: Path) -> None:

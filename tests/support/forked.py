@@ -76,6 +76,9 @@ CACHES = {"HF_DATASETS_CACHE": "datasets", "HF_MODULES_CACHE": "modules"}
 """Constants of the libraries that a fork takes from its own environment, and their folders in `HF_HOME`."""
 SHARED = os.environ.get("EVENTFORMERS_TESTS_SHARED", "")
 """Folder of the servers' sockets, which tests/conftest.py makes."""
+# Sets of texts have another order than in the process of the tests, whatever is set for that.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+"""What a server is started with: not what the test that is the first to ask has set for itself."""
 
 
 def run_python(
@@ -253,10 +256,10 @@ def _connect(server: str) -> socket.socket:
             names = list(SERVERS)
             if server == names[0]:
                 command = [sys.executable, __file__, str(listening.fileno())]
-                # Sets of texts have another order than in the process of the tests, whatever is set for that.
-                env = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+                # The test's own folder may be gone when a fork of the server imports libraries.
+                given: dict[str, Any] = {"env": ENVIRONMENT, "cwd": Path(__file__).parent}
                 process = subprocess.Popen(
-                    command, pass_fds=[listening.fileno()], stdin=subprocess.DEVNULL, env=env
+                    command, pass_fds=[listening.fileno()], stdin=subprocess.DEVNULL, **given
                 )
                 _processes.append(process)
             else:
