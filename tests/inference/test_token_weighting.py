@@ -124,10 +124,13 @@ def test_vectors_follow_the_factors(encoder: EventEncoder) -> None:
     np.testing.assert_allclose(found[0], torch.nn.functional.normalize(verb, dim=0).numpy(), atol=1e-4)
 
 
-def test_induce_clusters_again(folder: Path) -> None:
-    own = induce(folder, TEXTS, num_clusters=3, device="cpu")
+def test_induce_clusters_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = induce(folder, TEXTS, num_clusters=3, device="cpu", show_progress=True)
     assert own.settings["weighting_rounds"] == 1
-    once = induce(folder, TEXTS, num_clusters=3, weighting_rounds=0, device="cpu")
+    shown = capsys.readouterr().err
+    assert shown.index("clustering 1 of 2") < shown.index("clustering 2 of 2")
+    once = induce(folder, TEXTS, num_clusters=3, weighting_rounds=0, device="cpu", show_progress=True)
+    assert "of 1" not in capsys.readouterr().err
     assert once.settings["weighting_rounds"] == 0
     encoder = load_encoder(folder, device="cpu")
     np.testing.assert_allclose(once.vectors, encode_mentions(encoder, MENTIONS).embeddings, atol=1e-5)

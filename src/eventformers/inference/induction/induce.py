@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rich.console import Console
 
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.raw_files import read_lines
@@ -213,7 +214,10 @@ def induce(
     rounds = weighting_rounds_of(encoders, chosen, weighting_rounds)
     on_manifold = method == "agglomerative" if manifold is None else manifold
     earlier: Labels | None = None
-    for _ in range(rounds + 1):
+    console = Console(stderr=True, quiet=not show_progress)
+    for number in range(1, rounds + 2):
+        if rounds:
+            console.print(f"clustering {number} of {rounds + 1}", highlight=False)
         runs = [
             encode_mentions(
                 *(encoder, rows),
