@@ -163,11 +163,10 @@ def read_records(
         return line, values
 
     rows: Iterator[NumberedRow]
-    if (kind := table_kind(path)) == "parquet":
+    if table_kind(path) == "parquet":
         rows = parquet_file_rows(path, header, row="row", skipped=skipped)
     else:
-        delimiter = "\t" if kind == "tsv" else ","
-        rows = csv_file_rows(path, delimiter, skipped, header, row="row", row_is_line=row_is_line)
+        rows = csv_file_rows(path, skipped, header, row="row", row_is_line=row_is_line)
     return skipped.parsed(rows, record)
 
 

@@ -65,11 +65,18 @@ def table_columns(path: Path) -> list[str]:
         with _parquet_faults(path):
             return list(pq.read_schema(path).names)
     line = next((text for _, text in read_lines(path, SkippedRows("skip")) if text.strip()), "")
-    delimiter = "\t" if table_kind(path) == "tsv" else ","
     try:
-        return [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
+        return [name.strip() for name in next(csv.reader([line], delimiter=_delimiter(path, line)), [])]
     except csv.Error as error:
         raise DataFormatError(path, None, f"broken CSV ({error})", "a header of CSV") from error
+
+
+def _delimiter(path: Path, header: str) -> str:
+    """Return the character between two fields: of `.csv`, that of the header.
+
+    Spreadsheets write a semicolon where a comma is the decimal mark.
+    """
+    return "\t" if table_kind(path) == "tsv" else next((mark for mark in ",;\t" if mark in header), ",")
 
 
 class _Records:
@@ -78,8 +85,8 @@ class _Records:
     A quote that is not closed would otherwise swallow the lines up to the next quote.
 
     Args:
-        lines: lines with their numbers.
-        delimiter: the character between two fields.
+        path: the file.
+        lines: its lines with their numbers, from the header on.
         longest_field: maximum number of characters of a field.
         row_is_line: a record is one line.
 
@@ -88,12 +95,13 @@ class _Records:
     """
 
     def __init__(
-        self, lines: Iterator[tuple[int, str]], delimiter: str, longest_field: int, row_is_line: bool
+        self, path: Path, lines: Iterator[tuple[int, str]], longest_field: int, row_is_line: bool
     ) -> None:
         self.line = 0
         self._most = 1 if row_is_line else None
-        self._lines, self._delimiter, self._limit = lines, delimiter, longest_field
-        self._again: deque[tuple[int, str]] = deque()
+        self._lines, self._limit = lines, longest_field
+        self._again = deque(islice(lines, 1))
+        self._delimiter = _delimiter(path, self._again[0][1] if self._again else "")
         self._taken: list[tuple[int, str]] = []
 
     def next(self) -> list[str] | None:
@@ -126,7 +134,6 @@ class _Records:
 
 def csv_file_rows(
     path: Path,
-    delimiter: str,
     skipped: SkippedRows,
     header: Header,
     *,
@@ -134,13 +141,13 @@ def csv_file_rows(
     longest_field: int | None = None,
     row_is_line: bool = False,
 ) -> Iterator[NumberedRow]:
-    """Read the rows of a CSV file with a header. A quoted field may have several lines.
+    """Read the rows of a CSV or tab-separated file with a header. A quoted field may have several lines.
 
-    Of a malformed row, only the first line is skipped: the next one may begin another row.
+    The fields of `.csv` are separated by what the header has: a comma, or else a semicolon or a tab. Of a
+    malformed row, only the first line is skipped: the next one may begin another row.
 
     Args:
         path: the file.
-        delimiter: the character between two fields.
         skipped: count of blank lines, and policy for malformed rows.
         header: checks the columns, and chooses those to read.
         row: name of a row, for errors, such as "event".
@@ -152,7 +159,7 @@ def csv_file_rows(
             columns.
     """
     limit = csv.field_size_limit() if longest_field is None else longest_field
-    records = _Records(read_lines(path, skipped), delimiter, limit, row_is_line)
+    records = _Records(path, read_lines(path, skipped), limit, row_is_line)
     accepted = f"CSV with quotes closed and fields of at most {limit:,} characters"
     try:
         # All rows were skipped, so there is no line to name.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from eventformers.datasets_scripts import load_built
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.datasets_scripts.building import BUILDERS
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.table_files import csv_file_rows, parquet_file_rows
+from eventformers.datasets_scripts.table_files import csv_file_rows, parquet_file_rows, table_columns
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation.data import tasks_of_data
 
@@ -313,14 +314,32 @@ def test_a_broken_row_of_csv_costs_its_own_line(tmp_path: Path) -> None:
     path.write_text('id,text\n1,"a\nb"\n2,"c" d\n3,e\n4,"f\n5,g\n\n6,h,i\n7,"j\n8,k\n', encoding="utf-8")
     skipped = SkippedRows("skip")
     rows = [
-        (line, row["id"])
-        for line, row in csv_file_rows(path, ",", skipped, lambda names, _: names, row="row")
+        (line, row["id"]) for line, row in csv_file_rows(path, skipped, lambda names, _: names, row="row")
     ]
     assert rows == [(3, "1"), (5, "3"), (7, "5"), (11, "8")]
     assert skipped == {"malformed_row": 4, "blank_line": 1}
     assert [part.line for part in skipped.parts] == [4, 6, 9, 10]
     with pytest.raises(DataFormatError, match=r"line 4: found broken CSV.*or skip each such row with --malf"):
-        list(csv_file_rows(path, ",", SkippedRows("error"), lambda names, _: names, row="row"))
+        list(csv_file_rows(path, SkippedRows("error"), lambda names, _: names, row="row"))
+
+
+@pytest.mark.parametrize(
+    ("name", "mark"), [("a.csv", ","), ("a.csv", ";"), ("a.csv", "\t"), ("a.tsv", "\t"), ("a.csv.gz", ";")]
+)
+def test_the_header_tells_what_separates_fields(tmp_path: Path, name: str, mark: str) -> None:
+    """Spreadsheets write semicolons where a comma is the decimal mark."""
+    path = tmp_path / name
+    content = f'\ufeffid{mark}text\r\n1{mark}"a, b; c"\r\n'.encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    assert table_columns(path) == ["id", "text"]
+    rows = list(csv_file_rows(path, SkippedRows("error"), lambda names, _: names, row="row"))
+    assert rows == [(2, {"id": "1", "text": "a, b; c"})]
+
+
+def test_of_several_marks_in_the_header_the_comma_separates(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("id,text;tab\there\n1,a;b\n", encoding="utf-8")
+    assert table_columns(path) == ["id", "text;tab\there"]
 
 
 def test_a_damaged_block_of_parquet_is_left_out(tmp_path: Path) -> None:

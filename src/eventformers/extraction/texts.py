@@ -278,10 +278,7 @@ def _documents(
         elif kind == "parquet":
             rows = parquet_file_rows(path, columns.of_header, row="text", skipped=skipped)
         else:
-            delimiter = "\t" if kind == "tsv" else ","
-            rows = csv_file_rows(
-                path, delimiter, skipped, columns.of_header, row="text", longest_field=max_line_bytes()
-            )
+            rows = csv_file_rows(path, skipped, columns.of_header, row="text", longest_field=max_line_bytes())
         yield from skipped.parsed(rows, lambda row: reader.of_file(place, *row), "document")
 
 

@@ -143,8 +143,7 @@ def file_values(path: str | Path, skipped: SkippedRows) -> Iterator[FileValue]:
             "line",
         )
     if kind in (".csv", ".tsv"):
-        delimiter = "\t" if kind == ".tsv" else ","
-        rows = csv_file_rows(path, delimiter, skipped, _file_columns, row="event")
+        rows = csv_file_rows(path, skipped, _file_columns, row="event")
         return ((path, line, row) for line, row in rows)
     if kind == ".txt":
         return ((path, line, text) for line, text in read_lines(path, skipped))
