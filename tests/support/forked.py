@@ -257,9 +257,12 @@ def _connect(server: str) -> socket.socket:
             if server == names[0]:
                 command = [sys.executable, __file__, str(listening.fileno())]
                 # The test's own folder may be gone when a fork of the server imports libraries.
-                given: dict[str, Any] = {"env": ENVIRONMENT, "cwd": Path(__file__).parent}
                 process = subprocess.Popen(
-                    command, pass_fds=[listening.fileno()], stdin=subprocess.DEVNULL, **given
+                    command,
+                    pass_fds=[listening.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    env=ENVIRONMENT,
+                    cwd=Path(__file__).parent,
                 )
                 _processes.append(process)
             else:
