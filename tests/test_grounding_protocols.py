@@ -163,6 +163,11 @@ def test_events_are_linked_from_a_threshold_on():
     # As many as there are gold events, whatever their probability.
     best = [["Q-siege", "Q-war"], ["Q-landing", "Q-vote"], ["Q-fair"], ["Q-flood"]]
     assert output.parts["top_min"]["predictions"] == output.parts["top_min, en"]["predictions"] == best
+    gold = [set(row["event_ids"]) for row in MENTIONS]
+    assert [row["top_min_correct"] for row in output.predictions] == [
+        set(first) == own for first, own in zip(best, gold, strict=True)
+    ]
+    assert len({row["top_min_correct"] for row in output.predictions}) == 2
 
 
 def test_candidates_alone_are_scored_anew():

@@ -56,8 +56,8 @@ def _compared(
     *rows: ReproducedRow,
     drawn: Mapping[Column, tuple[tuple[str, str], ...]] | None = None,
 ) -> list[Mapping[str, object]]:
-    rows_of_data = SimpleNamespace(rows=SimpleNamespace(column_names=[]))
-    monkeypatch.setattr(comparisons, "load_data", lambda *arguments: rows_of_data)
+    data = SimpleNamespace(clusters=None)
+    monkeypatch.setattr(comparisons, "load_data", lambda *arguments: data)
     papers = [row.paper for row in rows]
     pairs = with_each_other(papers[0].label, papers)
     table = PaperTable("T", "mico", (COLUMN, PART), (), pairs, drawn or {})

@@ -228,6 +228,9 @@ def _check_scores_of_each_task(content: dict) -> None:
     )
     # BM25 does not reorder.
     assert top_min == whole
+    by_mention = {one["column"]: one["questions"] for one in content["comparisons"]["pairs"]}
+    assert by_mention["event_linking top_min test"] == by_mention["event_linking test"] > 0
+    assert by_mention["event_linking macro_f1 test"] == 0
 
 
 def test_each_system_trains_both_encoders_and_is_scored_on_its_task(call, trained, tmp_path):

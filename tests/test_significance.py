@@ -17,9 +17,9 @@ from eventformers.evaluation.results import DatasetRecord, TaskResult
 from eventformers.evaluation.significance import (
     answers_of,
     compare_results,
-    document_clusters,
     paired_bootstrap,
     paired_correlations,
+    row_clusters,
 )
 
 
@@ -221,6 +221,14 @@ def test_ranks_are_compared_by_their_reciprocals() -> None:
             answers_of(refused)
 
 
+def test_the_answers_of_a_part_are_its_own() -> None:
+    rows = [{"correct": False, "top_min_correct": True}, {"correct": True, "top_min_correct": False}]
+    assert answers_of(result(rows)) == [[0.0], [1.0]]
+    assert answers_of(result(rows), "top_min") == [[1.0], [0.0]]
+    with pytest.raises(EventformersError, match="found correct, chance; accepted"):
+        answers_of(result([{"correct": True, "chance": 0.5}]), "top_min")
+
+
 def test_documents_of_rows_are_taken() -> None:
     rows: list[dict[str, object]] = [{"correct": True}, {"correct": False}, {"correct": True}]
     compared = compare_results(result(rows), result(rows, "b"), clusters=["x", "x", "y"])
@@ -251,9 +259,16 @@ def test_the_command_takes_documents_from_the_data(
     shown = capsys.readouterr().out
     assert f"mcnc: {(first.main_value or 0) - (second.main_value or 0):+.2f} points" in shown
     assert f"({first.dataset.rows} questions" in shown
-    clusters = document_clusters(first, None)
+    clusters = row_clusters(first, None)
     assert len(clusters) == first.dataset.rows
     with pytest.raises(EventformersError, match="has other rows"):
-        document_clusters(replace(first, dataset=replace(first.dataset, fingerprint="g")), None)
-    with pytest.raises(EventformersError, match="names no documents"):
-        document_clusters(get_baseline("random")("variable_mcnc"), None)
+        row_clusters(replace(first, dataset=replace(first.dataset, fingerprint="g")), None)
+    with pytest.raises(EventformersError, match="no column 'document_id'"):
+        row_clusters(get_baseline("random")("variable_mcnc"), None)
+
+
+def test_mentions_of_one_event_are_resampled_together() -> None:
+    found = get_baseline("bm25")("event_retrieval")
+    clusters = row_clusters(found, None)
+    assert clusters == [tuple(row["event_ids"]) for row in found.predictions]
+    assert compare_results(found, found, clusters=clusters).clusters == len(set(clusters)) < len(clusters)

@@ -119,7 +119,7 @@ def compare(
     second: Annotated[Path, typer.Argument(metavar="SECOND", help="Result file of the other model.")],
     data: Annotated[
         str | None,
-        typer.Option(help="Data of both results: resample whole documents instead of questions."),
+        typer.Option(help="Data of both results: resample whole documents or gold events, not questions."),
     ] = None,
     malformed: options.Malformed = "error",
     resamples: Annotated[int, typer.Option(help="Number of bootstrap resamples.")] = 10_000,
@@ -127,10 +127,10 @@ def compare(
 ) -> None:
     """Compare two results on the same rows by the paired bootstrap."""
     from eventformers.evaluation.results import read_result
-    from eventformers.evaluation.significance import compare_results, document_clusters
+    from eventformers.evaluation.significance import compare_results, row_clusters
 
     results = read_result(first), read_result(second)
-    clusters = None if data is None else document_clusters(results[0], data, malformed=malformed)
+    clusters = None if data is None else row_clusters(results[0], data, malformed=malformed)
     compared = compare_results(*results, num_resamples=resamples, seed=seed, clusters=clusters)
     models = f"{results[0].model} - {results[1].model} on {results[0].task}"
     digits = 2 if compared.unit == "points" else 3

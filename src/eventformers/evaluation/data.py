@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
@@ -78,6 +78,14 @@ class TaskData:
     def rows(self) -> Dataset:
         """The rows of the scored split."""
         return self.splits[self.split]
+
+    @property
+    def clusters(self) -> list[Hashable] | None:
+        """The cluster of each row of the scored split; None without the task's cluster column."""
+        column = self.task.cluster_column
+        if column not in self.rows.column_names:
+            return None
+        return [tuple(value) if isinstance(value, list) else value for value in self.rows[column]]
 
     @property
     def other_splits(self) -> dict[str, Dataset]:

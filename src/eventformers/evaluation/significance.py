@@ -227,10 +227,10 @@ def compare_answers(
 
 
 @takes_malformed
-def document_clusters(
+def row_clusters(
     result: TaskResult, data: str | Path | None, *, malformed: str | None = None
-) -> list[str]:
-    """Read the document of each row of a result, as clusters for `compare_results`.
+) -> list[Hashable]:
+    """Read the document or the gold events of each row of a result, as clusters for `compare_results`.
 
     Args:
         result: the result.
@@ -239,7 +239,8 @@ def document_clusters(
             one; None takes the active policy, by default `error`.
 
     Raises:
-        EventformersError: the data cannot be loaded, has other rows than the result, or names no documents.
+        EventformersError: the data cannot be loaded, has other rows than the result, or names neither
+            documents nor gold events.
     """
     task = get_task(result.task)
     loaded = load_data(task, data, result.dataset.split)
@@ -248,11 +249,12 @@ def document_clusters(
             f"{data}: has other rows of {task.config} than the result of {result.model}; accepted: the data "
             "of the result"
         )
-    if "document_id" not in loaded.rows.column_names:
+    if loaded.clusters is None:
         raise EventformersError(
-            f"{task.config} names no documents; accepted: a comparison row by row, without data"
+            f"{task.config} has no column {shown(task.cluster_column)} whose equal values could be resampled "
+            "together; accepted: a comparison row by row, without data"
         )
-    return list(loaded.rows["document_id"])
+    return loaded.clusters
 
 
 def _bootstrapped(
@@ -369,17 +371,26 @@ def _cluster_numbers(
     return np.asarray([numbers.setdefault(cluster, len(numbers)) for cluster in clusters])
 
 
-def answers_of(result: TaskResult) -> list[list[float]]:
+def answers_of(result: TaskResult, part: str = "") -> list[list[float]]:
     """Read whether each decision of each row is correct, its chance to be, or its reciprocal rank.
 
     Reciprocal ranks are read if the score is their mean and each scored row has one: the clusters of one
     result are not those of another.
+
+    Args:
+        result: the result, with its predictions.
+        part: the part of the result that the decisions belong to, such as `top_min`, whose predictions have
+            `top_min_correct`; empty for all rows.
+
+    Raises:
+        EventformersError: predictions without such values.
     """
+    key = f"{part}_correct" if part else "correct"
     answers = []
     by_rank = result.main_score == "mrr" and len(result.predictions) == result.dataset.rows
     for row, prediction in enumerate(result.predictions):
-        value = prediction.get("correct", prediction.get("chance"))
-        rank = prediction.get("rank")
+        value = prediction.get(key, None if part else prediction.get("chance"))
+        rank = None if part else prediction.get("rank")
         if value is None and by_rank and isinstance(rank, (int, float)) and rank > 0:
             value = 1 / rank
         values = value if isinstance(value, list) else [value]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from eventformers.evaluation.significance import (
     mean_answers,
     paired_correlations,
 )
-from eventformers.evaluation.tasks import TASKS
+from eventformers.evaluation.tasks import TASKS, with_settings
 from eventformers.model_cards.markdown import cell
 from eventformers.model_cards.markdown import table as markdown_table
 from eventformers.model_cards.scores import score_text
@@ -85,7 +85,8 @@ def compare_rows(call: Reproduction, rows: Sequence[ReproducedRow]) -> Finding |
     """Compare the pairs of rows that a table names, in the columns that both have.
 
     A score that is a mean over questions, or a rank correlation over pairs, is compared by the paired
-    bootstrap, over whole documents if the data names them. Any other score is compared over runs.
+    bootstrap, over whole documents or gold events if the data names them. Any other score is compared over
+    runs.
 
     Args:
         call: what the rows share.
@@ -143,17 +144,17 @@ def _by_question(
     call: Reproduction, row: ReproducedRow, other: ReproducedRow, column: Column
 ) -> PairedComparison | None:
     """Compare by the paired bootstrap; None if the score is no mean over questions and no correlation."""
-    if column.part or row.paper.part or column.score != TASKS[column.task].main_score:
+    if row.paper.part or column.score != TASKS[column.task].main_score:
         return None
     graded, other_graded = _similarities(row, column), _similarities(other, column)
     if graded is not None and other_graded is not None:
         (similarities, ratings), (other_similarities, _) = graded, other_graded
-        documents = _documents(call, column, row)
-        return paired_correlations(similarities, other_similarities, ratings, clusters=documents)
+        clusters = _clusters(call, column, row)
+        return paired_correlations(similarities, other_similarities, ratings, clusters=clusters)
     answers, other_answers = _answers(row, column), _answers(other, column)
     if answers is None or other_answers is None:
         return None
-    return compare_answers(answers, other_answers, clusters=_documents(call, column, row))
+    return compare_answers(answers, other_answers, clusters=_clusters(call, column, row))
 
 
 def _similarities(row: ReproducedRow, column: Column) -> tuple[list[list[float]], list[float]] | None:
@@ -176,7 +177,11 @@ def _answers(row: ReproducedRow, column: Column) -> Answers | None:
     values = run_values(scores_of_runs(row), column)
     for results, value in zip(row.results_of_runs, values, strict=True):
         try:
-            answers = [answer for wanted in row.columns[column] for answer in answers_of(results[wanted])]
+            answers = [
+                answer
+                for wanted in row.columns[column]
+                for answer in answers_of(results[wanted], column.part)
+            ]
         except EventformersError:
             return None
         decisions = [decision for answer in answers for decision in answer]
@@ -186,15 +191,16 @@ def _answers(row: ReproducedRow, column: Column) -> Answers | None:
     return mean_answers(of_runs)
 
 
-def _documents(call: Reproduction, column: Column, row: ReproducedRow) -> list[str] | None:
-    """Read the document of each question of a column; None if the data names no documents."""
-    documents: list[str] = []
+def _clusters(call: Reproduction, column: Column, row: ReproducedRow) -> list[Hashable] | None:
+    """Read the document or gold events of each question of a column; None if the data names neither."""
+    clusters: list[Hashable] = []
     for wanted in row.columns[column]:
-        rows = load_data(TASKS[wanted.task], call.evaluation_data, wanted.split, call.session.data).rows
-        if "document_id" not in rows.column_names:
+        task = with_settings(TASKS[wanted.task], wanted.settings or {})
+        of_split = load_data(task, call.evaluation_data, wanted.split, call.session.data).clusters
+        if of_split is None:
             return None
-        documents += rows["document_id"]
-    return documents
+        clusters += of_split
+    return clusters
 
 
 def _interval_of_runs(of_runs: Sequence[float]) -> tuple[float | None, float | None]:
@@ -218,8 +224,8 @@ def _section(compared: Sequence[RowComparison]) -> str:
     ]
     note = (
         f"How far the model is ahead of the other, with the {CONFIDENCE:.0%} interval: by the paired "
-        "bootstrap over questions, of whole documents where the questions name theirs; by Student's t over "
-        "runs where a score is no mean over questions."
+        "bootstrap over questions, resampled by document or gold event where they name theirs; by Student's "
+        "t over runs where a score is no mean over questions."
     )
     header = ["model", "other", *map(cell, titles)]
     return "\n\n".join(["## Comparisons", note, markdown_table(header, lines)])

@@ -185,6 +185,8 @@ class Task:
         other_configs: configs with the same columns, used if the data lacks `config`.
         companions: further configs whose rows the protocol reads, such as frames to link to.
         companions_by_split: those of which the protocol reads only the scored split.
+        cluster_column: the column whose equal values mark rows that depend on each other, and are resampled
+            together in comparisons.
         sample_settings: settings of the builder for the bundled samples, which are too small for its
             defaults.
         build_settings: settings of the builder for other data, such as those of a training run.
@@ -209,6 +211,7 @@ class Task:
     other_configs: tuple[str, ...] = ()
     companions: tuple[str, ...] = ()
     companions_by_split: tuple[str, ...] = ()
+    cluster_column: str = "document_id"
     sample_settings: Mapping[str, object] = field(default_factory=dict)
     build_settings: Mapping[str, object] = field(default_factory=dict)
 

@@ -163,6 +163,7 @@ GROUNDING_TASKS: tuple[Task, ...] = (
         kind=Grounding(retrieve_events),
         metric="hierarchy_recall",
         main_score="recall_at_min",
+        cluster_column="event_ids",
         description="Percentage of mentions for which the event and all its ancestors are the first "
         "candidates, counting as many candidates as these.",
         published={
@@ -182,6 +183,7 @@ GROUNDING_TASKS: tuple[Task, ...] = (
         kind=Grounding(link_events, ("reranker", "retriever_weight", "candidates", "threshold")),
         metric="event_linking",
         main_score="strict_accuracy",
+        cluster_column="event_ids",
         description="Percentage of mentions linked to exactly their event and its ancestors, where the "
         "first candidates whose probability reaches a threshold are linked.",
         published={

@@ -150,7 +150,8 @@ def link_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSet
 
     Returns:
         Inputs `predictions` (linked events) and `references` (gold events); per mention both with its id,
-        language, candidates and their probabilities, and whether it is linked to exactly its gold events.
+        language, candidates and their probabilities, and whether it is linked to exactly its gold events, by
+        the threshold (`correct`) and for `top_min` (`top_min_correct`).
         Parts by language, and `top_min`, overall and by language: as many of the best candidates as the
         mention has gold events. Details: as for `retrieve_events`; the threshold, the split it was chosen on
         and the product of scores of each threshold there; and the percentage of mentions all of whose gold
@@ -199,11 +200,18 @@ def link_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSet
                 **told,
                 "linked": cast("list[JsonValue]", linked),
                 "correct": set(linked) == set(gold),
+                "top_min_correct": set(first) == set(gold),
                 "candidates": cast("list[JsonValue]", of_one),
                 "probabilities": chances[: len(of_one)],
             }
-            for told, linked, gold, of_one, chances in zip(
-                mentions.told, inputs["predictions"], mentions.gold, candidates, probabilities, strict=True
+            for told, linked, first, gold, of_one, chances in zip(
+                mentions.told,
+                inputs["predictions"],
+                best["predictions"],
+                mentions.gold,
+                candidates,
+                probabilities,
+                strict=True,
             )
         ],
         texts=len(mentions.texts) + len(knowledge.texts),
