@@ -17,7 +17,7 @@ from pathlib import Path
 from eventformers.datasets_scripts.ace_types import ace_frames
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.mention_reader import REACH, Mention, Span, named, nearest
-from eventformers.datasets_scripts.raw_files import replace_marked
+from eventformers.datasets_scripts.raw_files import file_digest, replace_marked
 from eventformers.datasets_scripts.xml_files import XmlElement, attribute, check_children, children, read_xml
 from eventformers.errors import DataFormatError, EventformersError, shown
 
@@ -57,12 +57,19 @@ def annotation_files(path: Path) -> list[Path]:
     english = [
         item for item in found if _LANGUAGE in (part.lower() for part in item.relative_to(path).parts[:-1])
     ]
-    chosen: dict[str, Path] = {}
+    of_genre: dict[Path, Path] = {}
     for item in english or found:
         if item.parent != path and item.parent.name in FIRST_PASS_FOLDERS:
             continue
-        if item.name not in chosen or _rank(item) < _rank(chosen[item.name]):
-            chosen[item.name] = item
+        genre = item.parent.parent if item.parent.name in ADJUDICATED_FOLDERS else item.parent
+        document = genre / item.name
+        if document not in of_genre or _rank(item) < _rank(of_genre[document]):
+            of_genre[document] = item
+    # A file of the same name elsewhere is a copy if its text is the same, else another document.
+    chosen: dict[tuple[str, str], Path] = {}
+    for item in sorted(of_genre.values(), key=lambda item: (_rank(item), item)):
+        text = text_file(item)
+        chosen.setdefault((item.name, file_digest(text) if text.is_file() else ""), item)
     return sorted(chosen.values())
 
 

@@ -6,11 +6,12 @@ import dataclasses
 import inspect
 import os
 import re
-import sys
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
@@ -29,7 +30,13 @@ from eventformers.datasets_scripts.malformed import (
     malformed_text,
 )
 from eventformers.datasets_scripts.raw_files import DataDir, file_digest, raw_paths
-from eventformers.datasets_scripts.record_files import Column, check_one_format
+from eventformers.datasets_scripts.record_files import (
+    Column,
+    check_one_format,
+    first_record,
+    is_table,
+    table_fault,
+)
 from eventformers.errors import EventformersError, UnknownNameError, causes
 from eventformers.strict import check_types
 
@@ -37,7 +44,7 @@ SAMPLES = Path(__file__).parent / "samples"
 """The bundled sample corpora, in the raw formats, one folder for each builder."""
 
 _ROWS_PER_TABLE = 2_000
-_IMPORT = re.compile(rf"^\s*from ({re.escape(__package__)}\.\w+) import ", re.MULTILINE)
+_IMPORT = re.compile(r"^\s*from (eventformers\.(?:datasets_scripts|models)\.\w+) import ", re.MULTILINE)
 
 JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
 
@@ -183,11 +190,14 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         paths = [SAMPLES / self.SAMPLES_FOLDER] if data_dir is None else raw_paths(data_dir)
         self.is_sample = all(path.is_relative_to(SAMPLES) for path in paths)
         self.split_files = self.find_raw_files(config_name, paths)
+        self.unread_tables = self.find_unread_tables(paths)
         if not self.split_files:
             raise EventformersError(
-                f"no raw file for {self.NAME}, config {config_name}, in {', '.join(map(str, paths))};"
-                f" accepted: {self.RAW_FILES[config_name]}"
+                f"no raw file for {self.NAME}, config {config_name}, in {', '.join(map(str, paths))}"
+                f"{self.unread_text(self.unread_tables)}; accepted: {self.RAW_FILES[config_name]}"
             )
+        if self.unread_tables:
+            warnings.warn(f"{self.NAME}{self.unread_text(self.unread_tables)}", stacklevel=2)
         config = self.BUILDER_CONFIG_CLASS(name=config_name, **settings)
         self.settings = settings_of(config)
         self.split_files = self.wanted_files(config, self.split_files)
@@ -218,6 +228,46 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         """Find the raw files of a config among folders and files, by split in the order of `SPLITS`; empty if
         there are none."""
         raise NotImplementedError
+
+    @classmethod
+    def find_unread_tables(cls, paths: Iterable[Path]) -> list[Path]:
+        """Find tables in folders that no config reads although most of their columns are known, such as one
+        with a misspelt column; and tables whose columns cannot be read.
+
+        Args:
+            paths: folders and files.
+        """
+        tables = [
+            item
+            for path in paths
+            if path.is_dir()
+            for item in sorted(path.iterdir())
+            if is_table(item) and item.is_file() and cls._may_be_meant(item)
+        ]
+        if not tables:
+            return []
+        read = {
+            item
+            for config in config_names(cls)
+            for items in cls.find_raw_files(config, [*paths]).values()
+            for item in items
+        }
+        return [item for item in tables if item not in read]
+
+    @classmethod
+    def _may_be_meant(cls, table: Path) -> bool:
+        columns = first_record(table)
+        return columns is None or 2 * len(cls._columns() & columns.keys()) >= len(columns)
+
+    @classmethod
+    def _columns(cls) -> set[str]:
+        return {name for columns in cls.TABLES.values() for column in columns for name in column.names}
+
+    @classmethod
+    def unread_text(cls, tables: Sequence[Path]) -> str:
+        """Describe unread tables, to follow other text; empty for none."""
+        found = "; ".join(table_fault(table, cls._columns()) for table in tables)
+        return f" (not read: {found})" if tables else ""
 
     @classmethod
     def wanted_splits(cls, config: datasets.BuilderConfig) -> tuple[str, ...]:
@@ -297,11 +347,12 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     @classmethod
     @cache
     def _modules(cls) -> frozenset[ModuleType]:
-        """The modules of the builder and those that they import from this folder, whose code affects rows."""
+        """The modules of the builder and those of this folder and of `models` that they import, whose code
+        affects rows."""
         pending = [kind.__module__ for kind in cls.__mro__ if issubclass(kind, EventDatasetBuilder)]
         found: set[ModuleType] = set()
         while pending:
-            module = sys.modules[pending.pop()]
+            module = import_module(pending.pop())
             if module not in found:
                 found.add(module)
                 pending += _IMPORT.findall(inspect.getsource(module))

@@ -180,7 +180,8 @@ def _feedable(builder: type[EventDatasetBuilder], data_dir: DataDir | None) -> l
     if not found:
         accepted = "; ".join(dict.fromkeys(builder.RAW_FILES.values()))
         raise EventformersError(
-            f"no raw file for {builder.NAME} in {', '.join(map(str, paths))}; accepted: {accepted}"
+            f"no raw file for {builder.NAME} in {', '.join(map(str, paths))}"
+            f"{builder.unread_text(builder.find_unread_tables(paths))}; accepted: {accepted}"
         )
     return found
 

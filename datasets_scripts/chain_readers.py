@@ -15,6 +15,7 @@ from typing import Literal
 from eventformers.datasets_scripts.cloze_readers import read_cloze_items
 from eventformers.datasets_scripts.document_tables import holds_documents, read_document_records
 from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.file_names import file_stem
 from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
@@ -278,8 +279,9 @@ def read_tuple_chains(path: Path, skipped: SkippedRows) -> Iterator[RawDocument]
     for line, events, wrong in skipped.parsed_rows(read_rows(path, skipped), parse):
         if wrong:
             skipped["wrong_continuation"] += wrong
-        identifier = f"{path.stem}/{line}"
-        yield RawDocument(identifier, path.stem, license_of_source(path.stem), events, chain_id=identifier)
+        stem = file_stem(path)
+        identifier = f"{stem}/{line}"
+        yield RawDocument(identifier, stem, license_of_source(stem), events, chain_id=identifier)
 
 
 def _is_chain(record: dict[str, object]) -> bool:
@@ -294,7 +296,7 @@ def _head(line: int, record: object, path: Path) -> tuple[RawDocument, list[obje
     events = record.get("events")
     if not isinstance(events, list):
         raise DataFormatError(path, line, 'no "events" list', ACCEPTED_DOCUMENT)
-    stem = path.name.split(".", 1)[0]
+    stem = file_stem(path)
     source = text_field(record, "source", path, line) or stem
     document_id = text_of_either(record, ("document_id", "id"), path, line) or f"{stem}/{line}"
     protagonist = chain_id = ""

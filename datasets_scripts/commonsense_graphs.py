@@ -24,6 +24,7 @@ from eventformers.datasets_scripts.graph_readers import (
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.record_files import Column
 from eventformers.datasets_scripts.relation_templates import DIRECTIONS, RelationTemplates, relation_templates
+from eventformers.errors import EventformersError
 
 _PAIRS = "_pairs"
 _INDUCTIVE = "_inductive"
@@ -132,19 +133,30 @@ class CommonsenseGraphs(EventDatasetBuilder):
 
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
-        """Find the files of the first folder that has any, else the files given directly."""
+        """Find the files in the folders, else those given directly.
+
+        Raises:
+            EventformersError: two folders have files of one split.
+        """
         name = config_name.removesuffix(_PAIRS)
         graph = name.removesuffix(_INDUCTIVE)
         is_inductive = name.endswith(_INDUCTIVE)
+        found: dict[str, list[Path]] = {}
         for path in paths:
             if not path.is_dir():
                 continue
             folders = [path / folder for folder in _FOLDERS[name]]
             if path.name.endswith(_INDUCTIVE_FOLDER) == is_inductive:
                 folders.append(path)
-            for folder in folders:
-                if files := _files_of_folder(graph, folder):
-                    return files
+            files = next(filter(None, (_files_of_folder(graph, folder) for folder in folders)), {})
+            for split in found.keys() & files:
+                raise EventformersError(
+                    f"found {found[split][0]} and {files[split][0]}, both the split {split} of {name}; "
+                    "accepted: one of them"
+                )
+            found |= files
+        if found:
+            return found
         given = [path for path in paths if path.is_file()]
         if any(path.parent.name.endswith(_INDUCTIVE_FOLDER) for path in given) == is_inductive and (
             files := split_files(graph, given)

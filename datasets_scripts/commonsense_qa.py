@@ -12,6 +12,8 @@ from datasets import List, Value
 
 from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, EventDatasetBuilder
 from eventformers.datasets_scripts.document_splits import SPLITS
+from eventformers.datasets_scripts.file_names import file_stem
+from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.question_readers import (
     QUESTION_COLUMNS,
     Question,
@@ -144,7 +146,10 @@ class CommonsenseQA(EventDatasetBuilder):
                 line.
         """
         config, report = self.config.name, self.report
-        source, license_name = SAMPLE_ORIGIN if self.is_sample else _SOURCES[config]
+        first = self.split_files[self.split][0]
+        # A table is the user's own; the published files have other formats.
+        published = (file_stem(first), UNSPECIFIED) if is_table(first) else _SOURCES[config]
+        source, license_name = SAMPLE_ORIGIN if self.is_sample else published
         rules: Counter[str] = Counter()
         for question in self._questions(rules):
             report.read["questions"] += 1

@@ -63,16 +63,17 @@ class RepeatedDocuments:
 
     def add(self, document_id: str, events: Sequence[Event]) -> None:
         """Record a document."""
-        content, place = _content_hash(events), name_hash(document_id)
+        content, place = content_hash(events), name_hash(document_id)
         self._first[content] = min(place, self._first.get(content, place))
 
     def is_repeat(self, document_id: str, events: Sequence[Event]) -> bool:
         """True if another recorded document has the same events and represents them."""
         place = name_hash(document_id)
-        return self._first.get(_content_hash(events), place) != place
+        return self._first.get(content_hash(events), place) != place
 
 
-def _content_hash(events: Sequence[Event]) -> int:
+def content_hash(events: Sequence[Event]) -> int:
+    """A number that equal events share."""
     return name_hash(*(text for event in events for text in event.values()))
 
 

@@ -62,7 +62,7 @@ def read_document_records(path: Path, skipped: SkippedRows, accepted: str) -> It
     if columns is None or "events" in columns:
         return read_records(path, skipped, DOCUMENT_COLUMNS, accepted, ignored=_IGNORED)
     rows = read_records(path, skipped, EVENT_COLUMNS, accepted, ignored=_IGNORED)
-    return _documents_of(skipped.parsed(rows, lambda row: _event_row(*row, path)), path)
+    return _documents_of(skipped.parsed(rows, lambda row: _event_row(*row, path)), path, skipped)
 
 
 def _event_row(line: int, row: Mapping[str, Any], path: Path) -> tuple[int, str, dict[str, Any], list[Any]]:
@@ -78,26 +78,28 @@ def _event_row(line: int, row: Mapping[str, Any], path: Path) -> tuple[int, str,
 
 
 def _documents_of(
-    rows: Iterator[tuple[int, str, dict[str, Any], list[Any]]], path: Path
+    rows: Iterator[tuple[int, str, dict[str, Any], list[Any]]], path: Path, skipped: SkippedRows
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Join the rows of each document or chain, which must follow each other."""
+    """Join the rows of each document or chain, which must follow each other and agree in its facts."""
     complete: set[int] = set()
     key: tuple[str, str] | None = None
     first, record = 0, dict[str, Any]()
     for line, document_id, origin, fields in rows:
-        if (found := (document_id, origin.get("chain_id") or origin.get("protagonist", ""))) != key:
+        found = (document_id, origin.get("chain_id") or origin.get("protagonist", ""))
+        name = shown(found[1] or document_id)
+        if hash(found) in complete:
+            text = f"an event of {name} after other documents"
+            skipped.leave_out(DataFormatError(path, line, text, "all events of a document together"), "row")
+            continue
+        if found != key:
             if key is not None:
                 yield first, record
                 complete.add(hash(key))
-            if hash(found) in complete:
-                name = shown(found[1] or document_id)
-                raise DataFormatError(
-                    path,
-                    line,
-                    f"an event of {name} after other documents",
-                    "all events of a document together",
-                )
             key, first, record = found, line, {"document_id": document_id, **origin, "events": []}
+        elif other := next((fact for fact, text in origin.items() if record[fact] != text), None):
+            text = f"the {other} {shown(origin[other])} of {name}, which has {shown(record[other])} above"
+            skipped.leave_out(DataFormatError(path, line, text, f"one {other} for a document"), "row")
+            continue
         record["events"].append(fields)
     if key is not None:
         yield first, record

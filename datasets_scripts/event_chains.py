@@ -32,7 +32,13 @@ from eventformers.datasets_scripts.chain_settings import (
 )
 from eventformers.datasets_scripts.cloze_readers import checked_question, read_cloze_items
 from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter
-from eventformers.datasets_scripts.document_splits import SPLITS, RepeatedDocuments, SeededDraws
+from eventformers.datasets_scripts.document_splits import (
+    SPLITS,
+    RepeatedDocuments,
+    SeededDraws,
+    content_hash,
+    name_hash,
+)
 from eventformers.datasets_scripts.document_tables import DOCUMENT_COLUMNS, EVENT_COLUMNS
 from eventformers.datasets_scripts.event_tables import EVENTS_TABLE, EXTRACTED_DOCUMENTS
 from eventformers.datasets_scripts.events import EVENT_FEATURE, Event
@@ -152,6 +158,11 @@ class EventChains(EventDatasetBuilder):
             if ("cmcnc" in item.name) == coherent:
                 files["test" if "test" in item.name else "validation"].append(item)
         return {split: items for split, items in files.items() if items}
+
+    @classmethod
+    def _may_be_meant(cls, table: Path) -> bool:
+        # `extract` writes tables beside the documents, with the same events.
+        return not table.with_name(EXTRACTED_DOCUMENTS).exists() and super()._may_be_meant(table)
 
     @classmethod
     def wanted_splits(cls, config: datasets.BuilderConfig) -> tuple[str, ...]:
@@ -277,10 +288,14 @@ class EventChains(EventDatasetBuilder):
                 if len(kept) >= self.config.min_chain_length:
                     repeats.add(document.document_id, kept)
         repeats = self._repeats
+        # The same line twice has one id, by which a repeat is not told from its original.
+        yielded: set[int] = set()
         for document, kept in self._documents(report, split or self.split):
-            if repeats.is_repeat(document.document_id, kept):
+            key = name_hash(document.document_id, document.chain_id, content_hash(kept))
+            if repeats.is_repeat(document.document_id, kept) or key in yielded:
                 report.skipped["document_repeated"] += 1
             else:
+                yielded.add(key)
                 yield document, kept
 
     def _uncounted(self) -> BuildReport:

@@ -302,9 +302,8 @@ class EventHierarchies(EventDatasetBuilder):
             notes["longest_mention_in_characters"] = max(
                 notes["longest_mention_in_characters"], len(mention.mention)
             )
-            source, license_name = self._origins[file.path]
-            if mention.source:
-                source, license_name = mention.source, mention.license
+            of_file = self._origins[file.path]
+            source, license_name = mention.source or of_file[0], mention.license or of_file[1]
             report.add_source(source, license_name, mentions=1)
             row = mention._replace(mention_id=mention_id, source=source, license=license_name)
             yield {**row._asdict(), "event_ids": gold}

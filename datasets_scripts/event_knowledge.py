@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from eventformers.datasets_scripts.document_splits import name_hash
+from eventformers.datasets_scripts.file_names import file_stem
 from eventformers.datasets_scripts.hierarchy_files import EDGE_KINDS, MENTION_KINDS, TEXT_KINDS, HierarchyFile
 from eventformers.datasets_scripts.hierarchy_graph import EventHierarchy
 from eventformers.datasets_scripts.hierarchy_readers import (
@@ -42,7 +42,6 @@ _TEXT_READERS: dict[str, Callable[[Path, SkippedRows], Iterator[StatedTitle]]] =
     "description_table": read_description_table,
     "descriptions": read_item_descriptions,
 }
-_SUFFIX = re.compile(r"\.(?:jsonl|csv|tsv|parquet)")
 
 
 def text_files(files: Iterable[HierarchyFile]) -> list[HierarchyFile]:
@@ -63,7 +62,7 @@ def mentions_of(file: HierarchyFile, skipped: SkippedRows) -> Iterator[LinkedMen
 
 def mention_id_of(file: HierarchyFile, mention: LinkedMention) -> str:
     """The id that a mention states, else the name of its file and its line."""
-    return mention.mention_id or f"{_SUFFIX.split(file.path.name, 1)[0]}/{mention.line}"
+    return mention.mention_id or f"{file_stem(file.path)}/{mention.line}"
 
 
 class StatedTitles:

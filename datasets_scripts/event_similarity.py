@@ -15,7 +15,7 @@ from eventformers.datasets_scripts.events import EVENT_FEATURE, Event
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.raw_files import checked_event, event_of, read_rows
 from eventformers.datasets_scripts.record_files import Column, is_table, read_records, table_names
-from eventformers.errors import DataFormatError, shown
+from eventformers.errors import DataFormatError, EventformersError, shown
 
 _STEMS = {
     "hard": "hard",
@@ -90,14 +90,22 @@ class EventSimilarity(EventDatasetBuilder):
 
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
-        """Find the file with the published name of the config, in a folder or given directly."""
+        """Find the file with the published name of the config, in a folder or given directly.
+
+        Raises:
+            EventformersError: there are several.
+        """
         published = f"{_STEMS[config_name]}.txt"
         names = (published, *table_names(published))
-        for path in paths:
-            found = [path / name for name in names] if path.is_dir() else [path]
-            if files := [file for file in found if file.name in names and file.is_file()]:
-                return {"test": files}
-        return {}
+        files = [
+            file
+            for path in paths
+            for file in ([path / name for name in names] if path.is_dir() else [path])
+            if file.name in names and file.is_file()
+        ]
+        if len(files) > 1:
+            raise EventformersError(f"found {files[0]} and {files[1]}; accepted: one of them")
+        return {"test": files} if files else {}
 
     @classmethod
     def features(cls, config_name: str) -> datasets.Features:
@@ -117,7 +125,9 @@ class EventSimilarity(EventDatasetBuilder):
         """
         config = self.config.name
         path = self.raw_files[0]
-        source, license_name = SAMPLE_ORIGIN if self.is_sample else (path.name, _LICENSES[config])
+        # A table is the user's own; the published files are texts.
+        license_name = UNSPECIFIED if is_table(path) else _LICENSES[config]
+        source, license_name = SAMPLE_ORIGIN if self.is_sample else (path.name, license_name)
         skipped = self.report.skipped
         if is_table(path):
             columns = _PAIR_TABLE if config in _RATED else _HARD_TABLE

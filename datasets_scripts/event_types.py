@@ -19,6 +19,7 @@ from eventformers.datasets_scripts.base import (
     EventDatasetConfig,
     name_list,
 )
+from eventformers.datasets_scripts.file_names import file_stem, format_suffix
 from eventformers.datasets_scripts.frame_reader import FRAME_COLUMNS, frame_files, read_frames
 from eventformers.datasets_scripts.licenses import UNSPECIFIED, license_of_source
 from eventformers.datasets_scripts.mention_reader import MENTION_COLUMNS, Mention, read_mentions
@@ -184,10 +185,14 @@ class EventTypes(EventDatasetBuilder):
             if mention.event_type in left_out:
                 report.skipped["mention_of_further_type"] += 1
                 continue
-            ids[mention.mention_id] += 1
-            if (number := ids[mention.mention_id]) > 1:
+            distinct = stated = mention.mention_id
+            while distinct in ids:
+                ids[stated] += 1
+                distinct = f"{stated}#{ids[stated]}"
+            ids[distinct] = 1
+            if distinct != stated:
                 notes["mentions_with_repeated_id"] += 1
-                mention = mention._replace(mention_id=f"{mention.mention_id}#{number}")
+                mention = mention._replace(mention_id=distinct)
             alike[mention.text, mention.trigger_start, mention.event_type] += 1
             is_seen = mention.event_type in seen
             kind = "seen" if is_seen else "unseen" if mention.event_type else "untyped"
@@ -234,7 +239,7 @@ class EventTypes(EventDatasetBuilder):
         paths = self.split_files["train"]
         if all(path.suffix == ".xml" or _is_framenet(path.parent.name) for path in paths):
             return _FRAMENET_ORIGIN
-        return paths[0].name.split(".", 1)[0], UNSPECIFIED
+        return file_stem(paths[0]), UNSPECIFIED
 
 
 def _is_framenet(folder_name: str) -> bool:
@@ -257,4 +262,4 @@ def _record_kind(path: Path) -> Literal["mentions", "frames"] | None:
             return "mentions"
         if "name" in record and "definition" in record:
             return "frames"
-    return None if is_table(path) or path.name.removesuffix(".gz").endswith(".json") else "mentions"
+    return None if is_table(path) or format_suffix(path) == ".json" else "mentions"

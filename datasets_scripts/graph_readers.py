@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from eventformers.datasets_scripts.document_splits import SPLITS
+from eventformers.datasets_scripts.file_names import format_suffix, unpacked_name
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
     cached_by_file,
@@ -17,7 +18,7 @@ from eventformers.datasets_scripts.raw_files import (
     read_rows,
     text_field,
 )
-from eventformers.datasets_scripts.record_files import Column, may_hold, read_records
+from eventformers.datasets_scripts.record_files import Column, first_record, may_hold, read_records
 from eventformers.datasets_scripts.relation_templates import (
     RelationTemplates,
     accepted_relations,
@@ -53,7 +54,7 @@ ATOMIC_2020_RELATIONS = frozenset(
 
 _FAMILIES: tuple[dict[str, tuple[str, ...]], ...] = (
     {"train": ("train.txt",), "validation": ("valid.txt",), "test": ("test.txt",)},
-    {"train": ("train.tsv",), "validation": ("dev.tsv",), "test": ("test.tsv",)},
+    {"train": ("train.tsv",), "validation": ("dev.tsv", "valid.tsv"), "test": ("test.tsv",)},
     {"train": ("train100k.txt",), "validation": ("dev1.txt", "dev2.txt"), "test": ("test.txt",)},
 )
 """File names by split, as in InductivE, ATOMIC-2020 and the first release of CN-100K."""
@@ -89,7 +90,8 @@ def graph_files(folder: Path) -> list[Path]:
 
 
 def split_files(graph: str, files: Iterable[Path]) -> dict[str, list[Path]]:
-    """Assign the files of a graph to splits by their names; the most complete naming scheme wins.
+    """Assign the files of a graph to splits by their names; the most complete naming scheme wins, and others
+    give the splits that it lacks.
 
     Args:
         graph: "conceptnet" or "atomic".
@@ -97,16 +99,25 @@ def split_files(graph: str, files: Iterable[Path]) -> dict[str, list[Path]]:
 
     Returns:
         The files of each split; empty if the columns are those of the other graph.
+
+    Raises:
+        EventformersError: two files have one name, such as a plain and a compressed one.
     """
-    by_name = {path.name.removesuffix(".gz"): path for path in sorted(files)}
+    by_name: dict[str, Path] = {}
+    for path in sorted(files):
+        if (other := by_name.setdefault(unpacked_name(path), path)) != path:
+            raise EventformersError(
+                f"found {other} and {path}, which are one file by name; accepted: one of them"
+            )
     families = [
         {split: [by_name[name] for name in names if name in by_name] for split, names in family.items()}
         for family in (*_FAMILIES, *_TABLE_FAMILIES)
     ]
     if graph == "atomic":
         families.append(_csv_files(by_name))
-    found = max(families, key=lambda family: sum(map(bool, family.values())))
-    found = {split: paths for split, paths in found.items() if paths}
+    families.sort(key=lambda family: -sum(map(bool, family.values())))
+    of_split = {split: next((one[split] for one in families if one.get(split)), []) for split in SPLITS}
+    found = {split: paths for split, paths in of_split.items() if paths}
     if any(_is_of_other_graph(paths[0], graph) for paths in found.values()):
         return {}
     return found
@@ -178,7 +189,7 @@ def read_triples(
 
 
 def _suffix(path: Path) -> str:
-    return Path(path.name.removesuffix(".gz")).suffix
+    return format_suffix(path)
 
 
 def _csv_files(by_name: Mapping[str, Path]) -> dict[str, list[Path]]:
@@ -219,7 +230,10 @@ def _is_of_other_graph(path: Path, graph: str) -> bool:
 
 
 def _is_triple_table(path: Path) -> bool:
-    return path.name.removesuffix(".gz") in _TABLE_NAMES
+    """True for a table with a header; a `.tsv` without one is in the format of ATOMIC-2020."""
+    if unpacked_name(path) in _TABLE_NAMES:
+        return True
+    return _suffix(path) == ".tsv" and not {*_TRIPLE_NAMES}.isdisjoint(first_record(path) or ())
 
 
 def _is_other_table(path: Path) -> bool:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from eventformers.datasets_scripts.document_splits import SPLITS
+from eventformers.datasets_scripts.file_names import is_json_lines, unpacked_name
 from eventformers.datasets_scripts.hierarchy_columns import EDGE_HEADERS, HIERARCHY_FIELDS
 from eventformers.datasets_scripts.licenses import SOURCE_LICENSES, license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import files_inside, is_json_lines, parse_json, read_lines
+from eventformers.datasets_scripts.raw_files import files_inside, parse_json, read_lines
 from eventformers.datasets_scripts.record_files import first_record, is_table
 from eventformers.errors import DataFormatError, EventformersError
 
@@ -47,7 +48,6 @@ _PUBLISHED_FILE = re.compile(
 """XLEL-WD's files of mentions on the Hub."""
 _PUBLISHED_FOLDER = re.compile(r"(?:wikipedia|wikinews)-(?:zero-shot|cross-domain)-(?:multi|cross)lingual")
 """The folders that XLEL-WD's download script makes."""
-_COMPRESSED = (".gz", ".bz2")
 _LINES_TRIED = 20
 """Number of lines of a file to try for its kind, since the first ones may be malformed."""
 
@@ -99,7 +99,7 @@ def file_kind(path: Path) -> Kind | None:
         if "Wikipedia Description" in columns:
             return "description_table"
         return _record_kind(columns) or ("edges" if "edges" in _words(path.name) else None)
-    if not is_json_lines(path.with_name(_plain_name(path))):
+    if not is_json_lines(path):
         return None
     return next(filter(None, map(_kind_of_json, _first_lines(path))), None) or _named_kind(path)
 
@@ -128,10 +128,6 @@ def origin_of(file: HierarchyFile) -> tuple[str, str]:
 
 def _is_corpus(name: str) -> bool:
     return _PUBLISHED_FOLDER.fullmatch(name) is not None or name in SOURCE_LICENSES
-
-
-def _plain_name(path: Path) -> str:
-    return path.name.removesuffix(path.suffix) if path.suffix in _COMPRESSED else path.name
 
 
 def _words(name: str) -> list[str]:
@@ -179,7 +175,7 @@ def _record_kind(record: dict[str, object]) -> Kind | None:
 
 def _named_kind(path: Path) -> Kind | None:
     """The intended kind of a JSON lines file by its name, so that its faults are reported for that kind."""
-    words = _words(_plain_name(path))
+    words = _words(unpacked_name(path))
     if "dict" in words or "dictionary" in words:
         return "dictionary"
     if "hierarchy" in words:
@@ -188,7 +184,7 @@ def _named_kind(path: Path) -> Kind | None:
 
 
 def _described(path: Path, kind: Kind) -> HierarchyFile:
-    words = _words(_plain_name(path))
+    words = _words(unpacked_name(path))
     splits = list(dict.fromkeys(_SPLIT_WORDS[word] for word in words if word in _SPLIT_WORDS))
     published = _PUBLISHED_FOLDER.fullmatch(path.parent.name)
     name = f"{path.parent.name} {path.name}" if published else path.name

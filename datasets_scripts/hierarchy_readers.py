@@ -19,7 +19,7 @@ from eventformers.datasets_scripts.hierarchy_columns import (
     HIERARCHY_FIELDS,
     MENTION_COLUMNS,
 )
-from eventformers.datasets_scripts.licenses import license_of_source, standard_license
+from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import check_keys, json_object, text_field, text_of_either
 from eventformers.datasets_scripts.record_files import is_table, known_names, read_records
@@ -208,7 +208,7 @@ def read_linked_mentions(path: Path, skipped: SkippedRows) -> Iterator[LinkedMen
             event_id=event_id or next(iter(gold_events or ()), ""),
             gold_events=gold_events,
             source=source,
-            license=license_of_source(source, standard_license(stated)) if source else "",
+            license=license_of_source(source, stated) if source or stated else "",
         )
 
     ignored = _UNUSED_MENTION_KEYS
@@ -396,9 +396,9 @@ def _one_text(record: Mapping[str, object], names: tuple[str, ...], path: Path, 
 
 
 def _gold_events(record: Mapping[str, object], path: Path, line: int) -> list[str] | None:
-    """The events that a line states for its mention; None if it states only the atomic one."""
+    """The events that a line states for its mention; None if it states only the atomic one, by its id."""
     name = next((name for name in ("gold_label_ids", "event_ids") if record.get(name) is not None), None)
-    return _ids(record, name, path, line) if name is not None else None
+    return (_ids(record, name, path, line) or None) if name is not None else None
 
 
 def _ids(record: Mapping[str, object], name: str, path: Path, line: int) -> list[str]:

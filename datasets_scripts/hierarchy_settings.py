@@ -32,8 +32,9 @@ class EventHierarchiesConfig(EventDatasetConfig):
             counts as Wikipedia.
         wikinews: of Wikinews, keep the `zero-shot` events, or the `cross-domain` events, which training may
             have seen.
-        gold_events: `stated` uses the events that the raw file states for a mention, and if it states only
-            one, that event with all its ancestors; `hierarchy` always uses the ancestors in the hierarchy.
+        gold_events: `stated` uses the list of events that the raw file states for a mention, and if it states
+            only `label_id`, that event with all its ancestors; `hierarchy` always uses the ancestors in the
+            hierarchy.
         hierarchies_only: leave out mentions of events without parents and children, as in the paper.
         split_by: `stated` uses the splits of the raw files, and connected components if the files state none;
             `components` redraws all splits.

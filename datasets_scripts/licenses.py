@@ -83,8 +83,9 @@ def standard_license(stated: str) -> str:
 
 
 def license_of_source(source: str, stated: str | None = None) -> str:
-    """The licence of a document: the one that its row states, else the known one of its source."""
-    return stated or SOURCE_LICENSES.get(source, UNSPECIFIED)
+    """The licence of a document: the one that its row states, in its standard form, else the known one of its
+    source."""
+    return standard_license(stated) if stated else SOURCE_LICENSES.get(source, UNSPECIFIED)
 
 
 def is_open(license_name: str) -> bool:

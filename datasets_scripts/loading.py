@@ -15,7 +15,7 @@ from datasets import DatasetDict, IterableDatasetDict, load_dataset
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError
 
-from eventformers.datasets_scripts.base import settings_of
+from eventformers.datasets_scripts.base import config_names, settings_of
 from eventformers.datasets_scripts.building import (
     BUILDERS,
     build_dataset,
@@ -25,7 +25,7 @@ from eventformers.datasets_scripts.building import (
 from eventformers.datasets_scripts.dataset_card import REPORT_NAME, built_configs
 from eventformers.datasets_scripts.hub_timeout import limit_requests
 from eventformers.datasets_scripts.raw_files import DataDir
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import DataFormatError, EventformersError, UnknownNameError, shown
 from eventformers.files import refuse_unfinished
 
 
@@ -175,7 +175,8 @@ def find_built(folder: Path, builder: str | None) -> Path | None:
     Raises:
         EventformersError: the folder has built datasets, but not this one.
     """
-    if built_configs(folder):
+    # Raw data may have a card of their own, with other configs.
+    if built_configs(folder).keys() & {config for one in BUILDERS.values() for config in config_names(one)}:
         return folder
     there = sorted(name for name in BUILDERS if built_configs(folder / name))
     if not there or builder is None:
@@ -218,6 +219,11 @@ def _config_files(folder: Path, config: str) -> dict[str, list[str]]:
         if not isinstance(item, dict) or not {"path", "split"} <= item.keys():
             continue
         paths = item["path"] if isinstance(item["path"], list) else [item["path"]]
+        for path in map(Path, map(str, paths)):
+            if path.is_absolute() or ".." in path.parts or path.suffix != ".parquet":
+                raise DataFormatError(
+                    folder / "README.md", None, f"the files {shown(str(path))}", "Parquet files in the folder"
+                )
         matches = sorted(match for path in paths for match in folder.glob(str(path)))
         files[str(item["split"])] = [str(match.absolute()) for match in matches]
     if not files or not all(files.values()):

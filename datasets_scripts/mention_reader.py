@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from eventformers.datasets_scripts.ace_types import ace_frames
-from eventformers.datasets_scripts.licenses import license_of_source, standard_license
+from eventformers.datasets_scripts.file_names import file_stem
+from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
     check_keys,
@@ -109,7 +110,7 @@ def read_mentions(path: Path, skipped: SkippedRows, notes: Counter[str]) -> Iter
 def _mention(line: int, record: object, path: Path, notes: Counter[str]) -> Mention:
     if not isinstance(record, dict):
         raise DataFormatError(path, line, f"JSON of type {type(record).__name__}", ACCEPTED_MENTION)
-    stem = path.name.split(".", 1)[0]
+    stem = file_stem(path)
     mention_id = text_of_either(record, ("mention_id", "id"), path, line) or f"{stem}/{line}"
     name = named(mention_id)
     offsets = {"trigger_start", "trigger_end"} if isinstance(record.get("trigger"), dict) else set()
@@ -133,7 +134,7 @@ def _mention(line: int, record: object, path: Path, notes: Counter[str]) -> Ment
         mention_id=mention_id,
         document_id=document_id,
         source=source,
-        license=license_of_source(source, standard_license(stated)),
+        license=license_of_source(source, stated),
         text=text,
         trigger=text[start:end] if start >= 0 else "",
         trigger_start=start,

@@ -257,8 +257,11 @@ def read_question_table(path: Path, skipped: SkippedRows) -> Iterator[Question]:
 
     def question(line: int, row: Mapping[str, object]) -> Question:
         alternatives = row.get("alternatives")
-        if not isinstance(alternatives, list) or not all(isinstance(one, str) for one in alternatives):
-            raise DataFormatError(path, line, f"alternatives={shown(alternatives)}", "a list of texts")
+        if not isinstance(alternatives, list) or not all(
+            isinstance(one, str) and one.strip() for one in alternatives
+        ):
+            accepted = "a list of texts, none of them empty"
+            raise DataFormatError(path, line, f"alternatives={shown(alternatives)}", accepted)
         label, places = row.get("label"), tuple(map(str, range(len(alternatives))))
         return {
             "premise": _text(row, "premise", path, line),

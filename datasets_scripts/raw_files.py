@@ -137,7 +137,7 @@ def read_lines(path: Path, skipped: SkippedRows | None = None) -> Iterator[tuple
         # Errors of the system have an errno; errors in the compressed data have none.
         if isinstance(error, OSError) and error.errno is not None:
             raise EventformersError(f"cannot read {path}: {error.strerror or error}") from error
-        kind = "bzip2" if path.suffix == ".bz2" else "gzip"
+        kind = "bzip2" if path.suffix.lower() == ".bz2" else "gzip"
         found = f"broken {kind} data ({error})"
         raise DataFormatError(path, number + 1, found, f"a complete {kind} file") from error
     if number == 0:
@@ -325,11 +325,6 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return record
 
 
-def is_json_lines(path: Path) -> bool:
-    """True if the name of a file marks it as JSON lines."""
-    return path.name.removesuffix(".gz").endswith((".jsonl", ".json", ".ndjson"))
-
-
 def text_field(record: Mapping[str, object], name: str, path: Path, line: int) -> str:
     """Read a text of a JSON object, "" if it is absent or null; integers become texts.
 
@@ -479,8 +474,8 @@ def file_digest(path: Path) -> str:
 
 
 def _open_bytes(path: Path) -> BinaryIO:
-    if path.suffix == ".gz":
+    if path.suffix.lower() == ".gz":
         return cast(BinaryIO, gzip.open(path, "rb"))
-    if path.suffix == ".bz2":
+    if path.suffix.lower() == ".bz2":
         return cast(BinaryIO, bz2.open(path, "rb"))
     return open(path, "rb")

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from eventformers.datasets_scripts.events import EVENT_ORDERS
+from eventformers.datasets_scripts.file_names import file_stem, is_json_lines
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
     check_keys,
     first_json_value,
-    is_json_lines,
     parse_json,
     read_json_values,
 )
@@ -70,7 +70,7 @@ def has_records(path: Path) -> bool:
 
 def table_names(name: str) -> list[str]:
     """Return the names of the tables that may replace a file, such as `hard.csv` for `hard.txt`."""
-    stem = name.split(".", 1)[0]
+    stem = Path(name).stem
     return [f"{stem}{suffix}" for suffix in (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")]
 
 
@@ -92,14 +92,32 @@ def may_hold(table: Path, columns: Iterable[str]) -> bool:
     return found is None or any(name in found for name in columns)
 
 
+def table_fault(table: Path, known: Collection[str]) -> str:
+    """Describe why a table may not be what was meant: its first unknown column, all its columns if they are
+    known, or the fault of its header.
+
+    Args:
+        table: the table.
+        known: the accepted columns.
+    """
+    try:
+        columns = table_columns(table)
+    except EventformersError as error:
+        return str(error)
+    try:
+        check_keys(dict.fromkeys(columns), known, table, 1, what="column")
+    except DataFormatError as error:
+        return f"{table.name}: found {error.found}"
+    return f"{table.name}: found the columns {', '.join(columns)}"
+
+
 def check_one_format(paths: Iterable[Path]) -> None:
     """Raise `EventformersError` if a folder has a file and a table of the same name: they may be the same
     data."""
     by_name: dict[Path, Path] = {}
     for path in paths:
         # Without compression and format: `mentions.train.csv` and `mentions.test.csv` are two files.
-        stem = Path(path.name.removesuffix(".gz").removesuffix(".bz2")).stem
-        other = by_name.setdefault(path.with_name(stem), path)
+        other = by_name.setdefault(path.with_name(file_stem(path)), path)
         if other != path and (is_table(path) or is_table(other)):
             raise EventformersError(
                 f"found {other} and {path.name}, which have one name in two formats; accepted: one of them, "
@@ -185,6 +203,8 @@ def _value(cell: object, kind: Kind, name: str, path: Path, line: int) -> object
         return _of_text(cell, kind, name, path, line)
     if isinstance(cell, float) and math.isnan(cell):
         return None
+    if kind == "flag" and cell not in (0, 1):
+        raise DataFormatError(path, line, f"{shown(cell)} in the column {name}", ", ".join(_FLAGS))
     return int(cell) if kind == "integer" and isinstance(cell, float) and cell.is_integer() else cell
 
 

@@ -6,13 +6,14 @@ import csv
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import dropwhile, islice
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from eventformers.datasets_scripts.file_names import format_suffix
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import check_keys, read_lines, read_rows
 from eventformers.errors import DataFormatError, shown
@@ -47,10 +48,9 @@ def listed(array: pa.Array, path: Path, line: int | None) -> list[object]:
 
 def table_kind(path: Path) -> Literal["csv", "tsv", "parquet"] | None:
     """Determine the format of a table from its name, of CSV also with `.gz` or `.bz2`; None for no table."""
-    name = path.name.lower()
-    if name.endswith(".parquet"):
+    if path.suffix.lower() == ".parquet":
         return "parquet"
-    suffix = Path(name.removesuffix(".gz").removesuffix(".bz2")).suffix
+    suffix = format_suffix(path)
     return "csv" if suffix == ".csv" else "tsv" if suffix == ".tsv" else None
 
 
@@ -64,19 +64,28 @@ def table_columns(path: Path) -> list[str]:
     if table_kind(path) == "parquet":
         with _parquet_faults(path):
             return list(pq.read_schema(path).names)
-    line = next((text for _, text in read_lines(path, SkippedRows("skip")) if text.strip()), "")
     try:
-        return [name.strip() for name in next(csv.reader([line], delimiter=_delimiter(path, line)), [])]
+        rows = csv.reader([_header(path)], delimiter=_delimiter(path))
+        return [name.strip() for name in next(rows, [])]
     except csv.Error as error:
         raise DataFormatError(path, None, f"broken CSV ({error})", "a header of CSV") from error
 
 
-def _delimiter(path: Path, header: str) -> str:
+def _header(path: Path) -> str:
+    """Return the first line that is not blank; an error if it is not UTF-8, also where other such lines are
+    skipped."""
+    return next((text for _, text in read_lines(path) if text.strip()), "")
+
+
+def _delimiter(path: Path) -> str:
     """Return the character between two fields: of `.csv`, that of the header.
 
     Spreadsheets write a semicolon where a comma is the decimal mark.
     """
-    return "\t" if table_kind(path) == "tsv" else next((mark for mark in ",;\t" if mark in header), ",")
+    if table_kind(path) == "tsv":
+        return "\t"
+    header = _header(path)
+    return next((mark for mark in ",;\t" if mark in header), ",")
 
 
 class _Records:
@@ -99,9 +108,9 @@ class _Records:
     ) -> None:
         self.line = 0
         self._most = 1 if row_is_line else None
-        self._lines, self._limit = lines, longest_field
-        self._again = deque(islice(lines, 1))
-        self._delimiter = _delimiter(path, self._again[0][1] if self._again else "")
+        self._lines, self._limit = dropwhile(lambda item: not item[1].strip(), lines), longest_field
+        self._again = deque[tuple[int, str]]()
+        self._delimiter = _delimiter(path)
         self._taken: list[tuple[int, str]] = []
 
     def next(self) -> list[str] | None:

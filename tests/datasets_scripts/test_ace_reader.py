@@ -234,3 +234,11 @@ def test_a_malformed_document_is_left_out_with_its_counts(tmp_path: Path) -> Non
     assert counts == ({"documents": 1, "stretches": 2}, {"stretches_with_character_references": 1})
     assert skipped == {"malformed_document": 2}
     assert [part.path.name for part in skipped.parts] == ["b.apf.xml", "absent.apf.xml"]
+
+
+def test_one_name_in_two_folders_is_one_document_only_with_one_text(tmp_path: Path) -> None:
+    for folder, text in (("a", "one"), ("b", "two"), ("copy", "one")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.apf.xml").touch()
+        (tmp_path / folder / "x.sgm").write_text(text)
+    assert [path.parent.name for path in annotation_files(tmp_path)] == ["a", "b"]

@@ -28,7 +28,7 @@ from eventformers.datasets_scripts.dataset_card import read_front_matter
 from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.event_similarity import EventSimilarity
 from eventformers.datasets_scripts.fingerprints import parquet_fingerprint
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
 
 HARD = "a | runs | b | c | walks | d | a | runs | b | a | runs | e\n"
 TRANSITIVE = "author | write | book | delegate | buy | land | 1.13\n"
@@ -332,3 +332,18 @@ def test_a_folder_of_built_datasets_is_data_of_each(tmp_path: Path) -> None:
     assert built_report(tmp_path, "hard", builder="event_similarity")["rows"] == len(rows["test"])
     with pytest.raises(EventformersError, match="found the datasets event_similarity, but not event_chains"):
         load_built(tmp_path, "chains", builder="event_chains")
+
+
+@pytest.mark.parametrize("path", ["/train.parquet", "../other/train.parquet", "events.csv"])
+def test_a_card_names_only_parquet_files_of_its_folder(tmp_path: Path, path: str) -> None:
+    (tmp_path / "README.md").write_text(
+        f"---\nconfigs:\n- config_name: documents\n  data_files:\n  - split: train\n    path: {path}\n---\n"
+    )
+    with pytest.raises(DataFormatError, match=r"README\.md: found the files .*; accepted: Parquet files in"):
+        load_built(tmp_path, "documents")
+
+
+def test_raw_data_may_have_a_card_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("---\nconfigs:\n- config_name: default\n  data_files: a.csv\n---\n")
+    (tmp_path / "a.csv").write_text("document_id,subject,predicate,object\na,s,p,o\n")
+    assert len(load_built(tmp_path, "documents")["train"]) == 1

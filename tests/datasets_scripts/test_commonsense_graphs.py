@@ -181,3 +181,18 @@ def test_a_graph_of_ones_own_has_no_published_licence(
     file.write_text(TRAIN, encoding="utf-8")
     report = built_report(file.parent, config)
     assert report["sources"] == {source: {"license": license_name, "triples": 3}}
+
+
+def test_folders_add_their_splits_and_may_not_repeat_one(tmp_path: Path) -> None:
+    for name in ("a/train.csv", "b/valid.csv"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("head,relation,tail\na,IsA,b\n", encoding="utf-8")
+    folders = (tmp_path / "a", tmp_path / "b")
+    assert files_of("conceptnet", *folders) == {"train": ["a/train.csv"], "validation": ["b/valid.csv"]}
+    shutil.copy(tmp_path / "a/train.csv", tmp_path / "b")
+    with pytest.raises(EventformersError, match=r"a/train\.csv and .*b/train\.csv, both the split train"):
+        files_of("conceptnet", *folders)
+
+
+def test_the_words_of_relations_decide_the_cache() -> None:
+    assert "eventformers.models.relation_words" in {one.__name__ for one in CommonsenseGraphs._modules()}

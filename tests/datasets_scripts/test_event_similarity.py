@@ -108,3 +108,11 @@ def test_a_malformed_row_is_refused_or_left_out(tmp_path: Path, score: str) -> N
     report = builder.reports["test"]
     assert report.read["rows"] == 2
     assert report.skipped == {"malformed_row": 1, "blank_line": 1}
+
+
+def test_two_files_of_one_test_are_refused(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "transitive.txt").write_text("a|b|c|d|e|f|2\n", encoding="utf-8")
+    with pytest.raises(EventformersError, match=r"a/transitive\.txt and .*b/transitive\.txt; accepted: one"):
+        EventSimilarity.find_raw_files("transitive", [tmp_path / "a", tmp_path / "b"])

@@ -225,3 +225,10 @@ def test_the_made_up_document_of_ace(shared_data: Path) -> None:
     assert report["read"] == {"documents": 1, "mentions": 6, "stretches": 12}
     assert report["licenses"] == ["LDC-user-agreement"]
     assert "stretches_moved_to_their_text" not in report["statistics"]
+
+
+def test_a_made_id_is_none_that_another_mention_has(tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    rows = ({"id": name, "text": f"It fell {name}.", "trigger": "fell"} for name in ("a", "a", "a#2"))
+    path.write_text("".join(json.dumps(item) + "\n" for item in rows))
+    assert len(set(load_built(path, "mentions", builder="event_types")["train"]["mention_id"])) == 3

@@ -13,7 +13,7 @@ from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphs
 from eventformers.datasets_scripts.graph_readers import Triple, read_triples, split_files
 from eventformers.datasets_scripts.malformed import SkippedRows, malformed_parts
 from eventformers.datasets_scripts.relation_templates import relation_templates
-from eventformers.errors import DataFormatError
+from eventformers.errors import DataFormatError, EventformersError
 
 CSV_HEADER = "event,oEffect,oReact,oWant,xAttr,xEffect,xIntent,xNeed,xReact,xWant,prefix,split\n"
 
@@ -215,3 +215,28 @@ def test_a_row_of_the_csv_goes_whole_and_is_counted_with_one_split(tmp_path: Pat
     assert builder.reports["train"].skipped == {"malformed_row": 2, "blank_line": 1}
     assert builder.reports["validation"].skipped == {}
     assert [part.line for part in builder.reports["train"].skipped.parts] == [2, 4]
+
+
+def test_splits_in_several_formats_are_all_read(tmp_path: Path) -> None:
+    for name in ("train.csv", "valid.txt", "test.txt"):
+        (tmp_path / name).write_text("IsA\ta\tb\n", encoding="utf-8")
+    found = split_files("conceptnet", tmp_path.iterdir())
+    assert {split: [path.name for path in paths] for split, paths in found.items()} == {
+        "train": ["train.csv"],
+        "validation": ["valid.txt"],
+        "test": ["test.txt"],
+    }
+    (tmp_path / "test.txt.gz").touch()
+    with pytest.raises(EventformersError, match=r"test\.txt\.gz, which are one file by name"):
+        split_files("conceptnet", tmp_path.iterdir())
+
+
+def test_a_tsv_may_have_a_header(tmp_path: Path) -> None:
+    path = tmp_path / "train.tsv"
+    path.write_text("head\trelation\ttail\na\tIsA\tb\n", encoding="utf-8")
+    assert split_files("conceptnet", [path]) == {"train": [path]}
+    read = Counter[str]()
+    triples = read_triples(
+        [path], "conceptnet", "train", relation_templates("conceptnet"), read, SkippedRows()
+    )
+    assert list(triples) == [("a", "IsA", "b")]

@@ -337,3 +337,19 @@ def test_many_marks_without_an_end_are_read_in_linear_time(tmp_path: Path) -> No
     path.write_text(f"Wikidata Item\tLanguage\tContext\nQ5\ten\t{'<a>' * 1_000_000}\n", encoding="utf-8")
     with pytest.raises(DataFormatError, match="a Context without a mention"):
         list(read_mention_table(path, SkippedRows()))
+
+
+def test_an_empty_list_of_gold_events_states_none(tmp_path: Path) -> None:
+    rows = ({**MENTION, "gold_label_ids": ids} for ids in ([], ["830917"]))
+    read = read_linked_mentions(write(tmp_path / "m.jsonl", *rows), SkippedRows())
+    assert [mention.gold_events for mention in read] == [None, ["830917"]]
+
+
+def test_a_licence_without_a_source_is_kept(tmp_path: Path) -> None:
+    rows = ({**MENTION, "license": "cc by 4.0"}, {**MENTION, "source": "wikinews"}, MENTION)
+    read = read_linked_mentions(write(tmp_path / "m.jsonl", *rows), SkippedRows())
+    assert [(mention.source, mention.license) for mention in read] == [
+        ("", "CC-BY-4.0"),
+        ("wikinews", "CC-BY-2.5"),
+        ("", ""),
+    ]

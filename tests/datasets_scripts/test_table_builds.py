@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eventformers.datasets_scripts import load_built
+from eventformers.datasets_scripts import build_dataset, load_built
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.datasets_scripts.building import BUILDERS
 from eventformers.datasets_scripts.malformed import SkippedRows
@@ -360,3 +360,116 @@ def test_a_damaged_block_of_parquet_is_left_out(tmp_path: Path) -> None:
     assert "in the rows to row 200" in part.found
     with pytest.raises(DataFormatError, match=r"row 101: .*--malformed skip"):
         list(parquet_file_rows(path, lambda names, _: names, row="row", skipped=SkippedRows("error")))
+
+
+EVENTS = "document_id,subject,predicate,object\na,s,p,o\na,t,q,r\n"
+
+
+def test_a_table_that_no_config_reads_is_told(tmp_path: Path) -> None:
+    misspelt = tmp_path / "events.csv"
+    misspelt.write_text(EVENTS.replace("predicate", "predicat"), encoding="utf-8")
+    told = r"not read: events\.csv: found the column 'predicat' \(did you mean 'predicate'\?\)"
+    with pytest.raises(EventformersError, match=told):
+        build("event_chains", "documents", tmp_path)
+    with pytest.raises(EventformersError, match=told):
+        build_dataset("event_chains", None, tmp_path, tmp_path / "out")
+    (tmp_path / "good.csv").write_text(EVENTS, encoding="utf-8")
+    write_table(tmp_path / "questions.csv", [QUESTION])
+    with pytest.warns(UserWarning, match=told) as caught:
+        assert len(build("event_chains", "documents", tmp_path)) == 1
+    # A table of other data is not meant for these.
+    assert not any("questions" in str(one.message) for one in caught)
+    misspelt.write_text(EVENTS, encoding="utf-16")
+    with pytest.warns(UserWarning, match=r"events\.csv, line 1: found the byte 0xff"):
+        build("event_chains", "documents", tmp_path)
+
+
+def test_what_extract_writes_beside_its_documents_is_not_missed(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    (tmp_path / "events.jsonl.gz").write_bytes(gzip.compress(b'{"events": [["a", "b", "c"]]}\n'))
+    write_table(tmp_path / "chains.parquet", [{"chain_id": "1", "document_id": "a", "protagonist": "b"}])
+    assert len(build("event_chains", "documents", tmp_path)) == 1
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("policy", ["error", "skip"])
+def test_a_header_that_is_no_utf_8_is_always_an_error(tmp_path: Path, policy: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"caf\xe9,b\n1,2\n3,4\n")
+    with pytest.raises(DataFormatError, match="line 1: found the byte 0xe9"):
+        list(csv_file_rows(path, SkippedRows(policy), lambda names, path: names, row="row"))
+
+
+def test_blank_lines_before_the_header_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("\n  \na;b\n1;2\n", encoding="utf-8")
+    rows = csv_file_rows(path, SkippedRows(), lambda names, path: names, row="row")
+    assert list(rows) == [(4, {"a": "1", "b": "2"})]
+    assert table_columns(path) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        ("a,s,p,o,MIT", "an event of 'a' after other documents"),
+        ("b,s,p,o,proprietary", "the license 'proprietary' of 'b', which has 'MIT' above"),
+    ],
+)
+def test_rows_that_contradict_their_document_are_refused_or_left_out(
+    tmp_path: Path, row: str, found: str
+) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text(
+        f"document_id,subject,predicate,object,license\na,s,p,o,MIT\nb,s,p,o,MIT\n{row}\nb,t,q,r,MIT\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(DataFormatError, match=f"line 4: found {found}"):
+        build("event_chains", "documents", path)
+    builder = BUILDERS["event_chains"]("documents", data_dir=path, malformed="skip")
+    rows = [row for table in builder.tables() for row in table.to_pylist()]
+    assert [len(row["events"]) for row in rows] == [1, 2]
+    assert builder.report.skipped.num_malformed == 1
+
+
+def test_a_flag_is_0_or_1(tmp_path: Path) -> None:
+    path = tmp_path / "events.parquet"
+    row = {"document_id": "a", "subject": "s", "predicate": "p", "object": "o"}
+    write_table(path, [{**row, "negated": 2}])
+    with pytest.raises(DataFormatError, match="row 1: found 2 in the column negated"):
+        build("event_chains", "documents", path)
+
+
+def test_a_line_twice_with_one_id_is_one_document(tmp_path: Path) -> None:
+    lines = ["a,s,p,o", "a,t,q,r"]
+    for name in ("one.csv", "two.csv"):
+        (tmp_path / name).write_text("\n".join(["document_id,subject,predicate,object", *lines]) + "\n")
+    builder = BUILDERS["event_chains"](
+        "chains", data_dir=tmp_path, min_chain_length=2, validation_share=0, test_share=0
+    )
+    whole = [row for table in builder.tables() for row in table.to_pylist()]
+    assert builder.report.skipped["document_repeated"] == 1
+    assert len({row["chain_id"] for row in whole}) == len(whole)
+
+
+def test_own_tables_have_no_licence_of_a_published_file(tmp_path: Path) -> None:
+    for name, config, rows in (
+        ("event_similarity", "transitive", similarity(".parquet")["transitive"]),
+        ("commonsense_qa", "siqa", [QUESTION]),
+    ):
+        stem = "dev" if config == "siqa" else config
+        write_table(tmp_path / f"{stem}.parquet", rows)
+        builder = BUILDERS[name](config, data_dir=tmp_path)
+        builder.split = next(iter(builder.split_files))
+        list(builder.tables())
+        assert builder.report.licenses == ["unspecified"]
+
+
+def test_a_stated_licence_in_any_case_is_open(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text(
+        "document_id,subject,predicate,object,license\na,s,p,o,mit\nb,t,p,o,CC BY 4.0\n", encoding="utf-8"
+    )
+    builder = BUILDERS["event_chains"]("documents", data_dir=path, open_licenses_only=True)
+    rows = [row for table in builder.tables() for row in table.to_pylist()]
+    assert [row["license"] for row in rows] == ["MIT", "CC-BY-4.0"]

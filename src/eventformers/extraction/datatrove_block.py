@@ -15,7 +15,7 @@ from gzip import GzipFile
 from io import TextIOWrapper
 from typing import IO, Any
 
-from eventformers.datasets_scripts.licenses import license_of_source, standard_license
+from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows, check_malformed
 from eventformers.datasets_scripts.raw_files import DataDir
 from eventformers.errors import EventformersError
@@ -199,7 +199,7 @@ def _text_of(document: Document) -> TextDocument:
     metadata = document.metadata
     source = str(metadata.get("source") or "")
     stated = metadata.get("license") or metadata.get("licence")
-    license_name = license_of_source(source, standard_license(str(stated)) if stated else None)
+    license_name = license_of_source(source, str(stated) if stated else None)
     return TextDocument(document.id, document.text, source, license_name)
 
 

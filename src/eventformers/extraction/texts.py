@@ -9,7 +9,17 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from eventformers.datasets_scripts.licenses import license_of_source, standard_license
+from eventformers.datasets_scripts.file_names import (
+    COMPRESSED,
+    JSON_LINES,
+    PLAIN_TEXTS,
+    SGML,
+    TABLES,
+    file_stem,
+    format_suffix,
+    unpacked_name,
+)
+from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import HeldFaults, SkippedRows
 from eventformers.datasets_scripts.raw_files import (
     DataDir,
@@ -25,15 +35,17 @@ from eventformers.extraction.text_columns import USUAL_COLUMNS, TextColumns, iso
 
 ACCEPTED_LINE = 'one JSON object a line with "text", and optionally "id", "source" and "license"'
 ACCEPTED_ROW = "a text, or a row with a column text"
-ACCEPTED_FILES = ".txt, .jsonl, .csv, .tsv or SGML files, plain or .gz, .parquet files, and folders of them"
+ACCEPTED_FILES = (
+    ".txt, .jsonl, .csv, .tsv or SGML files, plain, .gz or .bz2, .parquet files, and folders of them"
+)
 
 _KINDS = {
-    **dict.fromkeys((".sgml", ".sgm", ".xml"), "sgml"),
-    **dict.fromkeys((".txt", ".text"), "plain"),
-    **dict.fromkeys((".jsonl", ".json", ".ndjson"), "json"),
-    **{".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"},
+    **dict.fromkeys(SGML, "sgml"),
+    **dict.fromkeys(PLAIN_TEXTS, "plain"),
+    **dict.fromkeys(JSON_LINES, "json"),
+    **{suffix: suffix[1:] for suffix in TABLES},
 }
-"""The kind of a file by the ending of its name, in lower case and without `.gz`."""
+"""The kind of a file by the ending of its name, in lower case and without compression."""
 _BINARY_STARTS = {
     b"%PDF-": "a PDF file",
     b"PK\x03\x04": "a ZIP archive or an Office file",
@@ -110,7 +122,7 @@ def find_text_files(texts: DataDir, skipped: SkippedRows) -> list[TextFile]:
     others: Counter[str] = Counter()
     for given in raw_paths(texts):
         if not given.is_dir():
-            found.setdefault(given, TextFile(given, _stem(given), _stem(given)))
+            found.setdefault(given, TextFile(given, file_stem(given), file_stem(given)))
             continue
         for path in sorted(given.rglob("*")):
             inside = path.relative_to(given)
@@ -120,7 +132,7 @@ def find_text_files(texts: DataDir, skipped: SkippedRows) -> list[TextFile]:
                 skipped["file_with_unknown_ending"] += 1
                 others[path.suffix.lower() or "no ending"] += 1
                 continue
-            name = (inside.parent / _stem(path)).as_posix()
+            name = (inside.parent / file_stem(path)).as_posix()
             found.setdefault(path, TextFile(path, name, given.name))
     if not found:
         listed = ", ".join(f"{count} with {ending}" for ending, count in others.most_common(_SHOWN_ENDINGS))
@@ -184,7 +196,7 @@ def read_texts(
                 if identifier != document.document_id:
                     read["document_with_id_of_another"] += 1
                 known = document.source or source or place.source
-                stated = standard_license(document.license) if document.license else license_name
+                stated = document.license or license_name
                 origin = {"source": known, "license": license_of_source(known, stated)}
                 yield replace(document, document_id=identifier, **origin)
 
@@ -353,8 +365,7 @@ class _RowReader:
 
 
 def _kind_by_name(path: Path) -> str | None:
-    name = path.name.lower().removesuffix(".gz")
-    return next((kind for ending, kind in _KINDS.items() if name.endswith(ending)), None)
+    return _KINDS.get(format_suffix(path))
 
 
 def _kind(path: Path) -> str:
@@ -367,20 +378,12 @@ def _kind(path: Path) -> str:
 
 def _is_text_name(path: Path) -> bool:
     # Newswire is published in files such as nyt_eng_199407.gz.
-    is_newswire = path.suffix.lower() == ".gz" and "." not in path.name[:-3]
+    is_newswire = path.suffix.lower() in COMPRESSED and "." not in unpacked_name(path)
     return is_newswire or _kind_by_name(path) is not None
 
 
-def _stem(path: Path) -> str:
-    name = path.name
-    for ending in (".gz", *_KINDS):
-        if name.lower().endswith(ending) and len(name) > len(ending):
-            name = name[: -len(ending)]
-    return name
-
-
 def _is_empty(path: Path) -> bool:
-    if path.suffix not in (".gz", ".bz2"):
+    if path.suffix.lower() not in COMPRESSED:
         return not path.stat().st_size
     try:
         next(read_lines(path, SkippedRows("skip")), None)

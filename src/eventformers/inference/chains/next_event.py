@@ -18,6 +18,7 @@ from eventformers.datasets_scripts.chain_readers import EventFilter, raw_file_ki
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.events import Event, event_text
+from eventformers.datasets_scripts.file_names import format_suffix
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import SkippedRows, takes_malformed
 from eventformers.datasets_scripts.protagonist_chains import event_key
@@ -287,7 +288,7 @@ def _named_file(text: str) -> Path | None:
 def _events_of_file(path: Path, skipped: SkippedRows) -> Iterator[Event]:
     if not path.is_file():
         raise EventformersError(f"{path}: no such file; accepted: a file of events, or events themselves")
-    if path.name.lower().removesuffix(".gz").endswith(TABLE_SUFFIXES):
+    if format_suffix(path) in TABLE_SUFFIXES:
         yield from skipped.parsed(file_values(path, skipped), lambda one: _event_of(one[2], one[0], one[1]))
         return
     lines = (one for one in read_lines(path, skipped) if one[1].strip())

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.event_hierarchies import EventHierarchies
+from eventformers.datasets_scripts.file_names import PLAIN_TEXTS, file_stem, format_suffix, is_json_lines
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
@@ -125,12 +126,11 @@ def _read(path: Path, counts: SkippedRows) -> Iterator[TextMention]:
         return
     if not path.is_file():
         raise EventformersError(f"{path}: no such file; accepted: {ACCEPTED_FILES}")
-    kind = path.name.lower().removesuffix(".gz")
-    stem = path.name.split(".", 1)[0]
-    if kind.endswith((".jsonl", ".json")):
+    stem = file_stem(path)
+    if is_json_lines(path):
         values = read_json_values(path, counts, ACCEPTED_LINE)
         yield from counts.parsed(values, lambda one: _of_record(one[1], f"{stem}/{one[0]}", path, one[0]))
-    elif kind.endswith(".txt"):
+    elif format_suffix(path) in PLAIN_TEXTS:
         lines = read_lines(path, counts)
         for of_line in counts.parsed(
             lines, lambda one: list(_marked(one[1], f"{stem}/{one[0]}", path, one[0], counts)), "line"

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.event_types import EventTypes
+from eventformers.datasets_scripts.file_names import PLAIN_TEXTS, file_stem, format_suffix, is_json_lines
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import SkippedRows
@@ -100,12 +101,11 @@ def _read(path: Path, counts: SkippedRows) -> list[dict[str, Any]]:
         return [cast("dict[str, Any]", row) for rows in splits.values() for row in rows]
     if not path.is_file():
         raise EventformersError(f"{path}: no such file; accepted: {ACCEPTED_FILES}")
-    kind = path.name.lower().removesuffix(".gz")
-    if kind.endswith((".jsonl", ".json")):
+    if is_json_lines(path):
         return [mention._asdict() for mention in read_mentions(path, counts, counts)]
-    if not kind.endswith(".txt"):
+    if format_suffix(path) not in PLAIN_TEXTS:
         raise EventformersError(f"{path}: found the suffix {shown(path.suffix)}; accepted: {ACCEPTED_FILES}")
-    stem = path.name.split(".", 1)[0]
+    stem = file_stem(path)
     rows = []
     for line, text in read_lines(path, counts):
         if not text.strip():
