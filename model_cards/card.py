@@ -139,7 +139,6 @@ class ModelCard:
             that the terms of the start encoder and of the training data apply.
         recipe: name of the recipe.
         recipe_description: description of the recipe, in one line.
-        recipe_readings: the recipe's notes on choices that the paper leaves open.
         changed_settings: settings that differ from the recipe.
         views: settings of the collator.
         training_arguments: the training arguments, from `to_dict()`.
@@ -169,7 +168,6 @@ class ModelCard:
     license: str | None = None
     recipe: str | None = None
     recipe_description: str = ""
-    recipe_readings: Sequence[str] = ()
     changed_settings: Mapping[str, object] = field(default_factory=dict)
     views: Mapping[str, object] = field(default_factory=dict)
     training_arguments: Mapping[str, object] = field(default_factory=dict)

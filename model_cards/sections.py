@@ -33,7 +33,8 @@ _TOLD_ARGUMENTS = (
     *("weight_decay", "max_grad_norm", "optim", "optim_args"),
     *("adam_beta1", "adam_beta2", "adam_epsilon", "bf16", "fp16", "activation_checkpointing"),
     *("gradient_checkpointing", "dataloader_drop_last", "load_best_model_at_end", "metric_for_best_model"),
-    *("stop_at_relative_change", "silhouette_window", "silhouette_clusters"),
+    *("learning_rate_decay", "early_stopping_patience", "stop_at_relative_change"),
+    *("silhouette_window", "silhouette_clusters"),
 )
 """The training arguments that can affect what is learned; disabled ones are not shown."""
 
@@ -102,7 +103,6 @@ def template_values(card: ModelCard) -> dict[str, object]:
         "other_settings": _other_settings(card, method),
         "log": _log(card.history),
         "readings": _readings(method.readings(card.config, {**card.training_arguments, **card.views})),
-        "recipe_readings": [str(reading) for reading in card.recipe_readings],
         "sections": card.sections,
         "limits": method.limits(card.config),
         "versions": _versions(card),

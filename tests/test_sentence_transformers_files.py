@@ -19,10 +19,10 @@ from eventformers.inference.grounding.encoding import EventText, encode_texts
 from eventformers.methods import load_method
 from eventformers.model_cards.method import load_method_card
 from eventformers.model_cards.usage import run_snippet, snippet_code
+from eventformers.publishing.folders import FILES_OF_A_MODEL
 from eventformers.publishing.sentence_transformers_files import (
     write_sentence_transformers_files,
 )
-from eventformers.training import FILES_OF_A_MODEL
 
 sentence_transformers = pytest.importorskip(
     "sentence_transformers", reason="sentence-transformers is not installed"

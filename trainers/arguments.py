@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal, get_type_hints
 
 from transformers import TrainingArguments
+from transformers.trainer_utils import SchedulerType
 
+from eventformers.errors import EventformersError
 from eventformers.strict import (
     Count,
     NotNegative,
@@ -90,13 +94,29 @@ class EventTrainingArguments(TrainingArguments):
         """Check every value before the base class uses it.
 
         Raises:
-            EventformersError: a value has the wrong type, or is outside its range.
+            EventformersError: a value has the wrong type, is outside its range, or has no effect.
         """
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         # The base class also accepts paths in its text fields.
         texts = {name: os.fspath(value) for name, value in values.items() if isinstance(value, os.PathLike)}
         check_types({**values, **texts}, TRAINING_TYPES)
         super().__post_init__()
+        if self.dataloader_persistent_workers:
+            raise EventformersError(
+                "dataloader_persistent_workers is true, but such workers would repeat the draws of the first "
+                "epoch; accepted: false"
+            )
+        if self.label_smoothing_factor:
+            raise EventformersError(
+                f"label_smoothing_factor is {self.label_smoothing_factor}, which no loss of the heads uses; "
+                "accepted: 0"
+            )
+        schedule = (self.lr_scheduler_type, self.warmup_steps)
+        if self.learning_rate_decay is not None and schedule != (SchedulerType.LINEAR, 0):
+            raise EventformersError(
+                "learning_rate_decay makes the schedule, without lr_scheduler_type and warmup_steps; "
+                "accepted: learning_rate_decay=null with these"
+            )
 
     @property
     def n_gpu(self) -> int:
@@ -105,6 +125,18 @@ class EventTrainingArguments(TrainingArguments):
         The base class would split a batch across all GPUs of the machine.
         """
         return min(1, super().n_gpu)
+
+
+@contextmanager
+def setting_faults() -> Iterator[None]:
+    """Turn an error of transformers on a training setting into one line."""
+    try:
+        yield
+    except (ImportError, KeyError, TypeError, ValueError) as error:
+        text = error.args[0] if isinstance(error, KeyError) else error
+        raise EventformersError(
+            f"a training setting is not accepted: {' '.join(str(text).split())}"
+        ) from error
 
 
 TRAINING_TYPES: dict[str, Any] = {**get_type_hints(EventTrainingArguments, include_extras=True), **_RANGES}

@@ -27,7 +27,7 @@ from eventformers import __version__
 from eventformers.datasets_scripts.hub_timeout import limit_requests
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.files import write_text
-from eventformers.trainers.arguments import EventTrainingArguments
+from eventformers.trainers.arguments import EventTrainingArguments, setting_faults
 from eventformers.trainers.checkpoints import read_state, readable
 from eventformers.trainers.gradient_cache import backward_in_chunks
 from eventformers.trainers.lora import merged
@@ -204,11 +204,20 @@ class EventTrainer(Trainer):
             new = new / self.accelerator.num_processes
             parameter.grad = new if earlier is None else earlier + new
 
+    def _determine_best_metric(self, metrics, trial):
+        with setting_faults():
+            return super()._determine_best_metric(metrics, trial)
+
+    def _get_train_sampler(self, train_dataset=None):
+        with setting_faults():
+            return super()._get_train_sampler(train_dataset)
+
     def create_optimizer(self, model=None):
         """Create the optimizer, with a parameter group for each learning rate."""
         rates = self.args.module_learning_rates
         if getattr(self, "optimizer", None) is not None or not rates:
-            return super().create_optimizer(model)
+            with setting_faults():
+                return super().create_optimizer(model)
         trained = self.model if model is None else model
         decayed = set(self.get_decay_parameter_names(trained))
         groups: dict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
@@ -229,7 +238,8 @@ class EventTrainer(Trainer):
         if unmatched := set(rates) - matched - left_out:
             modules = {part for name, _ in trained.named_parameters() for part in name.split(".")[:-1]}
             raise UnknownNameError("module in module_learning_rates:", ", ".join(sorted(unmatched)), modules)
-        optimizer_class, settings = self.get_optimizer_cls_and_kwargs(self.args, trained)
+        with setting_faults():
+            optimizer_class, settings = self.get_optimizer_cls_and_kwargs(self.args, trained)
         optimizer = optimizer_class(
             [
                 {"params": parameters, "lr": rate, "weight_decay": decay}
@@ -246,7 +256,8 @@ class EventTrainer(Trainer):
         """Create the scheduler; `learning_rate_decay` makes it an exponential one."""
         decay = self.args.learning_rate_decay
         if decay is None or getattr(self, "lr_scheduler", None) is not None:
-            return super().create_scheduler(num_training_steps, optimizer)
+            with setting_faults():
+                return super().create_scheduler(num_training_steps, optimizer)
         if not has_length(self.train_dataset):
             raise EventformersError(
                 "learning_rate_decay needs the length of an epoch, which streamed data do not have; accepted "
@@ -408,17 +419,28 @@ class EventTrainer(Trainer):
 
         model = self.accelerator.unwrap_model(self.model)
         head = model.get_base_model() if isinstance(model, PeftModel) else model
+        validation = self.eval_dataset
+        held_out = len(validation) if validation is not None and has_length(validation) else 0
         card = ModelCard(
             name=name or self.hub_model_id or Path(self.args.output_dir).absolute().name,
             method=head.config.model_type,
             config=head.config.to_dict(),
-            trained_on=TrainedOn.from_report(self.data_report) if self.data_report else None,
+            trained_on=(
+                TrainedOn.from_report(self.data_report, validation_rows=held_out)
+                if self.data_report
+                else None
+            ),
             training_arguments=self.args.to_dict(),
             seed=self.args.seed,
             lora=head is not model,
             steps=self.state.global_step,
             history=self.state.log_history,
-            parameters=sum(parameter.numel() for parameter in head.base_model.parameters()),
+            parameters=sum(
+                parameter.numel()
+                for name, parameter in head.base_model.named_parameters()
+                # Adapters are merged, and of a module that trains whole PEFT keeps the original beside it.
+                if "lora_" not in name and "original_module" not in name
+            ),
             **{**self.card_fields, **fields},
         )
         write_card(folder, card, run_usage=False)

@@ -86,6 +86,7 @@ def backward_in_chunks(
             for name, view in views.items()
             if view.grad is not None
         )
-        surrogate.backward()
+        if isinstance(surrogate, torch.Tensor) and surrogate.requires_grad:
+            surrogate.backward()
         start += rows
     return type(output)(**{name: value.detach() for name, value in output.items()})

@@ -74,13 +74,19 @@ class TrainingRun(TrainedHead):
 
     @property
     def seconds(self) -> float:
-        """Training time of all stages."""
+        """Training time of all stages, each since its last resume."""
         return sum(stage.seconds for stage in self.stages)
 
     @property
-    def truncated(self) -> int:
-        """Number of truncated texts of all stages."""
-        return sum(stage.truncated for stage in self.stages)
+    def resumed(self) -> bool:
+        """Whether a stage continued from a checkpoint."""
+        return any(stage.resumed for stage in self.stages)
+
+    @property
+    def truncated(self) -> int | None:
+        """Number of truncated texts of all stages; None if that of a stage is unknown."""
+        counts = [stage.truncated for stage in self.stages if stage.truncated is not None]
+        return sum(counts) if len(counts) == len(self.stages) else None
 
     @property
     def history(self) -> list[dict[str, float]]:

@@ -22,7 +22,7 @@ from eventformers.loading.models import faults_told, load_config
 from eventformers.loading.tokenizers import load_tokenizer
 from eventformers.methods import Method
 from eventformers.models.modeling_base import EventPreTrainedModel
-from eventformers.trainers.arguments import EventTrainingArguments
+from eventformers.trainers.arguments import EventTrainingArguments, setting_faults
 from eventformers.trainers.base import EventTrainer
 from eventformers.trainers.checkpoints import is_finished, last_whole_checkpoint
 from eventformers.trainers.early_stopping import stopping_callbacks
@@ -145,26 +145,25 @@ def train_stage(
     fit_batch_size(arguments, prepared)
     by_silhouette = silhouette_callback(arguments, prepared.unseen)
     trained, start = _make_trainable(model, arguments, options)
-    trainer = EventTrainer(
-        model=trained,
-        args=arguments,
-        train_dataset=prepared.train,
-        eval_dataset=prepared.validation,
-        data_collator=prepared.collator,
-        processing_class=tokenizer,
-        callbacks=[
-            *stopping_callbacks(arguments, prepared.validation is not None),
-            *([] if by_silhouette is None else [by_silhouette]),
-        ],
-        data_report=prepared.description,
-        card_fields={
-            "base_model": options.encoder_name,
-            "recipe": recipe.name,
-            "recipe_description": recipe.description,
-            "changed_settings": recipe.changed,
-            "views": recipe.views,
-        },
-    )
+    callbacks = stopping_callbacks(arguments, prepared.validation is not None)
+    with setting_faults():
+        trainer = EventTrainer(
+            model=trained,
+            args=arguments,
+            train_dataset=prepared.train,
+            eval_dataset=prepared.validation,
+            data_collator=prepared.collator,
+            processing_class=tokenizer,
+            callbacks=callbacks if by_silhouette is None else [*callbacks, by_silhouette],
+            data_report=prepared.description,
+            card_fields={
+                "base_model": options.encoder_name,
+                "recipe": recipe.name,
+                "recipe_description": recipe.description,
+                "changed_settings": recipe.changed,
+                "views": recipe.views,
+            },
+        )
     on_ready(prepared.description)
     started = time.monotonic()
     _run_steps(trainer, checkpoint)
@@ -184,8 +183,10 @@ def train_stage(
             name=stage.name,
             steps=trainer.state.global_step,
             seconds=time.monotonic() - started,
-            truncated=prepared.collator.truncated,
+            # Workers count in their own copy of the collator.
+            truncated=None if checkpoint or arguments.dataloader_num_workers else prepared.collator.truncated,
             history=trainer.state.log_history,
+            resumed=checkpoint is not None,
         ),
         is_main_process=trainer.is_world_process_zero(),
         calibrate=prepared.calibrate,
@@ -403,13 +404,14 @@ def _make_arguments(
             "push_to_hub: found no hub_model_id; accepted: push_to_hub=true with hub_model_id=OWNER/NAME"
         )
     if has_validation:
-        settings.setdefault("eval_strategy", settings.get("save_strategy", "steps"))
+        saved = settings.get("save_strategy", "steps")
+        settings.setdefault("eval_strategy", "steps" if saved == "best" else saved)
         # The best model is chosen among the saved ones, so other steps need no evaluation.
         settings.setdefault("eval_steps", settings.get("save_steps"))
         settings.setdefault("load_best_model_at_end", True)
     if options.dtype not in (None, *_DTYPES):
         raise UnknownNameError("dtype", options.dtype, _DTYPES)
-    try:
+    with setting_faults():
         arguments = EventTrainingArguments(
             output_dir=str(folder),
             seed=options.seed,
@@ -418,10 +420,6 @@ def _make_arguments(
             fp16=options.dtype == "float16",
             **settings,
         )
-    except (TypeError, ValueError) as error:
-        raise EventformersError(
-            f"a training setting is not accepted: {' '.join(str(error).split())}"
-        ) from error
     if missing := set(arguments.report_to) - set(get_available_reporting_integrations()):
         raise EventformersError(
             f"report_to: found {', '.join(sorted(missing))}, which is not installed or not known; accepted: "

@@ -29,8 +29,13 @@ from eventformers.trainers.recipes import SECTIONS, Recipe
 LOG_FILE = "training_log.json"
 """The file with the records of all stages, beside a finished run's model."""
 
-# These determine rows, draws and loss; other training arguments may change between resumes.
 _KEPT_BY_A_RESUME = ("seed", "model", "data", "views")
+_FREE_AT_A_RESUME = (
+    *("dataloader_", "ddp_", "deepspeed", "disable_tqdm", "eval_accumulation_steps", "fsdp", "gradient_"),
+    *("hub_", "log_", "logging_", "per_device_", "push_to_hub", "report_to", "run_name", "save_", "torch_"),
+)
+"""Beginnings of the names of training settings that do not change which weights result, beyond rounding, as
+long as the batch of all devices stays the same."""
 
 
 @dataclass(frozen=True)
@@ -61,16 +66,18 @@ class FinishedStage:
     Args:
         name: its name; empty if the run has only one stage.
         steps: number of optimizer steps.
-        seconds: training time.
-        truncated: number of truncated texts.
+        seconds: training time, since the last resume.
+        truncated: number of truncated texts; None if it is unknown, after a resume or with worker processes.
         history: the log, one mapping for each line.
+        resumed: whether the stage continued from a checkpoint.
     """
 
     name: str
     steps: int
     seconds: float
-    truncated: int = 0
+    truncated: int | None = 0
     history: list[dict[str, float]] = field(default_factory=list)
+    resumed: bool = False
 
     def write(self, folder: Path) -> None:
         """Write the file that `Stage.record` reads."""
@@ -163,8 +170,11 @@ def check_resume(record: Mapping[str, Any], output: Path, stages: Sequence[Stage
             different.append("stages")
             continue
         was, now = (json.loads(json.dumps(asdict(each.recipe))) for each in (before[stage.folder], stage))
-        keys = (*_KEPT_BY_A_RESUME, "training") if is_finished else _KEPT_BY_A_RESUME
-        different += [key for key in keys if was[key] != now[key]]
+        different += [key for key in _KEPT_BY_A_RESUME if was[key] != now[key]]
+        deciding = (key for key in was["training"] | now["training"] if not key.startswith(_FREE_AT_A_RESUME))
+        different += [
+            f"training.{key}" for key in deciding if was["training"].get(key) != now["training"].get(key)
+        ]
     if different:
         raise EventformersError(
             f"{output}: the run to resume has other settings: {', '.join(dict.fromkeys(different))}; pass "

@@ -53,10 +53,14 @@ def check_text_length(config: EventConfig, tokenizer: PreTrainedTokenizerBase, m
     Raises:
         EventformersError: the encoder has fewer positions.
     """
-    positions = getattr(config.encoder_config, "max_position_embeddings", None)
+    # RoBERTa has two more positions than its tokenizer's limit, which it cannot use.
+    positions = min(
+        getattr(config.encoder_config, "max_position_embeddings", None) or tokenizer.model_max_length,
+        tokenizer.model_max_length,
+    )
     prompts = [prompt_of(config.prompts, kind) for kind in TEXT_KINDS]
     of_prompt = max(len(prompt_tokens(tokenizer, prompt)) for prompt in prompts)
-    if positions and max_seq_length + of_prompt > positions:
+    if max_seq_length + of_prompt > positions:
         raise EventformersError(
             f"setting max_seq_length: found {max_seq_length}; accepted: {positions - of_prompt} or less, the "
             f"maximum of the encoder{' after the prompt' if of_prompt else ''}"

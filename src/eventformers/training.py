@@ -26,22 +26,14 @@ from eventformers.model_cards import ModelCard, TrainedOn, write_card
 from eventformers.model_cards.markdown import code, duration, number, table
 from eventformers.model_cards.training_record import write_training_record
 from eventformers.models.configuration_base import EventConfig
+from eventformers.publishing.folders import FILES_OF_A_MODEL
 from eventformers.publishing.sentence_transformers_files import (
-    SENTENCE_TRANSFORMERS_FILES,
     write_sentence_transformers_files,
 )
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER, can_resume, recorded_seed
-from eventformers.trainers.lora import ADAPTER_FOLDER
 from eventformers.trainers.process_group import is_main_process
 from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
 from eventformers.trainers.stages import write_log
-
-FILES_OF_A_MODEL = (
-    *("*.safetensors", "*.safetensors.index.json", "generation_config.json", "tokenizer*", "vocab.*"),
-    *("added_tokens.json", "special_tokens_map.json", "merges.txt", "*.model", "*.jinja", "onnx"),
-    *(ADAPTER_FOLDER, ".eval_results", *SENTENCE_TRANSFORMERS_FILES),
-)
-"""Files to remove with a replaced model, even if the new one has no file of that name."""
 
 logger = logging.getLogger(__name__)
 
@@ -119,6 +111,11 @@ def train(
         if (folder / "config.json").exists() and not (resume or overwrite):
             raise EventformersError(
                 f"{folder} already holds a model; choose another folder, or pass --overwrite or --resume"
+            )
+        if not (resume or overwrite) and can_resume(folder):
+            raise EventformersError(
+                f"{folder} holds an unfinished run; pass --resume to continue it, or --overwrite to start "
+                "again"
             )
         asked_method = load_method(method)
         if resume and seed is None:
@@ -254,6 +251,7 @@ def _card(run: TrainingRun, name: str, encoder: str, results: list[TaskResult]) 
         name=name,
         method=run.method.name,
         config=run.model.config.to_dict(),
+        language=run.data.get("statistics", {}).get("languages") or "en",
         base_model=encoder,
         trained_on=_trained_on(run),
         recipe=recipe.name,
@@ -264,7 +262,7 @@ def _card(run: TrainingRun, name: str, encoder: str, results: list[TaskResult]) 
         seed=run.seed,
         lora=run.adapter is not None,
         steps=run.steps,
-        seconds=run.seconds,
+        seconds=None if run.resumed else run.seconds,
         truncated=run.truncated,
         history=run.history,
         results=results,

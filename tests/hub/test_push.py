@@ -15,6 +15,7 @@ from typing import Any
 import forked
 import pytest
 from huggingface_hub import CommitOperationAdd, HfApi, constants
+from safetensors.torch import load_file, save_file
 from server import LoopbackHub
 from transformers import AutoTokenizer
 
@@ -435,3 +436,19 @@ def test_a_conflict_is_no_missing_branch(hub: LoopbackHub, push: PushTo, saved_m
     hub.fault("POST", f"/branch/{STAGING}", times=2, status=409, message="The repository is locked")
     with pytest.raises(EventformersError, match=r"a conflict \(The repository is locked\)"):
         push(saved_model)
+
+
+def test_new_weights_replace_what_was_made_from_earlier_ones(
+    hub: LoopbackHub, api: HfApi, push: PushTo, model: Path
+) -> None:
+    push(model)
+    made = (".eval_results/hard.yaml", "adapter/adapter_config.json", "onnx/model.onnx", "results/a.json")
+    commit(api, {**dict.fromkeys(made, "stale"), "logo.txt": "theirs"}, PUSH_SIGNATURE)
+    (model / "README.md").write_text("# better\n", encoding="utf-8")
+    assert push(model).repositories[0].plan.deleted == ()
+    weights = load_file(model / "model.safetensors")
+    save_file(
+        {name: value + 1 for name, value in weights.items()}, model / "model.safetensors", {"format": "pt"}
+    )
+    plan = push(model).repositories[0].plan
+    assert (plan.deleted, plan.kept) == (made, ("logo.txt",))

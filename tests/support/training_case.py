@@ -18,6 +18,7 @@ import pytest
 import torch
 from case_files import TESTS, subclasses_in
 from forked import run_group
+from huggingface_hub import ModelCard
 from one_batch import FITTED, loss_after_training
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
@@ -180,6 +181,9 @@ class MethodTrainingCase:
         card = (finished.folder / "README.md").read_text(encoding="utf-8")
         assert "`None`" not in card
         assert "`{" not in card
+        stated = ModelCard(card).data.language
+        languages = finished.run.data.get("statistics", {}).get("languages", ["en"])
+        assert ([stated] if isinstance(stated, str) else stated) == languages
 
     def test_no_pickle_beside_the_model(self, finished: FinishedRun) -> None:
         pickled = [path for path in finished.folder.rglob("*") if path.suffix in PICKLED]

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from transformers import TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from eventformers.methods import load_method
-from eventformers.trainers.early_stopping import SettledLossCallback
+from eventformers.trainers.early_stopping import PatienceCallback, SettledLossCallback
 from eventformers.trainers.run import resolve_recipe, train_head
 
 
-def _stops_after(losses: list[float], relative_change: float, resumed_after: int = 0) -> int | None:
+def _stops_after(
+    losses: list[float], make: Callable[[], TrainerCallback], resumed_after: int = 0
+) -> int | None:
     """How many evaluations it takes to stop, with a new callback after some of them; None if it goes on."""
     state, control = TrainerState(), TrainerControl()
     arguments = TrainingArguments(output_dir="unused", use_cpu=True, report_to="none")
-    callback = SettledLossCallback(relative_change)
+    callback = make()
     for number, loss in enumerate(losses):
         if number == resumed_after:
-            callback = SettledLossCallback(relative_change)
+            callback = make()
             state = TrainerState(log_history=state.log_history)
         state.log_history += [{"loss": 7.0, "step": number}, {"eval_loss": loss, "step": number}]
         callback.on_evaluate(arguments, state, control)
@@ -46,12 +50,22 @@ def _stops_after(losses: list[float], relative_change: float, resumed_after: int
 def test_stops_where_the_change_is_below_the_share(
     losses: list[float], share: float, expected: int | None
 ) -> None:
-    assert _stops_after(losses, share) == expected
+    assert _stops_after(losses, partial(SettledLossCallback, share)) == expected
 
 
 @pytest.mark.parametrize("resumed_after", [1, 2, 3])
 def test_a_resumed_run_stops_where_the_other_does(resumed_after: int) -> None:
-    assert _stops_after([3.0, 2.0, 1.5, 1.495, 1.0], 0.01, resumed_after) == 4
+    settled, patient = partial(SettledLossCallback, 0.01), partial(PatienceCallback, 2)
+    assert _stops_after([3.0, 2.0, 1.5, 1.495, 1.0], settled, resumed_after) == 4
+    assert _stops_after([3.0, 2.0, 2.0, 2.5, 1.0], patient, resumed_after) == 4
+
+
+@pytest.mark.parametrize(
+    ("losses", "patience", "expected"),
+    [([2.0, 3.0], 1, 2), ([2.0, 3.0, 1.0, 1.5, 0.5], 2, None), ([2.0, 1.0], 1, None), ([1.0], 1, None)],
+)
+def test_patience_counts_from_the_best(losses: list[float], patience: int, expected: int | None) -> None:
+    assert _stops_after(losses, partial(PatienceCallback, patience)) == expected
 
 
 def test_a_run_without_improvement_stops_after_its_patience(tiny_encoder: Path, tmp_path: Path) -> None:

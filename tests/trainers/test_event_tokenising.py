@@ -11,8 +11,10 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 
 from eventformers.datasets_scripts.events import Event, EventOrder
 from eventformers.errors import EventformersError
+from eventformers.models.configuration_swcc import SwccConfig
 from eventformers.models.event_items import ROLES
 from eventformers.trainers.event_tokenising import tokenise_events
+from eventformers.trainers.tokenising import check_text_length
 
 EVENTS: list[Event] = [
     {"subject": "the police officer", "predicate": "arrested", "object": "a thief"},
@@ -85,3 +87,15 @@ def test_event_without_a_word(tiny_encoder: Path) -> None:
     empty: Event = {"subject": "", "predicate": " ", "object": ""}
     with pytest.raises(EventformersError, match=r"event 1: found .* with a word"):
         tokenise_events(tokenizer, [EVENTS[0], empty], 16)
+
+
+def test_the_limit_of_a_text_is_the_lower_of_encoder_and_tokenizer(tiny_encoder: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    tokenizer.model_max_length = 30
+    config = SwccConfig(text_config={"model_type": "bert", "max_position_embeddings": 32})
+    check_text_length(config, tokenizer, 30)
+    with pytest.raises(EventformersError, match="found 31; accepted: 30 or less"):
+        check_text_length(config, tokenizer, 31)
+    config = SwccConfig(text_config={"model_type": "bert", "max_position_embeddings": 20})
+    with pytest.raises(EventformersError, match="found 30; accepted: 20 or less"):
+        check_text_length(config, tokenizer, 30)

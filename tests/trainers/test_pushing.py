@@ -12,6 +12,7 @@ from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.methods import load_method
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer
+from eventformers.trainers.lora import add_lora
 from eventformers.trainers.run import resolve_recipe
 from eventformers.trainers.stage_training import StageOptions, check_publishable, check_settings
 from eventformers.trainers.stages import Stage
@@ -55,3 +56,13 @@ def test_a_push_that_fails_ends_no_training(
     arguments = EventTrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none")
     EventTrainer(model=model, args=arguments)._push_from_checkpoint("checkpoint-1")
     assert "training continues: the connection is lost" in caplog.text
+
+
+def test_the_card_of_a_push_counts_the_merged_model(tiny_encoder: Path, tmp_path: Path) -> None:
+    model = SwccForPreTraining.from_encoder(str(tiny_encoder))
+    expected = sum(parameter.numel() for parameter in model.base_model.parameters())
+    arguments = EventTrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none")
+    for trained in (model, add_lora(model, "tiny")):
+        EventTrainer(model=trained, args=arguments).create_model_card()
+        assert f"{expected:,}" in (tmp_path / "README.md").read_text(encoding="utf-8")
+        (tmp_path / "README.md").unlink()

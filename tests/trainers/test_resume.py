@@ -10,6 +10,7 @@ import torch
 from eventformers.errors import EventformersError
 from eventformers.methods import load_method
 from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
+from eventformers.training import train
 
 SETTINGS = [
     "max_steps=2",
@@ -77,3 +78,65 @@ def test_a_new_run_leaves_no_earlier_checkpoint(tiny_encoder: Path, tmp_path: Pa
     run(tmp_path / "run", tiny_encoder, steps=2)
     run(tmp_path / "run", tiny_encoder, steps=1)
     assert [path.name for path in (tmp_path / "run").glob("checkpoint-*")] == ["checkpoint-1"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ("learning_rate=0.5", "training.learning_rate"),
+        ("weight_decay=0.5", "training.weight_decay"),
+        ("optim=sgd", "training.optim"),
+        ("max_steps=5", "training.max_steps"),
+    ],
+)
+def test_a_resume_with_other_training_settings_is_refused(
+    finished: tuple[Path, TrainingRun], tiny_encoder: Path, setting: str, named: str
+) -> None:
+    with pytest.raises(EventformersError, match=rf"has other settings: {named};"):
+        run(finished[0], tiny_encoder, setting, resume=True)
+
+
+def test_what_does_not_change_the_weights_may_change_at_a_resume(
+    finished: tuple[Path, TrainingRun], tiny_encoder: Path
+) -> None:
+    assert run(finished[0], tiny_encoder, "logging_steps=1", "save_total_limit=1", resume=True).steps == 2
+
+
+def test_an_unfinished_run_is_not_replaced(tiny_encoder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run(folder, tiny_encoder)
+    kept = sorted(path.name for path in folder.iterdir())
+    with pytest.raises(EventformersError, match="holds an unfinished run; pass --resume to continue it"):
+        train("swcc", folder, recipe="demo", encoder=str(tiny_encoder), device="cpu")
+    assert sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) == kept
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (("dataloader_persistent_workers=true", "dataloader_num_workers=1"), "draws of the first epoch"),
+        (("label_smoothing_factor=0.1",), "which no loss of the heads uses; accepted: 0"),
+        (("learning_rate_decay=0.5", "warmup_steps=5"), "learning_rate_decay makes the schedule"),
+        (("validation_rows=4", "save_steps=1", "metric_for_best_model=accurcy"), "set to 'eval_accurcy'"),
+        (("validation_rows=0", "eval_strategy=steps"), "a training setting is not accepted: .*eval_dataset"),
+        (("lr_scheduler_type=cosine_with_min_lr",), "a training setting is not accepted: .*min_lr"),
+        (("optim=adamw_bnb_8bit",), "a training setting is not accepted: .*bitsandbytes"),
+    ],
+)
+def test_settings_that_transformers_refuses_end_in_one_line(
+    tiny_encoder: Path, tmp_path: Path, settings: tuple[str, ...], told: str
+) -> None:
+    with pytest.raises(EventformersError, match=told) as caught:
+        run(tmp_path / "run", tiny_encoder, *settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_best_may_be_saved_alone(tiny_encoder: Path, tmp_path: Path) -> None:
+    best = run(
+        tmp_path / "run",
+        tiny_encoder,
+        "validation_rows=4",
+        "save_strategy=best",
+        "metric_for_best_model=loss",
+    )
+    assert best.steps == 2

@@ -21,7 +21,9 @@ from eventformers.exploration.folder import PAGE_FILE, STATE_FOLDER
 from eventformers.files import refuse_unfinished
 from eventformers.methods import all_methods
 from eventformers.model_cards.training_record import read_training_record
+from eventformers.publishing.sentence_transformers_files import SENTENCE_TRANSFORMERS_FILES
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
+from eventformers.trainers.lora import ADAPTER_FOLDER
 
 Kind = Literal["model", "dataset", "metric", "exploration", "leaderboard"]
 
@@ -42,6 +44,12 @@ ACCEPTED = (
 LEADERBOARD_FILE = "leaderboard.json"
 """The scores of a leaderboard that is a static page."""
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
+FILES_OF_A_MODEL = (
+    *(*WEIGHTS, "generation_config.json", "tokenizer*", "vocab.*"),
+    *("added_tokens.json", "special_tokens_map.json", "merges.txt", "*.model", "*.jinja", "onnx"),
+    *(ADAPTER_FOLDER, ".eval_results", *SENTENCE_TRANSFORMERS_FILES),
+)
+"""Files and folders to remove with a replaced model, even if the new one has none of that name."""
 
 _CARD = "README.md"
 _EXPLORATION_CARD = Path(__file__).with_name("exploration_space.md")

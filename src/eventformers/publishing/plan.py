@@ -17,7 +17,7 @@ from huggingface_hub.utils import validate_repo_id
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.errors import EventformersError, shown
 from eventformers.publishing.errors import hub_faults
-from eventformers.publishing.folders import WEIGHTS, LocalRepository
+from eventformers.publishing.folders import FILES_OF_A_MODEL, WEIGHTS, LocalRepository
 from eventformers.trainers.base import PUSH_SIGNATURE
 
 MAIN = "main"
@@ -198,7 +198,8 @@ def _plan(
     siblings = {sibling.rfilename: sibling for sibling in there}
     files = tuple(_compared(path, file, siblings.get(path)) for path, file in local.files.items())
     others = sorted(siblings.keys() - local.files.keys() - {".gitattributes"})
-    deleted = tuple(path for path in others if _would_be_read(path, local))
+    stale = _stale_patterns(local, files)
+    deleted = tuple(path for path in others if _would_be_read(path, local, stale))
     return PushPlan(
         local=local,
         repo_id=repo_id,
@@ -230,10 +231,18 @@ def _digest(file: Path, large: bool) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
-def _would_be_read(path: str, local: LocalRepository) -> bool:
+def _stale_patterns(local: LocalRepository, files: Iterable[PlannedFile]) -> tuple[str, ...]:
+    """The files of an earlier model that do not fit this one: its weights; with other weights, all that it
+    had, and its scores."""
+    weights = (one for one in files if any(fnmatch(one.path, pattern) for pattern in WEIGHTS))
+    return (*FILES_OF_A_MODEL, "results") if any(one.state != "there" for one in weights) else WEIGHTS
+
+
+def _would_be_read(path: str, local: LocalRepository, stale: tuple[str, ...]) -> bool:
     """True if a loader would read a file that the folder does not have together with the folder's files."""
     if local.kind == "model":
-        return "/" not in path and any(fnmatch(path, pattern) for pattern in WEIGHTS)
+        first = path.partition("/")[0]
+        return any(fnmatch(first, pattern) for pattern in stale)
     folder, _, name = path.partition("/")
     return local.kind == "dataset" and folder in local.configs and name.endswith(".parquet")
 
