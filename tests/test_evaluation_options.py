@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.evaluation.tasks import check_settings
+from eventformers.evaluation.tasks import TASKS, check_settings, settings_used
 
 
 def test_settings_of_several_kinds_are_known():
@@ -37,3 +37,10 @@ def test_values_are_checked(settings, context, message):
 def test_an_unknown_setting_suggests_the_nearest():
     with pytest.raises(UnknownNameError, match="Did you mean 'aggregation'"):
         check_settings({"agregation": "last"})
+
+
+def test_each_of_all_tasks_takes_the_settings_that_it_uses():
+    settings = {"aggregation": "last", "pooling": "mean"}
+    assert settings_used(TASKS["mcnc"], settings) == settings
+    assert settings_used(TASKS["hard_similarity"], settings) == {"pooling": "mean"}
+    assert settings_used(TASKS["event_linking"], {"candidates": 4, "depth": 2}) == {"candidates": 4}

@@ -12,6 +12,7 @@ from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
 
 from eventformers.baselines import get_baseline
 from eventformers.baselines.bm25 import Bm25Settings
+from eventformers.datasets_scripts import build_dataset
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate, score
@@ -256,3 +257,19 @@ def test_bm25_stands_in_the_same_tables(tmp_path):
 def test_settings_are_for_tasks_that_use_them(name, settings, message):
     with pytest.raises(EventformersError, match=message):
         with_settings(get_task(name), GroundingSettings(**settings))
+
+
+def test_settings_that_built_data_do_not_have_are_refused(bi_encoder, tmp_path):
+    built = build_dataset("event_hierarchies", output=tmp_path / "built")
+    chosen = {"domain": "wikinews"}
+    with pytest.raises(
+        EventformersError, match="built with domain='wikipedia'; accepted for domain=wikinews:"
+    ):
+        evaluate(bi_encoder, "event_retrieval", data=built, settings=chosen)
+    for report in built.glob("*/build_report.json"):
+        report.unlink()
+    with pytest.raises(EventformersError, match="built with unknown settings"):
+        evaluate(bi_encoder, "event_retrieval", data=built, settings=chosen)
+    of_news = build_dataset("event_hierarchies", output=tmp_path / "news", **chosen)
+    found = evaluate(bi_encoder, "event_retrieval", data=of_news, settings=chosen, baseline=False)
+    assert found.dataset.rows == 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,21 @@ def test_the_answers_of_runs_are_averaged():
     assert mean([[1.0]], None) is None
     assert mean([[1.0]], [[1.0, 0.0]]) is None
     assert mean(None) is None
+
+
+def test_questions_that_depend_on_each_other_are_resampled_together():
+    clusters = [number % 4 for number in range(QUESTIONS)]
+
+    def of(name, value, *right):
+        answers = [[float(one in right)] for one in clusters]
+        return measured(model=name, value=value, answers=answers, clusters=clusters)
+
+    models = [of("first", 75.0, 0, 1, 2), of("second", 50.0, 2, 3)]
+    found = cells_of(*models)["first"].comparison
+    assert (found.clusters, found.questions) == (4, QUESTIONS)
+    assert found.low < 0
+    alone = cells_of(*(replace(one, clusters=None) for one in models))["first"].comparison
+    assert alone.low > 0
 
 
 def test_close_neighbours_are_marked_everywhere():

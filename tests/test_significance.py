@@ -16,6 +16,7 @@ from eventformers.evaluation import significance
 from eventformers.evaluation.results import DatasetRecord, TaskResult
 from eventformers.evaluation.significance import (
     answers_of,
+    clusters_of,
     compare_results,
     paired_bootstrap,
     paired_correlations,
@@ -107,11 +108,6 @@ def test_clusters_of_different_sizes_weigh_by_their_questions() -> None:
     compared = paired_bootstrap([1, 1, 1, 0], [0, 0, 0, 1], clusters=["a", "a", "a", "b"])
     assert compared.difference == 50
     assert (compared.low, compared.high) == (-100, 100)
-
-
-def test_one_cluster_is_what_it_is() -> None:
-    compared = paired_bootstrap([1, 0], [0, 0], clusters=["a", "a"])
-    assert (compared.low, compared.high, compared.p_value) == (50, 50, 1 / 10_001)
 
 
 def test_blocks_do_not_change_the_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,3 +268,16 @@ def test_mentions_of_one_event_are_resampled_together() -> None:
     clusters = row_clusters(found, None)
     assert clusters == [tuple(row["event_ids"]) for row in found.predictions]
     assert compare_results(found, found, clusters=clusters).clusters == len(set(clusters)) < len(clusters)
+    assert clusters_of(found) == clusters
+    assert compare_results(found, found).clusters == len(set(clusters))
+
+
+def test_one_group_says_nothing_about_others() -> None:
+    for compared in (
+        paired_bootstrap([1, 1, 1, 0], [0, 0, 0, 1], clusters=["a"] * 4),
+        paired_bootstrap([1], [0]),
+    ):
+        assert compared.difference > 0
+        assert (compared.low, compared.high, compared.p_value) == (-100, 100, 1)
+    pairs = paired_correlations([1.0, 2.0], [2.0, 1.0], [1.0, 2.0], clusters=["a"] * 2)
+    assert (pairs.difference, pairs.low, pairs.high, pairs.p_value) == (2, -2, 2, 1)

@@ -28,9 +28,9 @@ def mcnc(predictions: Sequence[Sequence[float]], references: Sequence[int]) -> d
                 f"predictions of question {question} hold a value that is NaN or infinite; accepted: finite "
                 "numbers"
             )
-        if not 0 <= reference < values.size:
+        if not 0 <= reference < values.size or reference != int(reference):
             raise ValueError(
-                f"the reference of question {question} is {reference}; accepted: the index of a choice, 0 "
+                f"the reference of question {question} is {reference:g}; accepted: the index of a choice, 0 "
                 f"to {values.size - 1}"
             )
         right += int(np.argmax(values) == reference)

@@ -30,7 +30,7 @@ def multistep_inference(
             wrong = [index for index in indices if index != int(index) or index < 0]
             if wrong:
                 raise ValueError(
-                    f"a {kind} of question {question} is {wrong[0]}; accepted: the index of a choice, a "
+                    f"a {kind} of question {question} is {wrong[0]:g}; accepted: the index of a choice, a "
                     "whole number of at least 0"
                 )
         right[: len(gold)] += np.asarray(chosen) == np.asarray(gold)

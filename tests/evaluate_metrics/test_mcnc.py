@@ -41,8 +41,12 @@ def test_scores_by_hand(predictions, references, expected):
         ([[0.1, float("inf")]], [0], "NaN or infinite"),
         ([[0.1, 0.2]], [2], "reference of question 0 is 2; accepted: .* 0 to 1"),
         ([[0.1, 0.2]], [-1], "reference of question 0 is -1"),
+        ([[0.1, 0.2]], [0.7], "reference of question 0 is 0.7"),
     ],
 )
 def test_what_cannot_be_scored_is_refused(predictions, references, message):
     with pytest.raises(ValueError, match=message):
         mcnc(predictions, references)
+    if len(predictions) == len(references) > 0:
+        with pytest.raises(ValueError, match=message):
+            load_metric("mcnc").compute(predictions=predictions, references=references)

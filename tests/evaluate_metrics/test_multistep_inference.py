@@ -49,3 +49,6 @@ def test_scores_by_hand(predictions, references, expected):
 def test_what_cannot_be_scored_is_refused(predictions, references, message):
     with pytest.raises(ValueError, match=message):
         multistep_inference(predictions, references)
+    if len(predictions) == len(references) > 0:
+        with pytest.raises(ValueError, match=message):
+            load_metric("multistep_inference").compute(predictions=predictions, references=references)

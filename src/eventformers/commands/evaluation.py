@@ -69,7 +69,7 @@ def evaluate(
     from eventformers.evaluation.core import evaluate as run_evaluation
     from eventformers.evaluation.data import tasks_of_data
     from eventformers.evaluation.session import Session
-    from eventformers.evaluation.tasks import TASKS, check_settings
+    from eventformers.evaluation.tasks import TASKS, check_settings, settings_used
     from eventformers.trainers.recipes import read_settings
 
     asked = {
@@ -85,16 +85,24 @@ def evaluate(
         raise EventformersError(f"received MODEL {shown(word)} and --model {shown(model)}; accepted: one")
     chosen, _ = take_model(model, [word] if word else [], first_is_model=True)
     with Session() as session:
-        names = tasks_of_data(data, store=session.data, malformed=malformed) if task == ["all"] else task
-        if task == ["all"] and (missing := [name for name in TASKS if name not in names]):
-            errors.print(f"Left out, without rows in the data: {', '.join(missing)}.", soft_wrap=True)
+        chosen_settings = dict.fromkeys(task, asked)
+        if task == ["all"]:
+            names = tasks_of_data(data, store=session.data, malformed=malformed)
+            chosen_settings = {name: settings_used(TASKS[name], asked) for name in names}
+            if unused := set(asked).difference(*chosen_settings.values()):
+                raise EventformersError(
+                    f"{', '.join(sorted(unused))}: no task with rows in the data uses this; found "
+                    f"{', '.join(names)}"
+                )
+            if missing := [name for name in TASKS if name not in names]:
+                errors.print(f"Left out, without rows in the data: {', '.join(missing)}.", soft_wrap=True)
         results = [
             run_evaluation(
                 chosen,
                 name,
                 data=data,
                 split=split,
-                settings=asked,
+                settings=of_task,
                 output=output,
                 session=session,
                 device=device,
@@ -103,7 +111,7 @@ def evaluate(
                 overwrite=overwrite,
                 malformed=malformed,
             )
-            for name in names
+            for name, of_task in chosen_settings.items()
         ]
     if as_json:
         # The predictions are in the files of --output.

@@ -100,7 +100,7 @@ def evaluate(
             samples, which are not a benchmark.
         split: the split to score; None takes the test split if the data has one.
         settings: settings of the task: values by name, as for `eventformers evaluate --set`, or an instance
-            of `task.kind.Settings`. Every task also takes the `pooling` (`cls` or `mean`) and `event_order`
+            of `task.kind.Settings`. Every task also takes the `pooling` and `event_order`
             of the encoder. None takes the defaults.
         output: folder for the result, which is written under its `results/`; None writes nothing.
         baseline: the untrained encoder to score with the model's pooling and event order; None takes the one

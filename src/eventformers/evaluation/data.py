@@ -167,8 +167,26 @@ def load_task_data(task: Task, data: str | Path | None, store: DataStore | None 
             name: held.load(data, task.dataset, name, chosen)
             for name in (*task.companions, *task.companions_by_split)
         }
+        if data is not None:
+            _check_settings(built, task.kind.data_settings, data)
         return TaskData(task, config, built, companions)
     raise cast(EventformersError, missing)
+
+
+def _check_settings(built: BuiltData, wanted: Mapping[str, object], data: str | Path) -> None:
+    """Raise `EventformersError` if built data lack settings of the task that choose rows: they would be
+    ignored, but named in the result."""
+    if not wanted:
+        return
+    held = built.report.get("settings")
+    stated = held if isinstance(held, Mapping) else {}
+    if other := {name: value for name, value in wanted.items() if stated.get(name) != value}:
+        found = ", ".join(f"{name}={shown(stated[name])}" for name in other if name in stated)
+        asked = ", ".join(f"{name}={value}" for name, value in other.items())
+        raise EventformersError(
+            f"{data}: found data built {f'with {found}' if found else 'with unknown settings'}; accepted for "
+            f"{asked}: raw files, or data built with it"
+        )
 
 
 def load_data(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +16,7 @@ from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.data import load_data
 from eventformers.evaluation.results import TaskResult, require_same_data
-from eventformers.evaluation.tasks import get_task
+from eventformers.evaluation.tasks import TASKS, get_task
 
 CONFIDENCE = 0.95
 """The share of resamples inside the confidence interval."""
@@ -160,7 +161,8 @@ def compare_results(
         result_b: the other result.
         num_resamples: number of resamples, drawn with replacement.
         seed: seed of the resamples.
-        clusters: the cluster of each row, such as the rows' `document_id`; None makes each row a cluster.
+        clusters: the cluster of each row, such as the rows' `document_id`; None takes those that the
+            predictions name, such as the gold events of mentions, else makes each row a cluster.
 
     Raises:
         EventformersError: the results are on different tasks, splits or rows, predictions do not say whether
@@ -172,6 +174,8 @@ def compare_results(
             f"({result_b.dataset.split}); accepted: two on the same task and split"
         )
     require_same_data([result_a, result_b])
+    if clusters is None:
+        clusters = clusters_of(result_a)
     first, second = graded_pairs(result_a), graded_pairs(result_b)
     if first is not None and second is not None:
         (predicted_a, references), (predicted_b, _) = first, second
@@ -226,6 +230,17 @@ def compare_answers(
     )
 
 
+def clusters_of(result: TaskResult) -> list[Hashable] | None:
+    """Read the cluster of each row from the predictions; None if these do not have the task's
+    `cluster_column`."""
+    if result.task not in TASKS:
+        return None
+    values = [prediction.get(TASKS[result.task].cluster_column) for prediction in result.predictions]
+    if None in values:
+        return None
+    return [tuple(value) if isinstance(value, list) else str(value) for value in values]
+
+
 @takes_malformed
 def row_clusters(
     result: TaskResult, data: str | Path | None, *, malformed: str | None = None
@@ -275,30 +290,28 @@ def _bootstrapped(
             f"num_resamples is {shown(num_resamples)}; accepted: an integer of at least 1"
         )
     difference, groups = statistic(*data).item(), len(data[0])
-    # Every resample of one group is that group.
-    resampled = np.full(num_resamples, difference)
-    if groups > 1:
-        resampled = bootstrap(
-            data,
-            statistic,
-            paired=True,
-            vectorized=True,
-            n_resamples=num_resamples,
-            batch=max(1, _BLOCK_NUMBERS // numbers),
-            method="percentile",
-            rng=np.random.default_rng(seed),
-        ).bootstrap_distribution
+    told = partial(PairedComparison, questions=questions, clusters=groups, resamples=num_resamples, unit=unit)
+    if groups == 1:
+        # One group says nothing about others: the interval is all that a difference can be.
+        largest = 100.0 if unit == "points" else 2.0
+        return told(difference=difference, low=-largest, high=largest, p_value=1.0)
+    resampled = bootstrap(
+        data,
+        statistic,
+        paired=True,
+        vectorized=True,
+        n_resamples=num_resamples,
+        batch=max(1, _BLOCK_NUMBERS // numbers),
+        method="percentile",
+        rng=np.random.default_rng(seed),
+    ).bootstrap_distribution
     tail = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(resampled, [tail, 100 - tail])
-    return PairedComparison(
+    return told(
         difference=difference,
         low=float(low),
         high=float(high),
         p_value=(1 + int((resampled <= 0).sum())) / (1 + len(resampled)),
-        questions=questions,
-        clusters=groups,
-        resamples=len(resampled),
-        unit=unit,
     )
 
 

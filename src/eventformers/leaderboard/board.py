@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
@@ -77,6 +77,7 @@ class Cell:
         undefined: number of seeds without a defined metric.
         rank: rank among the models; equal scores share one. None for other rows.
         answers: mean over these seeds of the answers to each row; None if a seed has no predictions.
+        clusters: the cluster of each row, if the predictions name it.
         next_model: the model whose score is next below, if both have answers.
         comparison: comparison with that model by the paired bootstrap.
     """
@@ -87,6 +88,7 @@ class Cell:
     undefined: int = 0
     rank: int | None = None
     answers: Answers | None = field(default=None, repr=False, compare=False)
+    clusters: Sequence[Hashable] | None = field(default=None, repr=False, compare=False)
     next_model: str | None = None
     comparison: PairedComparison | None = None
 
@@ -361,6 +363,7 @@ def _cell(runs: pd.DataFrame) -> Cell:
     return Cell(
         *(mean, spread, len(defined), len(runs) - len(defined)),
         answers=mean_answers(answers) if has_answers else None,
+        clusters=next((one for one in known.clusters if isinstance(one, list)), None),
     )
 
 
@@ -399,7 +402,9 @@ def _compared(rows: Sequence[Row]) -> list[Row]:
         for place, following in pairwise(sorted(scores, key=lambda place: -scores[place])):
             one, other = cells[place], cells[following]
             if one and other and one.answers is not None and other.answers is not None:
-                comparison = compare_answers(one.answers, other.answers, num_resamples=NUM_RESAMPLES)
+                comparison = compare_answers(
+                    one.answers, other.answers, num_resamples=NUM_RESAMPLES, clusters=one.clusters
+                )
                 compared[place] = replace(one, next_model=rows[following].model, comparison=comparison)
         columns.append(compared)
     return [replace(row, cells=cells) for row, cells in zip(rows, zip(*columns, strict=True), strict=True)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from eventformers.datasets_scripts.dataset_card import read_front_matter
 from eventformers.datasets_scripts.raw_files import parse_yaml
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.evaluation.results import NO_START, ResultNotes, TaskResult, read_result
-from eventformers.evaluation.significance import Answers, answers_of
+from eventformers.evaluation.significance import Answers, answers_of, clusters_of
 from eventformers.evaluation.tasks import TASKS
 
 logger = logging.getLogger(__name__)
@@ -77,6 +77,7 @@ class Measurement:
         created: date and time, ISO 8601; empty if unknown.
         answers: whether each decision of each row is correct; None if the source has no predictions that say
             so.
+        clusters: the cluster of each row, if the predictions name it, such as the gold events of a mention.
     """
 
     task: str
@@ -101,6 +102,7 @@ class Measurement:
     card: str | None = None
     created: str = ""
     answers: Answers | None = field(default=None, repr=False)
+    clusters: list[Hashable] | None = field(default=None, repr=False)
 
     @property
     def data(self) -> str:
@@ -182,6 +184,7 @@ def from_result(result: TaskResult, path: Path) -> Measurement:
         card=_run_card(path),
         created=result.created,
         answers=_answers(result),
+        clusters=clusters_of(result),
     )
 
 

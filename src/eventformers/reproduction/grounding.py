@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import cast
 
 from eventformers.baselines import get_baseline
-from eventformers.errors import DataFormatError, EventformersError, shown
+from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.core import evaluate
-from eventformers.evaluation.data import load_task_data
 from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.session import Session
-from eventformers.evaluation.tasks import TASKS, with_settings
 from eventformers.evaluation.tasks.grounding_protocols import DEVELOPMENT_SPLIT, GroundingSettings
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.reproduction.rows import (
@@ -168,8 +166,6 @@ def _columns(call: Reproduction, settings: GroundingSettings) -> Columns:
     """Find the splits of each column under settings of the data; errors as in `Reproduction.read_by`."""
 
     def read(task: str) -> GroundingSettings:
-        if settings.domain != "wikipedia":
-            _check_domain(call, task, settings)
         if task != _LINKING:
             return settings
         _development(call, settings)
@@ -192,28 +188,3 @@ def _development(call: Reproduction, settings: GroundingSettings) -> ScoredSplit
             "data with this split"
         )
     return found[0]
-
-
-def _check_domain(call: Reproduction, name: str, settings: GroundingSettings) -> None:
-    """Reject built data of Wikipedia, in which the domain cannot be chosen.
-
-    Raises:
-        EventformersError: the mentions are those of Wikipedia.
-    """
-
-    def load(reading: GroundingSettings) -> dict[str, str]:
-        """Compute the fingerprint of each split."""
-        held = load_task_data(with_settings(TASKS[name], reading), call.evaluation_data, call.session.data)
-        return {split: held.built.fingerprint(rows, split) for split, rows in held.splits.items()}
-
-    found = load(settings)
-    try:
-        others = load(replace(settings, domain="wikipedia"))
-    except DataFormatError:
-        raise
-    except EventformersError:
-        return
-    if found.items() & others.items():
-        raise EventformersError(
-            f"found mentions of Wikipedia instead of {settings.domain}; accepted: raw files of both"
-        )

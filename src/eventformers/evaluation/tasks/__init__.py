@@ -13,10 +13,18 @@ from eventformers.evaluation.tasks.graph import GRAPH_TASKS
 from eventformers.evaluation.tasks.grounding import GROUNDING_TASKS
 from eventformers.evaluation.tasks.induction import INDUCTION_TASKS
 from eventformers.evaluation.tasks.pairs import SIMILARITY_TASKS
-from eventformers.evaluation.tasks.protocols import TaskSettings
+from eventformers.evaluation.tasks.protocols import ENCODER_SETTINGS, TaskSettings
 from eventformers.evaluation.tasks.questions import QUESTION_TASKS
 
-__all__ = ["TASKS", "Task", "check_settings", "get_task", "names_of_kind", "with_settings"]
+__all__ = [
+    "TASKS",
+    "Task",
+    "check_settings",
+    "get_task",
+    "names_of_kind",
+    "settings_used",
+    "with_settings",
+]
 
 TASKS: dict[str, Task] = {
     task.name: task
@@ -52,6 +60,13 @@ def check_settings(settings: Mapping[str, object]) -> None:
             raise UnknownNameError("setting", name, known)
     for kind in dict.fromkeys(known[name] for name in settings):
         kind.Settings(**{name: _value(settings[name]) for name in settings if name in _names(kind)})
+
+
+def settings_used(task: Task, settings: Mapping[str, object]) -> dict[str, object]:
+    """Select the settings that a task uses."""
+    kind = task.kind
+    used = {*kind.used(kind.settings)[0], *ENCODER_SETTINGS}.intersection(_names(type(kind)))
+    return {name: value for name, value in settings.items() if name in used}
 
 
 def with_settings(task: Task, settings: Mapping[str, object] | TaskSettings) -> Task:

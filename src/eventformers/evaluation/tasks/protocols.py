@@ -34,7 +34,7 @@ class TaskSettings(StrictSettings):
 
     Attributes:
         places: the settings that name models and data, which results omit since they may be local paths.
-        pooling: `cls` or `mean`; overrides the model's own.
+        pooling: `cls`, `mean` or `lasttoken`; overrides the model's own.
         event_order: a key of `EVENT_ORDERS`; overrides the model's own.
     """
 
