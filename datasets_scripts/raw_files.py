@@ -54,6 +54,8 @@ def raw_paths(data_dir: DataDir) -> list[Path]:
     for path in paths:
         if not path.exists():
             raise EventformersError(f"no raw data at {path}; accepted: an existing folder or file")
+        if not (path.is_file() or path.is_dir()):
+            raise EventformersError(f"{path} is a pipe or a device; accepted: a file, which is read twice")
         refuse_unfinished(path)
     return paths
 

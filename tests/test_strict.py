@@ -10,7 +10,7 @@ import pytest
 
 from eventformers.errors import EventformersError
 from eventformers.methods import load_method, main_methods
-from eventformers.strict import LARGEST, Count, Range, check_types
+from eventformers.strict import LARGEST, Count, Range, check_types, several
 from eventformers.trainers.arguments import TRAINING_TYPES, EventTrainingArguments
 from eventformers.trainers.run import accepted_keys, resolve_recipe
 
@@ -98,3 +98,8 @@ def test_ranges_are_of_fields_that_there_are() -> None:
 def test_a_seed_that_is_none_is_refused(seed: str) -> None:
     with pytest.raises(EventformersError, match="setting seed: found"):
         resolve_recipe(load_method("swcc"), "demo", [f"seed={seed}"])
+
+
+def test_a_text_alone_is_one_name() -> None:
+    assert several("reporting") == ("reporting",)
+    assert several(["a", "b"]) == several(iter("ab")) == ("a", "b")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -76,9 +78,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments: arguments after the program's name; None takes them from the command line.
     """
     quiet_libraries()
+    # Shells expand `~` at the start of a word only, not after `--output=`.
+    words = [
+        re.sub(r"^(--[\w-]+=)~(?=/|$)", lambda found: f"{found[1]}{Path.home()}", word)
+        for word in (sys.argv[1:] if arguments is None else arguments)
+    ]
     try:
         # In standalone mode a wrong argument prints a box of several lines, and Ctrl-C prints nothing.
-        code = _parser()(arguments, prog_name="eventformers", standalone_mode=False)
+        code = _parser()(words, prog_name="eventformers", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Exception as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from types import UnionType
@@ -213,3 +213,8 @@ def described(annotation: Any) -> str:
         return f"a mapping, each value {described(parts[1])}"
     kind = annotation if isinstance(annotation, type) else origin
     return _NAMES.get(kind, getattr(kind, "__name__", str(kind)))
+
+
+def several(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Return names as a tuple; a text alone is one name, not its letters."""
+    return (names,) if isinstance(names, str) else tuple(names)

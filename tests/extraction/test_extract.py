@@ -385,3 +385,31 @@ def test_english_pipeline(english_pipeline: str, tmp_path: Path) -> None:
     (row,) = rows_of(finished.folder / "events.jsonl.gz")
     assert row["events"][0][2:] == ["anna", "seen", "thief", "see", 1, 0]
     assert any(chain["protagonist"] == "anna" for chain in rows_of(finished.folder / "chains.jsonl"))
+
+
+@pytest.mark.parametrize("option", ["overwrite", "resume"])
+def test_a_report_that_extract_did_not_write_is_kept(tmp_path: Path, option: str) -> None:
+    report = tmp_path / "explored" / "report.json"
+    report.parent.mkdir()
+    report.write_text('{"steps": []}', encoding="utf-8")
+    with pytest.raises(EventformersError, match=r"report\.json was not written by extract"):
+        eventformers.extract(texts_in(tmp_path / "texts"), report.parent, **{option: True})
+    assert [path.name for path in report.parent.iterdir() if not path.name.startswith(".")] == ["report.json"]
+
+
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(EventformersError, match="pipe is a pipe or a device; accepted: a file"):
+        eventformers.extract(tmp_path / "pipe", tmp_path / "out")
+
+
+def test_a_home_folder_after_an_equals_sign_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["extract", str(tmp_path / "absent"), "--output=~/out"])
+    assert not (Path.cwd() / "~").exists()
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["data", "build", "event_chains", "--data-dir=~/absent", "-o", str(tmp_path / "out")])
+    assert f"no raw data at {tmp_path}/absent" in capsys.readouterr().err

@@ -188,3 +188,20 @@ def test_what_cannot_be_read_is_one_line(
         assert "for raw texts, --pipeline" in without
         assert "no spaCy pipeline 'xx_missing'; get one with" in missing
     assert not (tmp_path / "out").exists()
+
+
+def test_what_the_extraction_left_out_is_told(
+    tiny_parser: Path, tiny_encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for name, text in (("a.txt", "Anna opened the door."), ("b.txt", ""), ("c.pdf", "x")):
+        (folder / name).write_text(text, encoding="utf-8")
+    options = ["--model", tiny_encoder, "--pipeline", tiny_parser, "--device", "cpu", "-o", tmp_path / "out"]
+    assert run("induce", folder, *options) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Extracted (read: 1 documents, 2 files; skipped: " in told
+    assert "1 empty file, 1 file with unknown ending" in told
+    (folder / "a.txt").write_text("42.", encoding="utf-8")
+    assert run("induce", folder, *options, "--overwrite") == 2
+    assert "texts: found no event (read: 1 documents, 2 files; skipped:" in capsys.readouterr().err

@@ -214,6 +214,8 @@ def test_index_that_does_not_fit(
             complete(encoder, "storm, Causes", index=given, data=pairs, splits=["train"])
         with pytest.raises(EventformersError, match="is of the graph conceptnet, received config atomic"):
             complete(encoder, "storm, Causes", index=given, config="atomic")
+    with pytest.raises(EventformersError, match=r"splits \(train\) choose rows of a graph, and an index has"):
+        complete(encoder, "storm, Causes", index=index.folder, splits=["train"])
     with pytest.raises(EventformersError, match="holds no index, and to build it there, a graph is needed"):
         complete(encoder, "storm, Causes", index=tmp_path / "absent")
     with pytest.raises(EventformersError, match="to build it again a graph is needed"):

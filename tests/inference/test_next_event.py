@@ -143,6 +143,29 @@ def test_an_approximate_search_reports_its_recall(tiny_heterevent, tmp_path):
         next_event(encoder, CHAIN, index=tmp_path / "index", search="hnsw")
 
 
+def test_a_table_of_events_is_a_corpus(encoder, tmp_path):
+    table = tmp_path / "events.csv"
+    table.write_text("subject,predicate,object\nstorm,flooded,city\n", encoding="utf-8")
+    found = next_event(encoder, CHAIN, corpus=table)
+    assert [one.text for one in found.candidates] == ["storm flooded city"]
+
+
+def test_a_folder_is_no_event(encoder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-model").mkdir()
+    with pytest.raises(EventformersError, match="my-model: no such file; accepted: a file of events"):
+        next_event(encoder, "my-model", candidates=CANDIDATES)
+    assert read_events("police searched house on 9/11", "the chain")
+
+
+def test_an_index_knows_how_its_vectors_were_made(corpus, tiny_encoder, tmp_path):
+    next_event(tiny_encoder, CHAIN, corpus=corpus, index=tmp_path / "index", device="cpu")
+    for changed in ({"event_order": "predicate_first"}, {"dtype": "bfloat16"}, {"truncate_dim": 8}):
+        other = load_encoder(tiny_encoder, device="cpu", **changed)
+        with pytest.raises(EventformersError, match=r"built by the model .*; received the model"):
+            next_event(other, CHAIN, index=tmp_path / "index")
+
+
 def test_an_index_of_another_corpus_or_model_is_an_error(encoder, corpus, tiny_modernbert, tmp_path):
     folder = tmp_path / "index"
     with pytest.raises(EventformersError, match="holds no index, and to build it there, a corpus is needed"):
@@ -167,6 +190,7 @@ def test_an_index_of_another_corpus_or_model_is_an_error(encoder, corpus, tiny_m
             "chain.jsonl",
             '{"subject": "police", "predicate": "arrested", "object": "thief"}\n| closed |road\nescaped\n',
         ),
+        ("chain.jsonl", '["police", "arrested", "thief"]\n["", "closed", "road"]\n"escaped"\n'),
         (
             "chain.json",
             '[{"subject": "police", "predicate": "arrested", "object": "thief"},\n'

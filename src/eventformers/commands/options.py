@@ -143,7 +143,7 @@ def events_of_texts(texts: Path, pipeline: str | None, malformed: str) -> Iterat
     """Extract the events of texts to a temporary folder; without a pipeline, return the path itself.
 
     Raises:
-        EventformersError: an error of `extract`.
+        EventformersError: an error of `extract`, or the texts have no event.
     """
     if pipeline is None:
         yield texts
@@ -151,7 +151,16 @@ def events_of_texts(texts: Path, pipeline: str | None, malformed: str) -> Iterat
     from eventformers.extraction.pipeline import extract
 
     with TemporaryDirectory(prefix="eventformers-") as scratch:
-        yield extract(texts, Path(scratch) / "events", pipeline=pipeline, malformed=malformed).folder
+        found = extract(texts, Path(scratch) / "events", pipeline=pipeline, malformed=malformed)
+        counts = found.counts.to_dict()
+        told = [f"{part}: {text}" for part, of_part in counts.items() if (text := counts_text(of_part))]
+        if not found.counts.written["documents"]:
+            raise EventformersError(
+                f"{texts}: found no event ({'; '.join(told)}); accepted: texts with events, in the language "
+                f"of {pipeline}"
+            )
+        console.print(f"Extracted ({'; '.join(told)}).", soft_wrap=True, highlight=False)
+        yield found.folder
 
 
 def batch_size_of(text: str) -> int | Literal["auto"]:

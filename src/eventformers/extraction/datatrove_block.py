@@ -25,6 +25,7 @@ from eventformers.extraction.extractor import EventExtractor, ExtractionSettings
 from eventformers.extraction.shard_files import completed_file
 from eventformers.extraction.tables import event_rows
 from eventformers.extraction.texts import TextDocument, find_text_files, read_texts
+from eventformers.strict import several
 
 try:
     from datatrove.data import Document
@@ -68,7 +69,7 @@ class ReadTexts(PipelineStep):
         super().__init__()
         self.texts = texts
         self.malformed = check_malformed(malformed)
-        self.document_types = tuple(document_types)
+        self.document_types = several(document_types)
         self.source, self.license_name = source, license_name
 
     def run(
@@ -120,7 +121,7 @@ class ExtractEvents(PipelineStep):
     ) -> None:
         super().__init__()
         self.settings = ExtractionSettings(
-            pipeline, arguments, coreference, tuple(exclude_predicates), drop_pronoun_only, min_chain_length
+            pipeline, arguments, coreference, several(exclude_predicates), drop_pronoun_only, min_chain_length
         )
 
     def run(self, data: Iterable[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:

@@ -24,7 +24,7 @@ from eventformers.datasets_scripts.event_tables import (
     EXTRACTED_DOCUMENTS,
 )
 from eventformers.datasets_scripts.malformed import MALFORMED_POLICIES, malformed_policy, takes_malformed
-from eventformers.datasets_scripts.raw_files import DataDir, file_digest
+from eventformers.datasets_scripts.raw_files import DataDir, file_digest, parse_json
 from eventformers.errors import EventformersError
 from eventformers.extraction.coreference import Resolver
 from eventformers.extraction.counts import ExtractionCounts
@@ -46,6 +46,7 @@ from eventformers.extraction.tables import merge_tables, write_documents, write_
 from eventformers.extraction.text_columns import TextColumns
 from eventformers.extraction.texts import TextFile, find_text_files, read_texts
 from eventformers.files import output_folder, remove_folder, staged_folder, write_text
+from eventformers.strict import several
 
 CHAINS_FILE = "chains.jsonl"
 _TABLES = (
@@ -138,7 +139,7 @@ def extract(
         pipeline=str(installed_pipeline() if pipeline is None else pipeline),
         arguments=arguments,
         coreference=coreference,
-        exclude_predicates=tuple(exclude_predicates),
+        exclude_predicates=several(exclude_predicates),
         drop_pronoun_only=drop_pronoun_only,
         min_chain_length=min_chain_length,
     )
@@ -148,7 +149,7 @@ def extract(
         _check_free(folder, resume, overwrite)
         counts = ExtractionCounts()
         files = find_text_files(texts, counts.skipped)
-        types = sorted(kind.lower() for kind in document_types)
+        types = sorted(kind.lower() for kind in several(document_types))
         reading: dict[str, Any] = {
             "document_types": types,
             "source": source,
@@ -204,9 +205,13 @@ def extract(
 def _check_free(folder: Path, resume: bool, overwrite: bool) -> None:
     if resume and overwrite:
         raise EventformersError("--resume and --overwrite exclude each other; pass one of them")
+    report = folder / EXTRACTION_REPORT
+    if report.exists() and "made_of" not in parse_json(report.read_text("utf-8"), report, None, "a report"):
+        # `explore` writes a report of this name, and tables beside it that would no longer fit.
+        raise EventformersError(f"{report} was not written by extract; choose another folder")
     if resume or overwrite:
         return
-    if (folder / EXTRACTION_REPORT).exists():
+    if report.exists():
         raise EventformersError(f"{folder} has an extraction; pass --overwrite to replace it")
     if (folder / _WORK_FOLDER).exists():
         raise EventformersError(

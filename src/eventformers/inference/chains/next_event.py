@@ -18,17 +18,17 @@ from eventformers.datasets_scripts.chain_readers import EventFilter, raw_file_ki
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.events import Event, event_text
-from eventformers.datasets_scripts.file_names import format_suffix
+from eventformers.datasets_scripts.file_names import TABLES, format_suffix
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import SkippedRows, takes_malformed
 from eventformers.datasets_scripts.protagonist_chains import event_key
 from eventformers.datasets_scripts.raw_files import (
-    first_json_value,
     has_word,
     parse_json,
     raw_paths,
     read_lines,
 )
+from eventformers.datasets_scripts.record_files import first_record
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
 from eventformers.inference.chains.event_index import distinct_blocks, indexed_events, nearest_events
 from eventformers.inference.chains.scorers import Aggregation, CosineScorer, Scores, chain_scorer
@@ -49,7 +49,7 @@ ACCEPTED_EVENT = (
 ACCEPTED_CORPUS = (
     "a folder that extract or explore wrote, raw or built chains, documents of events, or a file of events"
 )
-TABLE_SUFFIXES = (".json", ".csv", ".tsv", ".parquet")
+TABLE_SUFFIXES = (".json", *TABLES)
 """Suffixes that `file_values` reads; other files have one event on each line."""
 FILE_SUFFIXES = (".txt", ".jsonl", *TABLE_SUFFIXES)
 
@@ -278,11 +278,17 @@ def read_events(events: Events, what: str) -> list[Event]:
 
 def _named_file(text: str) -> Path | None:
     """Return the file that a text names, also if it does not exist; None if the text is an event."""
-    if "|" in text or text.lstrip().startswith("{"):
+    if "|" in text or _is_json(text):
         return None
     path = Path(text).expanduser()
-    is_named = path.is_file() or path.suffix.lower() in FILE_SUFFIXES or len(path.parts) > 1
-    return path if is_named else None
+    is_place = len(path.parts) > 1 and " " not in text
+    return path if path.exists() or format_suffix(path) in FILE_SUFFIXES or is_place else None
+
+
+def _is_json(text: str) -> bool:
+    """True if a line is meant as JSON: an object, a list of three texts or a quoted text."""
+    text = text.strip()
+    return text.startswith(("{", "[")) or (len(text) > 1 and text[0] == text[-1] == '"')
 
 
 def _events_of_file(path: Path, skipped: SkippedRows) -> Iterator[Event]:
@@ -305,7 +311,7 @@ def _event_of_item(item: object, place: int, what: str) -> Event:
 def _event_of(value: object, path: Path, number: int | None) -> Event:
     """Read an event, or a text in the format of a line of a file."""
     item = value if isinstance(value, str) else read_item(value, path, number)
-    if isinstance(item, str) and item.lstrip().startswith("{"):
+    if isinstance(item, str) and _is_json(item):
         item = read_item(parse_json(item, path, number, ACCEPTED_EVENT), path, number)
     fields = item.split("|") if isinstance(item, str) else [item[role] for role in ROLES]
     if len(fields) not in (1, 3):
@@ -334,8 +340,11 @@ def _events_of_corpus(corpus: str | Path | None) -> Iterator[Event]:
 def _is_raw(path: Path) -> bool:
     """True if a file has documents or chains of events instead of single events."""
     kind = raw_file_kind(path)
-    record = first_json_value(path) if kind == "documents" else None
-    return kind is not None and not (isinstance(record, (dict, list)) and "events" not in record)
+    record = first_record(path) if kind == "documents" else None
+    if isinstance(record, dict):
+        # A table of documents has their events, or their ids beside single events.
+        return not record.keys().isdisjoint(("events", "document_id", "id"))
+    return kind is not None and not isinstance(record, list)
 
 
 def _raw_events(path: Path) -> Iterator[Event]:

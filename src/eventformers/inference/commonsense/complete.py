@@ -48,6 +48,7 @@ from eventformers.inference.search.index_folder import (
     open_or_build,
     read_record,
 )
+from eventformers.strict import several
 
 DEFAULT_GRAPH = "conceptnet"
 
@@ -316,9 +317,15 @@ def open_graph(
 ) -> AlternativeIndex:
     """Return the given index, or open the one in the folder, or build it there; see `complete`."""
     fingerprint = None
+    splits = None if splits is None else several(splits)
     if data is not None or index is None:
         pairs = data if isinstance(data, Mapping) else load_pairs(encoder, data, config, templates)
         fingerprint = graph_fingerprint(pairs, splits)
+    elif splits is not None:
+        raise EventformersError(
+            f"splits ({', '.join(splits)}) choose rows of a graph, and an index has those it was built of; "
+            "accepted: splits with data (--data), or an index without splits"
+        )
     if isinstance(index, AlternativeIndex):
         check_index(index.folder, index.record, IndexedModel.of(encoder), fingerprint)
         return index
@@ -353,8 +360,7 @@ def open_graph(
 
 def _cached_index(encoder: EventEncoder, fingerprint: str) -> Path:
     """Return the cache folder for a model and a graph."""
-    config = encoder.model.config
-    read = f"{config.pooling} {config.prompts} {config.truncate_dim}"
+    read = f"{IndexedModel.of(encoder).pooling} {encoder.prompts}"
     parts = f"{FORMAT} {encoder.revision} {read} {fingerprint}"
     root = Path(datasets.config.HF_DATASETS_CACHE).expanduser()
     return root / "eventformers" / "alternative_indexes" / sha256(parts.encode()).hexdigest()[:16]

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar, cast, get_type_hints
 import faiss
 import numpy as np
 import pyarrow as pa
+import torch
 from rich.console import Console
 from rich.progress import Progress
 
@@ -61,7 +62,8 @@ class IndexedModel(NamedTuple):
     Attributes:
         name: Hub id or folder.
         revision: commit on the Hub, or digest of its folder; None if unknown.
-        pooling: the pooling in use.
+        pooling: the pooling in use, and what else the vectors depend on where it is not the usual: the order
+            of roles, a number of dimensions, and a precision below float32.
     """
 
     name: str
@@ -74,7 +76,16 @@ class IndexedModel(NamedTuple):
     @classmethod
     def of(cls, encoder: EventEncoder) -> IndexedModel:
         """Describe a loaded encoder."""
-        return cls(encoder.name, encoder.revision, str(getattr(encoder.model.config, "pooling", "")))
+        config = encoder.model.config
+        dimensions, precision = getattr(config, "truncate_dim", None), encoder.model.dtype
+        parts = [str(getattr(config, "pooling", ""))]
+        if encoder.event_order != "subject_predicate_object":
+            parts.append(encoder.event_order)
+        if dimensions is not None:
+            parts.append(f"{dimensions} dimensions")
+        if precision != torch.float32:
+            parts.append(str(precision).removeprefix("torch."))
+        return cls(encoder.name, encoder.revision, ", ".join(parts))
 
 
 @dataclass(frozen=True, kw_only=True)
