@@ -45,6 +45,7 @@ class Column:
         splits: the splits to score together, as far as the data has them; empty takes the data's usual split.
         part: the part of a result that holds the score, such as `top_min`; empty for all rows.
         compared: compare rows in this column; False for one that describes them, as a number of clusters.
+        rows: the number of the paper's rows by split, where the task has them for another split alone.
     """
 
     task: str
@@ -53,6 +54,7 @@ class Column:
     splits: tuple[str, ...] = ()
     part: str = ""
     compared: bool = True
+    rows: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     @property
     def key(self) -> str:

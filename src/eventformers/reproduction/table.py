@@ -20,7 +20,7 @@ from eventformers.model_cards.markdown import table as markdown_table
 from eventformers.model_cards.scores import score_text
 from eventformers.provenance import git_commit, library_versions
 from eventformers.reproduction.findings import Finding
-from eventformers.reproduction.rows import UNTRAINED, Column, ReproducedRow, Reproduction, ScoredSplit
+from eventformers.reproduction.rows import UNTRAINED, Column, ReproducedRow, Reproduction
 from eventformers.reproduction.scores import Scores, mean_scores, scores_of
 
 TABLE_FORMAT = 1
@@ -103,21 +103,23 @@ def _on_other_rows(call: Reproduction, rows: Sequence[ReproducedRow]) -> list[Co
         column
         for column in call.table.columns
         if any(
-            not _is_published_data(column, wanted, row.results[wanted])
+            not _is_published_data(column, [row.results[wanted] for wanted in own if wanted in row.results])
             for row in rows
-            for wanted in row.columns.get(column, ())
-            if wanted in row.results
+            if not row.results.keys().isdisjoint(own := row.columns.get(column, ()))
         )
     ]
 
 
-def _is_published_data(column: Column, wanted: ScoredSplit, result: TaskResult) -> bool:
-    task, dataset = TASKS[wanted.task], result.dataset
-    has_own_split = dataset.split in column.splits and dataset.split != task.published_split
-    if wanted.data_settings or has_own_split:
-        # The number of published rows is known for one split and default settings only.
-        return task.published_data and dataset.origin != "samples"
-    return task.is_published_data(dataset.split, dataset.rows, dataset.origin)
+def _is_published_data(column: Column, results: Sequence[TaskResult]) -> bool:
+    """True if the results are on all splits of a column, with as many rows as in the paper."""
+    task = TASKS[column.task]
+    if column.splits and {result.dataset.split for result in results} != {*column.splits}:
+        return False
+    known = {task.published_split: task.published_rows, **column.rows}
+    found = [result.dataset for result in results]
+    return task.published_data and all(
+        one.origin != "samples" and one.rows == known.get(one.split, -1) for one in found
+    )
 
 
 def _line(label: str, scores: Scores, published: Sequence[float | None], state: str) -> list[str]:

@@ -29,6 +29,9 @@ _BASELINES = {UNTRAINED: "untrained encoder", "bm25": "BM25"}
 _RECIPES = {"mentions": "paper-multilingual", "samples": "minilm-current-events"}
 
 _SPLITS = {"dev": ("validation",), "test": ("test",)}
+# Table 1.
+_WIKIPEDIA_ROWS = {"validation": 93_047, "test": 91_928}
+_WIKINEWS_ROWS = {"test": 258}
 _RECALL = ("event_retrieval", "Recall@min", "recall_at_min", "")
 _STRICT = ("event_linking", "strict accuracy", "strict_accuracy", "")
 _TOP_MIN = ("event_linking", "strict accuracy (top min)", "strict_accuracy", "top_min")
@@ -39,24 +42,27 @@ _MICRO = ("event_linking", "micro F1", "micro_f1", "")
 def _by_split(*told: tuple[str, str, str, str]) -> tuple[Column, ...]:
     """Make columns of each score on development and test mentions."""
     return tuple(
-        Column(task, f"{title} {name}", score, splits, part)
+        Column(task, f"{title} {name}", score, splits, part, rows=_WIKIPEDIA_ROWS)
         for task, title, score, part in told
         for name, splits in _SPLITS.items()
     )
 
 
-def _on_test(*told: tuple[str, str, str, str]) -> tuple[Column, ...]:
-    return tuple(Column(task, title, score, _SPLITS["test"], part) for task, title, score, part in told)
+def _on_test(*told: tuple[str, str, str, str], rows: Mapping[str, int]) -> tuple[Column, ...]:
+    splits = _SPLITS["test"]
+    return tuple(Column(task, title, score, splits, part, rows=rows) for task, title, score, part in told)
 
 
 _LINKING = _by_split(_RECALL, _STRICT, _TOP_MIN, _MACRO, _MICRO)
 _PARENTS = _by_split(*(("parent_discovery", f"R@{depth}", f"hits_at_{depth}", "") for depth in (1, 4, 8, 16)))
-_WIKINEWS = _on_test(_RECALL, _STRICT, _MACRO, _MICRO)
-_LANGUAGES = _on_test(("event_retrieval", "mentions", "mentions", ""), _RECALL, _STRICT, _MACRO, _MICRO)
+_WIKINEWS = _on_test(_RECALL, _STRICT, _MACRO, _MICRO, rows=_WIKINEWS_ROWS)
+_LANGUAGES = _on_test(
+    *(("event_retrieval", "mentions", "mentions", ""), _RECALL, _STRICT, _MACRO, _MICRO), rows=_WIKIPEDIA_ROWS
+)
 
 _RECALL_AT = (4, 8, 16)
 _CANDIDATES = tuple(
-    Column("event_retrieval", title, score, _SPLITS["dev"])
+    Column("event_retrieval", title, score, _SPLITS["dev"], rows=_WIKIPEDIA_ROWS)
     for title, score in (
         ("Recall@min", "recall_at_min"),
         *((f"Recall@{number}", f"recall_at_{number}") for number in _RECALL_AT),

@@ -18,16 +18,19 @@ from eventformers.reproduction.rows import (
 GRAPHS = {"ConceptNet": "conceptnet_inductive_pairs", "ATOMIC": "atomic_inductive_pairs"}
 """The config of each graph that a row can train on."""
 
+COPA_ROWS = {"validation": 500, "test": 500}
+"""The number of questions in each half of COPA."""
+
 _BY_SPLIT = (
-    Column("copa", "COPA dev", "accuracy", ("validation",)),
-    Column("copa", "COPA test", "accuracy", ("test",)),
+    Column("copa", "COPA dev", "accuracy", ("validation",), rows=COPA_ROWS),
+    Column("copa", "COPA test", "accuracy", ("test",), rows=COPA_ROWS),
     Column("siqa", "SIQA dev", "accuracy", ("validation",)),
-    Column("siqa", "SIQA test", "accuracy", ("test",)),
+    Column("siqa", "SIQA test", "accuracy", ("test",), rows={"test": 2_059}),
     Column("csqa", "CSQA dev", "accuracy", ("validation",)),
 )
 _QUESTIONS = (
     # Section 5.2: the development and test sets of COPA together.
-    Column("copa", "COPA", "accuracy", ("validation", "test")),
+    Column("copa", "COPA", "accuracy", ("validation", "test"), rows=COPA_ROWS),
     Column("siqa", "SIQA dev", "accuracy", ("validation",)),
     Column("csqa", "CSQA dev", "accuracy", ("validation",)),
 )
