@@ -177,7 +177,7 @@ class EventTrainer(Trainer):
         before = {
             parameter: None if parameter.grad is None else parameter.grad.clone()
             for parameter in head.parameters()
-            if parameter.requires_grad
+            if parameter.requires_grad and self.accelerator.num_processes > 1
         }
         # float16 on an accelerator scales the loss; the optimizer unscales the gradients.
         scaler = self.accelerator.scaler
@@ -195,8 +195,6 @@ class EventTrainer(Trainer):
 
     def _average_gradients(self, before: dict[nn.Parameter, torch.Tensor | None]) -> None:
         """Average the new part of each gradient over processes: DDP does not see gradients of chunks."""
-        if self.accelerator.num_processes == 1:
-            return
         for parameter, earlier in before.items():
             gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
             new = gradient if earlier is None else gradient - earlier

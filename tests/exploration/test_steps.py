@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -11,8 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.evaluation.session import Session
 from eventformers.exploration.folder import STATE_FOLDER
-from eventformers.exploration.settings import Context
+from eventformers.exploration.settings import Context, ExploreSettings
+from eventformers.exploration.sources import FoundTexts
 from eventformers.exploration.steps import (
     Step,
     StepRun,
@@ -217,3 +221,16 @@ def test_folders(explored: Callable[..., list[str]], settings: Settings, tmp_pat
     assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", "mine.txt"]
     with pytest.raises(UnknownNameError, match=r"unknown step 'aa'\. Did you mean 'a'\?"):
         check_skipped([step("a", settings)], ["aa"])
+
+
+def test_each_of_several_joined_files_decides(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a.csv", "b.csv")]
+    for path in paths:
+        path.write_text("x")
+    joined = cast(ExploreSettings, SimpleNamespace(frames=os.pathsep.join(map(str, paths))))
+    context = Context(cast(FoundTexts, None), joined, cast(Session, None))
+    before = context.data_identity("frames")
+    assert before is not None
+    assert before["name"] == "a.csv, b.csv"
+    paths[1].write_text("y")
+    assert context.data_identity("frames") != before

@@ -323,3 +323,10 @@ def test_a_model_that_reads_roles_gets_them(tmp_path: Path, tiny_heterevent: Pat
         ]
     )
     np.testing.assert_allclose(found, expected[[0, 1, 2, 1]], atol=1e-5)
+
+
+def test_the_ids_of_our_own_tables_are_kept(encoder: EventEncoder, tmp_path: Path) -> None:
+    source, target = tmp_path / "events.csv", tmp_path / "vectors.parquet"
+    source.write_text("event_id,mention_id,text\na#0,m,storm\na#1,n,police closed\n", encoding="utf-8")
+    embed_file(encoder, source, target)
+    assert pq.read_table(target)["id"].to_pylist() == ["a#0", "a#1"]

@@ -76,6 +76,10 @@ def test_files_and_encode_agree(
         second, first = (pq.read_table(tmp_path / "second.parquet"), pq.read_table(target))
         np.testing.assert_allclose(second["embedding"][0].as_py(), first["embedding"][2].as_py(), atol=1)
         assert second.schema.metadata[b"ranges"] == first.schema.metadata[b"ranges"]
+        with pytest.raises(
+            EventformersError, match="ranges of vectors with normalize=false; accepted: those"
+        ):
+            eventformers.encode(encoder, TEXTS, precision="int8", ranges=target, normalize=True)
 
 
 def test_errors_of_precision(tmp_path: Path, encoder: EventEncoder) -> None:
@@ -83,6 +87,8 @@ def test_errors_of_precision(tmp_path: Path, encoder: EventEncoder) -> None:
         eventformers.encode(tmp_path / "no-model", TEXTS, precision="int9")
     with pytest.raises(EventformersError, match="one vector alone; accepted: two or more, or ranges"):
         eventformers.encode(encoder, TEXTS[0], precision="int8")
+    with pytest.raises(EventformersError, match="ranges that are not finite"):
+        eventformers.encode(encoder, TEXTS, precision="int8", ranges=np.full((2, 32), np.nan))
     with pytest.raises(EventformersError, match="ranges with the precision binary"):
         eventformers.encode(encoder, TEXTS, precision="binary", ranges=np.zeros((2, 32)))
     with pytest.raises(EventformersError, match=r"shape \(2, 7\); accepted: \(2, 32\)"):

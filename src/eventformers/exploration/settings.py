@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -105,7 +106,7 @@ class Context:
         Data on the Hub is identified by its id alone.
 
         Args:
-            name: the setting, whose value is a file, a folder or a Hub id.
+            name: the setting, whose value is a file, a folder, several joined by `os.pathsep`, or a Hub id.
 
         Returns:
             The identity; None if the setting is None.
@@ -117,10 +118,14 @@ class Context:
         if value is None:
             return None
         check_data(value)
-        path = Path(value).expanduser()
-        if not path.exists():
+        paths = [Path(part).expanduser() for part in str(value).split(os.pathsep)]
+        if not all(path.exists() for path in paths):
             return {"name": str(value)}
-        return {"name": path.absolute().name, "sha256": files_digest(path)}
+        digests = [files_digest(path) for path in paths]
+        return {
+            "name": ", ".join(path.absolute().name for path in paths),
+            "sha256": digests[0] if len(digests) == 1 else sha256(" ".join(digests).encode()).hexdigest(),
+        }
 
     def note_untrained(self, role: str) -> str:
         """Return a note if no model is given for a role; else ""."""

@@ -113,6 +113,20 @@ class EventEncoder:
         inputs = self.inputs()
         return [inputs.text(item, position) for position, item in enumerate(values_of(items)[0])]
 
+    def described(self, normalize: bool) -> dict[str, str]:
+        """Describe what vectors are made with, for the metadata of a file.
+
+        Args:
+            normalize: whether vectors have length 1.
+        """
+        return {
+            "model": self.name,
+            "model_revision": self.revision or "",
+            "event_order": self.event_order,
+            "pooling": str(getattr(self.model.config, "pooling", "")),
+            "normalize": str(normalize).lower(),
+        }
+
     @property
     def reads_chains(self) -> bool:
         """True if the model reads the roles of events and their chain."""
@@ -464,7 +478,7 @@ def encode(
         device=device,
         dtype=dtype,
     ) as encoder:
-        found = read_ranges(ranges, precision, encoder.dimension)
+        found = read_ranges(ranges, precision, encoder.dimension, encoder.described(normalize))
         vectors = encoder.encode(
             texts,
             batch_size=batch_size,

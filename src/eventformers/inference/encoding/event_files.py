@@ -28,7 +28,7 @@ from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.files import output_file, replaced_file
 from eventformers.inference.encode import EventEncoder, opened_encoder
 from eventformers.inference.encoding.arrays import Positions, Vectors
-from eventformers.inference.encoding.event_reader import ROLES, file_values, read_item
+from eventformers.inference.encoding.event_reader import ID_NAMES, ROLES, file_values, read_item
 from eventformers.inference.encoding.mapped_rows import rows_at
 from eventformers.inference.encoding.onnx_runtime import load_onnx_encoder
 from eventformers.inference.encoding.precision import (
@@ -187,7 +187,7 @@ def embed_file(
         if onnx
         else opened_encoder(model, devices, **settings) as encoder,
     ):
-        known = read_ranges(ranges, precision, encoder.dimension)
+        known = read_ranges(ranges, precision, encoder.dimension, encoder.described(normalize))
         skipped = SkippedRows()
         rows = read_event_rows(source, encoder.event_order, skipped)
         state = _state(source)
@@ -230,7 +230,8 @@ def embed_file(
                     deque(rows, maxlen=0)
                     known = ranges_of(vectors)
                     rows = read_event_rows(source, encoder.event_order, skipped.uncounted())
-                _write_parquet(temporary, rows, positions, vectors, encoder, precision, known)
+                made = {**encoder.described(normalize), "precision": precision}
+                _write_parquet(temporary, rows, positions, vectors, made, known)
                 if _state(source) != state:
                     raise EventformersError(f"{source} changed while it was encoded; nothing was written")
         except OSError as error:
@@ -306,20 +307,14 @@ def _write_parquet(
     rows: Iterator[EventRow],
     positions: Positions,
     vectors: np.ndarray,
-    encoder: EventEncoder,
-    precision: str,
+    metadata: dict[str, str],
     ranges: Ranges | None,
 ) -> None:
+    precision = metadata["precision"]
     like = quantized(vectors[:1], precision, ranges)
     embedding = pa.list_(pa.from_numpy_dtype(like.dtype), like.shape[1])
-    metadata = {
-        "model": encoder.name,
-        "model_revision": encoder.revision or "",
-        "event_order": encoder.event_order,
-        "precision": precision,
-    }
     if ranges is not None:
-        metadata[RANGES_KEY] = json.dumps(ranges.tolist())
+        metadata = {**metadata, RANGES_KEY: json.dumps(ranges.tolist())}
     schema = pa.schema(
         [("id", pa.string()), ("text", pa.string()), ("embedding", embedding)], metadata=metadata
     )
@@ -347,7 +342,9 @@ def _state(path: Path) -> tuple[int, int]:
 
 
 def _event_row(number: int, value: object, order: EventOrder, path: Path, line: int | None) -> EventRow:
-    row_id = value.get("id", number) if isinstance(value, Mapping) else number
+    row_id = number
+    if isinstance(value, Mapping):
+        row_id = next((value[name] for name in ID_NAMES if name in value), number)
     if isinstance(row_id, bool) or not isinstance(row_id, (str, int)):
         raise DataFormatError(path, line, f"the id {shown(row_id)}", "a string or an integer")
     item = read_item(value, path, line)

@@ -31,6 +31,8 @@ FileValue: TypeAlias = tuple[Path, int | None, object]
 """Path and line, for errors, and a value of a file."""
 
 COLUMNS = ("id", "text", "event", *ROLES)
+ID_NAMES = ("id", "event_id", "mention_id")
+"""Columns with the id of an event, the first one present; the other two are those of our own tables."""
 
 ACCEPTED_COLUMNS = (
     "a column text, a column event with the three roles, or a column predicate with subject and object"
@@ -178,7 +180,7 @@ def _check_names(
 
 
 def _wanted_columns(columns: Sequence[str], path: Path) -> frozenset[str]:
-    return _file_columns(columns, path) - {"id"}
+    return _file_columns(columns, path) - {*ID_NAMES}
 
 
 def _file_columns(columns: Sequence[str], path: Path) -> frozenset[str]:
@@ -186,7 +188,7 @@ def _file_columns(columns: Sequence[str], path: Path) -> frozenset[str]:
     repeated = sorted({name for name in columns if columns.count(name) > 1})
     if repeated:
         raise DataFormatError(path, 1, f"the column {shown(repeated[0])} twice", "each column once")
-    return _KNOWN
+    return _KNOWN | {*ID_NAMES}
 
 
 def _starts_a_list(path: Path) -> bool:

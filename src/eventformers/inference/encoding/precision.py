@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from eventformers.inference.encoding.mapped_rows import release_pages
 
 PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
 """The precisions. `int8` and `uint8` have a byte for each dimension, `binary` and `ubinary` a bit."""
+
+_DECIDING = ("model_revision", "pooling", "normalize")
+"""The facts about vectors on which their ranges depend."""
 
 LEVELS = 255
 """Number of steps between the smallest and the largest value of a dimension."""
@@ -59,25 +63,31 @@ def ranges_of(vectors: npt.NDArray[np.float32]) -> Ranges:
     return np.stack([low, high]).astype(np.float32)
 
 
-def read_ranges(ranges: str | Path | npt.ArrayLike | None, precision: str, dimension: int) -> Ranges | None:
-    """Read the ranges for a precision, and check their shape.
+def read_ranges(
+    ranges: str | Path | npt.ArrayLike | None, precision: str, dimension: int, made: Mapping[str, str]
+) -> Ranges | None:
+    """Read the ranges for a precision, and check that they fit.
 
     Args:
         ranges: an array `(2, d)`, or a Parquet file that `embed` wrote with the precision int8 or uint8; None
             if the vectors themselves have them.
         precision: one of `PRECISIONS`.
         dimension: size d of the vectors.
+        made: what the vectors are made with, from `EventEncoder.described`.
 
     Raises:
-        EventformersError: the file has no ranges, the shape is another one, or the precision needs no ranges.
+        EventformersError: the file has no ranges or those of another kind of vectors, the shape is another
+            one, a range is not finite, or the precision needs no ranges.
     """
     if ranges is None:
         return None
     if not needs_ranges(precision):
         raise EventformersError(f"ranges with the precision {precision}; accepted: int8 or uint8 with ranges")
-    found = np.asarray(_stated_ranges(Path(ranges)) if isinstance(ranges, (str, Path)) else ranges)
+    found = np.asarray(_stated_ranges(Path(ranges), made) if isinstance(ranges, (str, Path)) else ranges)
     if found.shape != (2, dimension):
         raise EventformersError(f"ranges of shape {found.shape}; accepted: (2, {dimension})")
+    if not np.isfinite(found).all():
+        raise EventformersError("found ranges that are not finite; accepted: finite numbers")
     return found.astype(np.float32)
 
 
@@ -128,7 +138,7 @@ def restored(vectors: npt.NDArray[Any], ranges: Ranges) -> npt.NDArray[np.float3
     return low + (parts + 0.5) * ((high - low) / LEVELS)
 
 
-def _stated_ranges(path: Path) -> object:
+def _stated_ranges(path: Path, made: Mapping[str, str]) -> object:
     try:
         metadata = pq.read_schema(path).metadata or {}
     except (pa.ArrowException, OSError) as error:
@@ -140,4 +150,11 @@ def _stated_ranges(path: Path) -> object:
         raise EventformersError(
             f"{path}: found no ranges; accepted: a file that embed wrote with --precision int8 or uint8"
         )
+    for name in _DECIDING:
+        held = metadata.get(name.encode(), made[name].encode()).decode()
+        if held != made[name]:
+            raise EventformersError(
+                f"{path}: found the ranges of vectors with {name}={held or 'unknown'}; accepted: those of "
+                f"vectors with {name}={made[name] or 'unknown'}, as these"
+            )
     return json.loads(stated)
