@@ -210,6 +210,10 @@ def test_ranks_are_compared_by_their_reciprocals() -> None:
     compared = compare_results(first, second)
     assert (compared.difference, compared.questions) == (0.0, 3)
     assert compared.low < 0 < compared.high
+    assert answers_of(first, score="hits_at_3") == [[1.0], [0.0], [1.0]]
+    missed = replace(first, predictions=[{"rank": 1}, {"rank": None}, {"rank": 2}])
+    assert answers_of(missed) == [[1.0], [0.0], [0.5]]
+    assert answers_of(missed, score="hits_at_10") == [[1.0], [0.0], [1.0]]
     # A cluster of one model is not that of another, and no rank is below 1.
     of_clusters = replace(first, dataset=replace(first.dataset, rows=20))
     for refused in (of_clusters, replace(first, predictions=[{"rank": 0}] * 3)):

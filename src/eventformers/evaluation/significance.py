@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.data import load_data
 from eventformers.evaluation.results import TaskResult, require_same_data
 from eventformers.evaluation.tasks import TASKS, get_task
+from eventformers.evaluation.tasks.protocols import JsonValue
 
 CONFIDENCE = 0.95
 """The share of resamples inside the confidence interval."""
@@ -384,28 +386,29 @@ def _cluster_numbers(
     return np.asarray([numbers.setdefault(cluster, len(numbers)) for cluster in clusters])
 
 
-def answers_of(result: TaskResult, part: str = "") -> list[list[float]]:
+def answers_of(result: TaskResult, part: str = "", score: str = "") -> list[list[float]]:
     """Read whether each decision of each row is correct, its chance to be, or its reciprocal rank.
 
-    Reciprocal ranks are read if the score is their mean and each scored row has one: the clusters of one
-    result are not those of another.
+    Ranks are read if the score is `mrr` or `hits_at_K` and each scored row has one: the clusters of one
+    result are not those of another. A row without a rank is a miss.
 
     Args:
         result: the result, with its predictions.
         part: the part of the result that the decisions belong to, such as `top_min`, whose predictions have
             `top_min_correct`; empty for all rows.
+        score: the score that the answers average to; empty for the main score.
 
     Raises:
         EventformersError: predictions without such values.
     """
     key = f"{part}_correct" if part else "correct"
     answers = []
-    by_rank = result.main_score == "mrr" and len(result.predictions) == result.dataset.rows
+    score = score or result.main_score
+    has_ranks = not part and len(result.predictions) == result.dataset.rows
     for row, prediction in enumerate(result.predictions):
         value = prediction.get(key, None if part else prediction.get("chance"))
-        rank = None if part else prediction.get("rank")
-        if value is None and by_rank and isinstance(rank, (int, float)) and rank > 0:
-            value = 1 / rank
+        if has_ranks and "rank" in prediction:
+            value = _of_rank(prediction["rank"], score, value)
         values = value if isinstance(value, list) else [value]
         if not values or not all(isinstance(one, (bool, int, float)) for one in values):
             raise EventformersError(
@@ -414,6 +417,17 @@ def answers_of(result: TaskResult, part: str = "") -> list[list[float]]:
             )
         answers.append([float(one) for one in values if isinstance(one, (bool, int, float))])
     return answers
+
+
+def _of_rank(rank: JsonValue, score: str, otherwise: JsonValue) -> JsonValue:
+    """Return the reciprocal of a rank or whether it is high enough for a score; else `otherwise`."""
+    if rank is None:
+        rank = math.inf
+    if not isinstance(rank, (int, float)) or rank <= 0:
+        return otherwise
+    if score.startswith("hits_at_"):
+        return rank <= int(score.removeprefix("hits_at_"))
+    return 1 / rank if score == "mrr" and otherwise is None else otherwise
 
 
 def mean_answers(of_runs: Sequence[Answers]) -> Answers:

@@ -144,7 +144,8 @@ def _by_question(
     call: Reproduction, row: ReproducedRow, other: ReproducedRow, column: Column
 ) -> PairedComparison | None:
     """Compare by the paired bootstrap; None if the score is no mean over questions and no correlation."""
-    if row.paper.part or column.score != TASKS[column.task].main_score:
+    is_read = column.score == TASKS[column.task].main_score or column.score.startswith("hits_at_")
+    if row.paper.part or not is_read:
         return None
     graded, other_graded = _similarities(row, column), _similarities(other, column)
     if graded is not None and other_graded is not None:
@@ -180,7 +181,7 @@ def _answers(row: ReproducedRow, column: Column) -> Answers | None:
             answers = [
                 answer
                 for wanted in row.columns[column]
-                for answer in answers_of(results[wanted], column.part)
+                for answer in answers_of(results[wanted], column.part, column.score)
             ]
         except EventformersError:
             return None
@@ -225,7 +226,7 @@ def _section(compared: Sequence[RowComparison]) -> str:
     note = (
         f"How far the model is ahead of the other, with the {CONFIDENCE:.0%} interval: by the paired "
         "bootstrap over questions, resampled by document or gold event where they name theirs; by Student's "
-        "t over runs where a score is no mean over questions."
+        "t over runs where the answers to single questions are not known."
     )
     header = ["model", "other", *map(cell, titles)]
     return "\n\n".join(["## Comparisons", note, markdown_table(header, lines)])
