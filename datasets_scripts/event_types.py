@@ -19,6 +19,7 @@ from eventformers.datasets_scripts.base import (
     EventDatasetConfig,
     name_list,
 )
+from eventformers.datasets_scripts.distinct_ids import DistinctIds
 from eventformers.datasets_scripts.file_names import file_stem, format_suffix
 from eventformers.datasets_scripts.frame_reader import FRAME_COLUMNS, frame_files, read_frames
 from eventformers.datasets_scripts.licenses import UNSPECIFIED, license_of_source
@@ -178,21 +179,14 @@ class EventTypes(EventDatasetBuilder):
             known=ACE_FRAMES if config.name == "ace2005" else (),
         )
         seen, left_out = frozenset(split.seen), frozenset(split.left_out)
-        ids: Counter[str] = Counter()
+        ids = DistinctIds()
         alike: Counter[tuple[str, int, str]] = Counter()
         sentences: dict[bool, set[str]] = {True: set(), False: set()}
         for mention in mentions:
             if mention.event_type in left_out:
                 report.skipped["mention_of_further_type"] += 1
                 continue
-            distinct = stated = mention.mention_id
-            while distinct in ids:
-                ids[stated] += 1
-                distinct = f"{stated}#{ids[stated]}"
-            ids[distinct] = 1
-            if distinct != stated:
-                notes["mentions_with_repeated_id"] += 1
-                mention = mention._replace(mention_id=distinct)
+            mention = mention._replace(mention_id=ids.of(mention.mention_id))
             alike[mention.text, mention.trigger_start, mention.event_type] += 1
             is_seen = mention.event_type in seen
             kind = "seen" if is_seen else "unseen" if mention.event_type else "untyped"
@@ -200,6 +194,7 @@ class EventTypes(EventDatasetBuilder):
             sentences[is_seen].add(mention.text)
             report.add_source(mention.source, mention.license, mentions=1)
             yield {**mention._asdict(), "seen": is_seen}
+        notes["mentions_with_repeated_id"] = ids.repeats
         notes["mentions_alike"] = sum(count - 1 for count in alike.values())
         notes["seen_sentences"], notes["unseen_sentences"] = map(len, (sentences[True], sentences[False]))
         report.statistics.update({name: count for name, count in sorted(notes.items()) if count})

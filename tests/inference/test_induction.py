@@ -269,3 +269,16 @@ def test_rows_of_a_built_dataset_are_read(tmp_path: Path, file: Path) -> None:
     found, _ = load_mentions(folder)
     assert len(found) == 24
     assert found[0]["trigger"] == "arrested"
+
+
+def test_repeated_ids_get_new_ones_and_missing_numbers_are_no_fault() -> None:
+    frame = pd.DataFrame(
+        [
+            {"mention_id": "x", "text": "Police arrested a man.", "trigger_start": 7, "trigger_end": 15},
+            {"mention_id": "x", "text": "A storm came."},
+        ]
+    )
+    assert frame["trigger_start"].dtype == float
+    rows, counts = load_mentions(frame)
+    assert [(row["mention_id"], row["trigger"]) for row in rows] == [("x", "arrested"), ("x#2", "")]
+    assert counts == {"mentions_with_repeated_id": 1}

@@ -79,8 +79,12 @@ def _frame_rows(frame: Any, header: Header) -> Iterator[dict[str, object]]:
     columns = {}
     for place, name in enumerate(names):
         if name in wanted:
-            column = frame.iloc[:, place].astype(object)
-            columns[name] = column.where(column.notna(), None).tolist()
+            column = frame.iloc[:, place]
+            known = column.notna()
+            if column.dtype.kind == "f" and not known.all() and (column[known] % 1 == 0).all():
+                # pandas turns whole numbers into floats where a value is missing.
+                column = column.astype("Int64")
+            columns[name] = column.astype(object).where(known, None).tolist()
     return rows_of(columns)
 
 

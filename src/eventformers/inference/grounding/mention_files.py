@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from eventformers.datasets_scripts.dataset_card import built_configs
+from eventformers.datasets_scripts.distinct_ids import DistinctIds
 from eventformers.datasets_scripts.event_hierarchies import EventHierarchies
 from eventformers.datasets_scripts.file_names import PLAIN_TEXTS, file_stem, format_suffix, is_json_lines
 from eventformers.datasets_scripts.loading import load_built
@@ -228,16 +228,7 @@ def _cut(text: str, record: Mapping[str, Any], path: Path, line: int) -> tuple[s
 
 def _distinct(mentions: Iterable[TextMention], counts: SkippedRows) -> list[TextMention]:
     """Give mentions with a repeated id a new one."""
-    numbers: Counter[str] = Counter()
-    found = []
-    taken: set[str] = set()
-    for mention in mentions:
-        name = mention.mention_id
-        if name in taken:
-            counts["mentions_with_repeated_id"] += 1
-        while name in taken:
-            numbers[mention.mention_id] += 1
-            name = f"{mention.mention_id}#{numbers[mention.mention_id] + 1}"
-        taken.add(name)
-        found.append(mention._replace(mention_id=name))
+    ids = DistinctIds()
+    found = [mention._replace(mention_id=ids.of(mention.mention_id)) for mention in mentions]
+    counts["mentions_with_repeated_id"] += ids.repeats
     return found

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from eventformers.datasets_scripts.dataset_card import built_configs
+from eventformers.datasets_scripts.distinct_ids import DistinctIds
 from eventformers.datasets_scripts.event_types import EventTypes
 from eventformers.datasets_scripts.file_names import PLAIN_TEXTS, file_stem, format_suffix, is_json_lines
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
@@ -89,6 +90,9 @@ def load_mentions(mentions: Mentions) -> tuple[list[dict[str, Any]], dict[str, i
         ]
     if not found:
         raise EventformersError(f"{what}: found no mention; accepted: at least one")
+    ids = DistinctIds()
+    found = [{**row, "mention_id": ids.of(row["mention_id"])} for row in found]
+    counts["mentions_with_repeated_id"] += ids.repeats
     counts.warn()
     return found, {name: count for name, count in sorted(counts.items()) if count}
 
