@@ -23,6 +23,7 @@ from eventformers.reproduction import runs as reproduced_runs
 from eventformers.reproduction.papers import get_table, paper_tables
 from eventformers.reproduction.papers.mico import COPA_ROWS
 from eventformers.reproduction.planner import reproduce_table
+from eventformers.reproduction.table import _is_published_data
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe
 
@@ -333,3 +334,15 @@ def test_an_unknown_table_lists_the_known_ones(call):
 
 def _columns(name: str):
     return get_table("mico", name).columns
+
+
+def test_a_mean_over_splits_is_the_papers_only_over_all_of_them():
+    column = next(one for one in get_table("mico", "table4").columns if one.task == "copa")
+    halves = [
+        SimpleNamespace(dataset=SimpleNamespace(split=split, rows=500, origin="local"))
+        for split in ("validation", "test")
+    ]
+    assert _is_published_data(column, halves)
+    assert not _is_published_data(column, halves[:1])
+    halves[1].dataset.rows = 499
+    assert not _is_published_data(column, halves)
