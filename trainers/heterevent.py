@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypedDict, cast, get_type_hints
@@ -94,7 +95,7 @@ class HeterEventCollator:
             substitute.
         epoch: the current epoch.
         truncated: number of events truncated so far.
-        without_distractors: number of rows so far for which no distractors could be drawn.
+        notes: counts of what rows lacked so far, in words, which training reports.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -111,7 +112,7 @@ class HeterEventCollator:
     num_distractors: int = 0
     epoch: int = 0
     truncated: int = field(default=0, init=False)
-    without_distractors: int = field(default=0, init=False)
+    notes: Counter[str] = field(default_factory=Counter, init=False)
 
     def __call__(self, rows: Sequence[ChainRow] | Sequence[StreamedRow] | Sequence[QuestionRow]) -> Batch:
         """Collate rows of `ChainRows`, streamed rows, or validation questions."""
@@ -220,7 +221,8 @@ class HeterEventCollator:
         taken = {event_key(event) for event in self.chains.events(row["chain_events"])}
         pool = cast(EventPool, self.pool)
         found = draw_distractors(self.num_distractors, arguments, taken, pool, draws)
-        self.without_distractors += found is None
+        if found is None:
+            self.notes["rows without distractors, in whose place incoming events are wrong answers"] += 1
         return found or []
 
     def _questions(self, rows: Sequence[QuestionRow]) -> Batch:

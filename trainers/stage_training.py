@@ -167,6 +167,9 @@ def train_stage(
     on_ready(prepared.description)
     started = time.monotonic()
     _run_steps(trainer, checkpoint)
+    # Counted by each process for its own rows, and in a copy of the collator by workers.
+    for note, number in getattr(prepared.collator, "notes", {}).items():
+        logger.warning("%d %s, as rows were read over all epochs", number, note)
     if by_silhouette is not None:
         _load_chosen(trainer, by_silhouette, stage.folder)
     # Mixed precision wraps `forward`; without the wrapper, the trained model computes like the saved one.

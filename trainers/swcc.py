@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_type_hints
@@ -60,11 +61,11 @@ class SwccCollator:
         paraphrases_and_swaps: add a paraphrase and the swaps of each event.
         predicate_variants: add each event with other predicates.
         co_events_without_shared_words: draw only co-events that share no word with their event. If there is
-            none, the weight is 0, and the row is counted in `without_co_event`.
+            none, the weight is 0, and the row is counted.
         prompt: text before each event.
         epoch: the current epoch.
         truncated: number of texts truncated so far.
-        without_co_event: number of rows so far without a co-event that shares no word.
+        notes: counts of what rows lacked so far, in words, which training reports.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -82,7 +83,7 @@ class SwccCollator:
     prompt: str = ""
     epoch: int = 0
     truncated: int = field(default=0, init=False)
-    without_co_event: int = field(default=0, init=False)
+    notes: Counter[str] = field(default_factory=Counter, init=False)
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Collate rows with the columns `row`, `event`, `co_events`, `frequencies`."""
@@ -118,7 +119,7 @@ class SwccCollator:
             stems = _stems(row["event"])
             disjoint = [place for place in places if not stems & _stems(row["co_events"][place])]
             if not disjoint:
-                self.without_co_event += 1
+                self.notes["rows without a co-event that shares no word, whose weight is 0"] += 1
                 return 0, False
             return disjoint[int(generator.integers(len(disjoint)))], True
         return int(generator.integers(len(places))), True

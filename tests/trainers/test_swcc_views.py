@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,11 @@ import pytest
 from datasets import Dataset
 from transformers import AutoTokenizer
 
+from eventformers.methods import load_method
 from eventformers.models.modeling_swcc import SwccModel
+from eventformers.trainers import swcc
 from eventformers.trainers.role_substitution import RoleSubstitution, SubstitutionSettings
+from eventformers.trainers.run import resolve_recipe, train_head
 from eventformers.trainers.swcc import SwccCollator
 
 EVENTS = [
@@ -53,13 +57,24 @@ def test_co_events_that_share_words_are_not_drawn(collator: SwccCollator) -> Non
         if EVENTS[number]["subject"] == "police":
             assert batch["co_event_input_ids"].equal(expected)
         assert batch["co_event_weight"].tolist() == [1.0]
-    assert collator.without_co_event == 0
+    assert not collator.notes
 
 
 def test_row_without_a_co_event_that_counts_weighs_nothing(collator: SwccCollator) -> None:
     batch = collator([row(0, [SHARING]), row(1, [DISJOINT])])
     assert batch["co_event_weight"].tolist() == [0.0, 1.0]
-    assert collator.without_co_event == 1
+    assert list(collator.notes.values()) == [1]
+
+
+def test_training_tells_of_rows_without_a_co_event(
+    tiny_encoder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(swcc, "_stems", lambda event: {"same"})
+    settings = ["max_steps=2", "per_device_train_batch_size=4", "co_events_without_shared_words=true"]
+    recipe = resolve_recipe(load_method("swcc"), "demo", settings, 1)
+    train_head(recipe, encoder=str(tiny_encoder), encoder_name="tiny", output=tmp_path, device="cpu")
+    # A batch more may have been read than trained.
+    assert re.search(r"(8|12) rows without a co-event that shares no word, whose weight is 0,", caplog.text)
 
 
 def test_shapes_and_texts_of_paraphrases_and_swaps(collator: SwccCollator, tiny_encoder: Path) -> None:
