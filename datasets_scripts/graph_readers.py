@@ -157,8 +157,8 @@ def read_triples(
     seen: set[int] = set()
     for path in files:
         is_table = _is_triple_table(path)
-        is_csv = _suffix(path) == ".csv" and not is_table
-        is_2020 = _suffix(path) == ".tsv" and graph == "atomic"
+        is_csv = format_suffix(path) == ".csv" and not is_table
+        is_2020 = format_suffix(path) == ".tsv" and graph == "atomic"
         known = {*templates.relations, *(ATOMIC_2020_RELATIONS if is_2020 else ())}
         if is_table:
             triples = _table_triples(path, known, skipped)
@@ -188,10 +188,6 @@ def read_triples(
             yield triple
 
 
-def _suffix(path: Path) -> str:
-    return format_suffix(path)
-
-
 def _csv_files(by_name: Mapping[str, Path]) -> dict[str, list[Path]]:
     names = {split: f"v4_atomic_{short}.csv" for split, short in _CSV_SPLITS.items()}
     found = {split: [by_name[name]] for split, name in names.items() if name in by_name}
@@ -219,7 +215,7 @@ def _is_of_other_graph(path: Path, graph: str) -> bool:
     if _is_triple_table(path):
         relation = _first_relation(path)
         return relation in relation_templates(other) and relation not in relation_templates(graph)
-    if _suffix(path) == ".csv":
+    if format_suffix(path) == ".csv":
         return False
     try:
         fields = next((text.split("\t") for _, text in read_lines(path) if text.strip()), [])
@@ -233,11 +229,11 @@ def _is_triple_table(path: Path) -> bool:
     """True for a table with a header; a `.tsv` without one is in the format of ATOMIC-2020."""
     if unpacked_name(path) in _TABLE_NAMES:
         return True
-    return _suffix(path) == ".tsv" and not {*_TRIPLE_NAMES}.isdisjoint(first_record(path) or ())
+    return format_suffix(path) == ".tsv" and not {*_TRIPLE_NAMES}.isdisjoint(first_record(path) or ())
 
 
 def _is_other_table(path: Path) -> bool:
-    columns = _TRIPLE_NAMES if _is_triple_table(path) else _CSV_FRAME if _suffix(path) == ".csv" else ()
+    columns = _TRIPLE_NAMES if _is_triple_table(path) else _CSV_FRAME if format_suffix(path) == ".csv" else ()
     return bool(columns) and not may_hold(path, columns)
 
 
