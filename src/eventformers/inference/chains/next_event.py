@@ -18,7 +18,7 @@ from eventformers.datasets_scripts.chain_readers import EventFilter, raw_file_ki
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.events import Event, event_text
-from eventformers.datasets_scripts.file_names import TABLES, format_suffix
+from eventformers.datasets_scripts.file_names import JSON_LINES, PLAIN_TEXTS, TABLES, format_suffix
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import SkippedRows, takes_malformed
 from eventformers.datasets_scripts.protagonist_chains import event_key
@@ -51,7 +51,7 @@ ACCEPTED_CORPUS = (
 )
 TABLE_SUFFIXES = (".json", *TABLES)
 """Suffixes that `file_values` reads; other files have one event on each line."""
-FILE_SUFFIXES = (".txt", ".jsonl", *TABLE_SUFFIXES)
+FILE_SUFFIXES = (*PLAIN_TEXTS, *JSON_LINES, *TABLES)
 
 Events: TypeAlias = EventLike
 """A file of events, events as `eventformers.encode` reads them (texts as lines of such a file), or one line.

@@ -9,13 +9,14 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.file_names import JSON_LINES, PLAIN_TEXTS, format_suffix
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
     check_keys,
     parse_json,
     read_lines,
 )
-from eventformers.datasets_scripts.table_files import csv_file_rows, parquet_file_rows
+from eventformers.datasets_scripts.table_files import csv_file_rows, parquet_file_rows, table_kind
 from eventformers.errors import DataFormatError, EventformersError, lookalike, shown
 from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, values_in
 from eventformers.models import event_items
@@ -42,7 +43,7 @@ ACCEPTED_NAMES = (
     "they are ignored"
 )
 ACCEPTED_INPUT = f"a text, an event, or {ACCEPTED_CONTAINERS}"
-ACCEPTED_FILES = ".jsonl, .json, .csv, .tsv and .txt, each also with .gz, and .parquet"
+ACCEPTED_FILES = ".jsonl, .json, .csv, .tsv and .txt, each also with .gz or .bz2, and .parquet"
 
 _KNOWN, _ROLES = frozenset(COLUMNS), frozenset(ROLES)
 _COMPLETE = frozenset(("text", "event"))
@@ -134,22 +135,21 @@ def file_values(path: str | Path, skipped: SkippedRows) -> Iterator[FileValue]:
     path = Path(path)
     if not path.is_file():
         raise EventformersError(f"{path}: no such file; accepted: a file of events, {ACCEPTED_FILES}")
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    kind = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else suffixes[-1] if suffixes else ""
+    kind = format_suffix(path)
     if kind == ".json" and _starts_a_list(path):
         return _json_list(path)
-    if kind in (".jsonl", ".json"):
+    if kind in JSON_LINES:
         return skipped.parsed(
             read_lines(path, skipped),
             lambda one: (path, one[0], parse_json(one[1], path, one[0], ACCEPTED_ITEM)),
             "line",
         )
-    if kind in (".csv", ".tsv"):
+    if table_kind(path) in ("csv", "tsv"):
         rows = csv_file_rows(path, skipped, _file_columns, row="event")
         return ((path, line, row) for line, row in rows)
-    if kind == ".txt":
+    if kind in PLAIN_TEXTS:
         return ((path, line, text) for line, text in read_lines(path, skipped))
-    if kind == ".parquet" and suffixes[-1] == ".parquet":
+    if table_kind(path) == "parquet":
         rows = parquet_file_rows(path, _file_columns, row="event", skipped=skipped)
         return ((path, number, row) for number, row in rows)
     raise EventformersError(f"{path}: found the suffix {shown(path.suffix)}; accepted: {ACCEPTED_FILES}")

@@ -35,7 +35,7 @@ Texts = str | Path | EventTables | Sequence[str | Mapping[str, Any]]
 as JSON objects."""
 
 ACCEPTED_FILES = (
-    "a file of mentions, .jsonl or .txt, each also with .gz, a folder that extract or explore wrote, or a "
+    "a file of mentions, .jsonl or .txt, plain, .gz or .bz2, a folder that extract or explore wrote, or a "
     "folder with a built dataset; for raw texts, --pipeline NAME, or a folder that extract wrote from them"
 )
 ACCEPTED_MENTION = (
