@@ -53,11 +53,11 @@ def check_text_length(config: EventConfig, tokenizer: PreTrainedTokenizerBase, m
     Raises:
         EventformersError: the encoder has fewer positions.
     """
-    # RoBERTa has two more positions than its tokenizer's limit, which it cannot use.
-    positions = min(
-        getattr(config.encoder_config, "max_position_embeddings", None) or tokenizer.model_max_length,
-        tokenizer.model_max_length,
-    )
+    encoder = config.encoder_config
+    positions = getattr(encoder, "max_position_embeddings", None) or tokenizer.model_max_length
+    # RoBERTa's family counts positions from after the padding id.
+    if positions - (getattr(encoder, "pad_token_id", None) or 0) - 1 == tokenizer.model_max_length:
+        positions = tokenizer.model_max_length
     prompts = [prompt_of(config.prompts, kind) for kind in TEXT_KINDS]
     of_prompt = max(len(prompt_tokens(tokenizer, prompt)) for prompt in prompts)
     if max_seq_length + of_prompt > positions:

@@ -70,7 +70,7 @@ def test_duckdb(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (floats,) = run_snippet(DUCKDB, files, monkeypatch)
     assert floats[0] == (nearest(files),)
     of_integers = DUCKDB.replace("vectors.parquet", "int8.parquet").replace(
-        'worker")', 'worker", precision="int8", ranges="int8.parquet")'
+        'worker")', 'worker", normalize=True, precision="int8", ranges="int8.parquet")'
     )
     (integers,) = run_snippet(of_integers, files, monkeypatch)
     assert len(integers) == 2

@@ -89,13 +89,15 @@ def test_event_without_a_word(tiny_encoder: Path) -> None:
         tokenise_events(tokenizer, [EVENTS[0], empty], 16)
 
 
-def test_the_limit_of_a_text_is_the_lower_of_encoder_and_tokenizer(tiny_encoder: Path) -> None:
+def test_the_positions_of_robertas_begin_after_the_padding(tiny_encoder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
     tokenizer.model_max_length = 30
-    config = SwccConfig(text_config={"model_type": "bert", "max_position_embeddings": 32})
+    of_bert = {"model_type": "bert", "max_position_embeddings": 32}
+    config = SwccConfig(text_config={**of_bert, "model_type": "roberta", "pad_token_id": 1})
     check_text_length(config, tokenizer, 30)
     with pytest.raises(EventformersError, match="found 31; accepted: 30 or less"):
         check_text_length(config, tokenizer, 31)
-    config = SwccConfig(text_config={"model_type": "bert", "max_position_embeddings": 20})
-    with pytest.raises(EventformersError, match="found 30; accepted: 20 or less"):
-        check_text_length(config, tokenizer, 30)
+    # Another encoder may read more than its tokenizer says.
+    check_text_length(SwccConfig(text_config=of_bert), tokenizer, 32)
+    with pytest.raises(EventformersError, match="found 33; accepted: 32 or less"):
+        check_text_length(SwccConfig(text_config=of_bert), tokenizer, 33)
