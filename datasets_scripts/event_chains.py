@@ -288,7 +288,7 @@ class EventChains(EventDatasetBuilder):
                 if len(kept) >= self.config.min_chain_length:
                     repeats.add(document.document_id, kept)
         repeats = self._repeats
-        # The same line twice has one id, by which a repeat is not told from its original.
+        # A line that occurs twice has one id, so the id does not distinguish the repeat.
         yielded: set[int] = set()
         for document, kept in self._documents(report, split or self.split):
             key = name_hash(document.document_id, document.chain_id, content_hash(kept))

@@ -31,7 +31,8 @@ LOG_FILE = "training_log.json"
 
 _KEPT_BY_A_RESUME = ("seed", "model", "data", "views")
 _FREE_AT_A_RESUME = (
-    *("dataloader_", "ddp_", "deepspeed", "disable_tqdm", "eval_accumulation_steps", "fsdp", "gradient_"),
+    *("dataloader_num_workers", "dataloader_pin_memory", "dataloader_prefetch_factor", "ddp_", "deepspeed"),
+    *("disable_tqdm", "eval_accumulation_steps", "fsdp", "gradient_"),
     *("hub_", "log_", "logging_", "per_device_", "push_to_hub", "report_to", "run_name", "save_", "torch_"),
 )
 """Beginnings of the names of training settings that do not change which weights result, beyond rounding, as

@@ -156,6 +156,7 @@ def test_a_folder_is_no_event(encoder, tmp_path, monkeypatch):
     with pytest.raises(EventformersError, match="my-model: no such file; accepted: a file of events"):
         next_event(encoder, "my-model", candidates=CANDIDATES)
     assert read_events("police searched house on 9/11", "the chain")
+    assert read_events("[Applause]", "the chain")[0]["predicate"] == "[Applause]"
 
 
 def test_an_index_knows_how_its_vectors_were_made(corpus, tiny_encoder, tmp_path):

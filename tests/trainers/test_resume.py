@@ -87,6 +87,7 @@ def test_a_new_run_leaves_no_earlier_checkpoint(tiny_encoder: Path, tmp_path: Pa
         ("weight_decay=0.5", "training.weight_decay"),
         ("optim=sgd", "training.optim"),
         ("max_steps=5", "training.max_steps"),
+        ("dataloader_drop_last=false", "training.dataloader_drop_last"),
     ],
 )
 def test_a_resume_with_other_training_settings_is_refused(

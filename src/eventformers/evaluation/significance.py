@@ -292,11 +292,13 @@ def _bootstrapped(
             f"num_resamples is {shown(num_resamples)}; accepted: an integer of at least 1"
         )
     difference, groups = statistic(*data).item(), len(data[0])
-    told = partial(PairedComparison, questions=questions, clusters=groups, resamples=num_resamples, unit=unit)
+    compared = partial(
+        PairedComparison, questions=questions, clusters=groups, resamples=num_resamples, unit=unit
+    )
     if groups == 1:
         # One group says nothing about others: the interval is all that a difference can be.
         largest = 100.0 if unit == "points" else 2.0
-        return told(difference=difference, low=-largest, high=largest, p_value=1.0)
+        return compared(difference=difference, low=-largest, high=largest, p_value=1.0)
     resampled = bootstrap(
         data,
         statistic,
@@ -309,7 +311,7 @@ def _bootstrapped(
     ).bootstrap_distribution
     tail = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(resampled, [tail, 100 - tail])
-    return told(
+    return compared(
         difference=difference,
         low=float(low),
         high=float(high),

@@ -288,7 +288,9 @@ def _named_file(text: str) -> Path | None:
 def _is_json(text: str) -> bool:
     """True if a line is meant as JSON: an object, a list of three texts or a quoted text."""
     text = text.strip()
-    return text.startswith(("{", "[")) or (len(text) > 1 and text[0] == text[-1] == '"')
+    if text.startswith("["):
+        return text.endswith("]") and '"' in text
+    return text.startswith("{") or (len(text) > 1 and text[0] == text[-1] == '"')
 
 
 def _events_of_file(path: Path, skipped: SkippedRows) -> Iterator[Event]:
