@@ -190,14 +190,14 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         paths = [SAMPLES / self.SAMPLES_FOLDER] if data_dir is None else raw_paths(data_dir)
         self.is_sample = all(path.is_relative_to(SAMPLES) for path in paths)
         self.split_files = self.find_raw_files(config_name, paths)
-        self.unread_tables = self.find_unread_tables(paths)
+        unread = self.unread_text(self.find_unread_tables(paths))
         if not self.split_files:
             raise EventformersError(
                 f"no raw file for {self.NAME}, config {config_name}, in {', '.join(map(str, paths))}"
-                f"{self.unread_text(self.unread_tables)}; accepted: {self.RAW_FILES[config_name]}"
+                f"{unread}; accepted: {self.RAW_FILES[config_name]}"
             )
-        if self.unread_tables:
-            warnings.warn(f"{self.NAME}{self.unread_text(self.unread_tables)}", stacklevel=2)
+        if unread:
+            warnings.warn(f"{self.NAME}{unread}", stacklevel=2)
         config = self.BUILDER_CONFIG_CLASS(name=config_name, **settings)
         self.settings = settings_of(config)
         self.split_files = self.wanted_files(config, self.split_files)

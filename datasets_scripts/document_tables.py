@@ -96,10 +96,13 @@ def _documents_of(
                 yield first, record
                 complete.add(hash(key))
             key, first, record = found, line, {"document_id": document_id, **origin, "events": []}
-        elif other := next((fact for fact, text in origin.items() if record[fact] != text), None):
+        # A table may state the facts of a document in one of its rows alone.
+        stated = {fact: text for fact, text in origin.items() if text}
+        if other := next((fact for fact, text in stated.items() if record[fact] not in ("", text)), None):
             text = f"the {other} {shown(origin[other])} of {name}, which has {shown(record[other])} above"
             skipped.leave_out(DataFormatError(path, line, text, f"one {other} for a document"), "row")
             continue
+        record.update(stated)
         record["events"].append(fields)
     if key is not None:
         yield first, record

@@ -432,6 +432,17 @@ def test_rows_that_contradict_their_document_are_refused_or_left_out(
     assert builder.report.skipped.num_malformed == 1
 
 
+def test_one_row_may_state_the_licence_of_its_document(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text(
+        "document_id,subject,predicate,object,license\na,s,p,o,MIT\na,t,q,r,\nb,s,p,q,\nb,t,q,r,MIT\n",
+        encoding="utf-8",
+    )
+    builder = BUILDERS["event_chains"]("documents", data_dir=path)
+    rows = [row for table in builder.tables() for row in table.to_pylist()]
+    assert [(row["license"], len(row["events"])) for row in rows] == [("MIT", 2), ("MIT", 2)]
+
+
 def test_a_flag_is_0_or_1(tmp_path: Path) -> None:
     path = tmp_path / "events.parquet"
     row = {"document_id": "a", "subject": "s", "predicate": "p", "object": "o"}
