@@ -236,6 +236,14 @@ def _trained_on(run: TrainingRun) -> TrainedOn | None:
     return TrainedOn.from_report(run.data, validation_rows=run.validation_rows) if run.data else None
 
 
+def _languages(run: TrainingRun) -> str | list[str]:
+    """Return the language or languages of the training rows that the build report states; else English."""
+    statistics = run.data.get("statistics", {})
+    # The statistics of several splits are nested under their names.
+    found = statistics.get("train", statistics).get("languages") or ["en"]
+    return found[0] if len(found) == 1 else found
+
+
 def _stages_section(run: TrainingRun) -> dict[str, str]:
     """Describe the stages of a run with several."""
     if len(run.stages) < 2:
@@ -251,7 +259,7 @@ def _card(run: TrainingRun, name: str, encoder: str, results: list[TaskResult]) 
         name=name,
         method=run.method.name,
         config=run.model.config.to_dict(),
-        language=run.data.get("statistics", {}).get("languages") or "en",
+        language=_languages(run),
         base_model=encoder,
         trained_on=_trained_on(run),
         recipe=recipe.name,

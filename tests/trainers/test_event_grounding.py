@@ -45,6 +45,7 @@ class TestEventGroundingTraining(MethodTrainingCase):
     method = "event_grounding"
     recipe = str(Path(__file__).with_name("quick_event_grounding.yaml"))
     checks_sharded = True
+    languages = ["de", "en"]  # noqa: RUF012
     loss_terms = ("linking_loss", "hierarchy_loss")
     head_fields = {  # noqa: RUF012
         "pooling": "mean",
