@@ -42,12 +42,15 @@ DataDir = str | Path | Sequence[str | Path]
 def raw_paths(data_dir: DataDir) -> list[Path]:
     """Convert a `data_dir` to absolute paths, in the given order.
 
+    A text that is not a path is split at `os.pathsep`.
+
     Raises:
         EventformersError: there are none, or one does not exist.
     """
     parts: list[str | Path] = []
     for part in [data_dir] if isinstance(data_dir, (str, Path)) else data_dir:
-        parts.extend([part] if isinstance(part, Path) else part.split(os.pathsep))
+        whole = isinstance(part, Path) or Path(part).expanduser().exists()
+        parts.extend([part] if whole else part.split(os.pathsep))
     paths = [Path(part).expanduser().absolute() for part in parts if str(part)]
     if not paths:
         raise EventformersError("the raw data folder is empty text; accepted: an existing folder or file")

@@ -193,6 +193,26 @@ def test_a_change_recomputes_what_depends_on_it(
     assert "vectors" not in changed
 
 
+@pytest.mark.parametrize(
+    ("texts", "events"),
+    [(["Anna left."], 1), ([STORIES["first"]], 4), (["Anna left."] * 3, 1)],
+)
+def test_few_and_equal_events(explore: Explore, tmp_path: Path, texts: list[str], events: int) -> None:
+    explored = explore(texts)
+    assert explored.report["counts"]["distinct_event_texts"] == events
+    assert (tmp_path / "out" / "index.html").exists()
+
+
+def test_malformed_texts_are_listed_in_the_report(explore: Explore, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "Anna left."}\n{\n{"text": "Peter left.", "source": {}}\n')
+    report = explore(path, malformed="skip").report
+    found = report["malformed"]["documents"]
+    assert (found["count"], found["parts"][0]["line"]) == (1, 2)
+    assert "Documents with a source that is not a text, which is left out: 1." in report["notes"]
+    assert explore(ROWS).report["malformed"] == {}
+
+
 def test_a_loaded_encoder_without_revision_is_not_reused(explore: Explore, tiny_encoder: Path) -> None:
     encoder = eventformers.inference.encode.load_encoder(tiny_encoder, device="cpu")  # type: ignore[attr-defined]
     explore(events=encoder, device=None)

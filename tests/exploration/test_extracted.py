@@ -53,13 +53,16 @@ def test_the_demo_needs_no_parser_and_takes_the_tables_as_they_are(
 
 def test_chains_follow_equal_arguments_within_a_document() -> None:
     rows = [
-        ("a#0", "a", "police", "thief"),
-        ("a#1", "a", "thief", "he"),
-        ("a#2", "a", "police", "police"),
-        ("b#0", "b", "police", "--"),
-        ("b#1", "b", "he", ""),
+        ("a#0", "a", "police", "thief", "police caught thief"),
+        ("a#1", "a", "thief", "he", "thief saw he"),
+        ("a#2", "a", "police", "police", "police saw police"),
+        ("a#3", "a", "police", "thief", "Police caught thief"),
+        ("b#0", "b", "police", "--", "police saw --"),
+        ("b#1", "b", "he", "", "he left"),
+        ("c#0", "c", "police", "", "police left"),
+        ("c#1", "c", "police", "", "police left"),
     ]
-    names = ("event_id", "document_id", "subject", "object")
+    names = ("event_id", "document_id", "subject", "object", "text")
     found = chains_of_arguments(pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows]))
     assert [(chain["chain_id"], chain["protagonist"], chain["event_ids"]) for chain in found.to_pylist()] == [
         ("a/police", "police", ["a#0", "a#2"]),

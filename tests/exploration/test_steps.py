@@ -161,6 +161,28 @@ def test_an_interrupted_change_keeps_the_old_table_and_its_state(
     assert explored() == []
 
 
+def test_an_interruption_leaves_nothing_made_from_a_table_that_changed(
+    settings: Settings, tmp_path: Path
+) -> None:
+    steps = (step("a", settings), step("b", settings, "a"), step("c", settings, "b"), step("d", settings))
+
+    def run() -> None:
+        run_steps(steps, cast("Context", None), tmp_path, summaries=["page"])
+        (tmp_path / "page").touch()
+
+    settings["d"] = 1
+    run()
+    settings.update(a=2, b="fails")
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == [STATE_FOLDER, "a.parquet", "d.parquet"]
+    assert value(tmp_path, "a") == "a2()"
+    settings["b"] = 1
+    run()
+    assert value(tmp_path, "c") == "c1(b1(a2()))"
+
+
 def test_steps_that_are_left_out(
     explored: Callable[..., list[str]], settings: Settings, tmp_path: Path
 ) -> None:

@@ -58,7 +58,10 @@ def run(texts: Path, pipeline: Path, folder: Path, **options: Any) -> dict[str, 
 
 
 def test_rows_are_those_of_one_machine(texts: Path, tiny_parser: Path, tmp_path: Path) -> None:
+    (texts / "picture.png").touch()
     stats = run(texts, tiny_parser, tmp_path / "out", tasks=3, workers=1)
+    reading = next(step for name, step in stats.items() if "texts" in name)
+    assert reading.stats["skipped: file_with_unknown_ending"].total == 1
     events = sorted((tmp_path / "out").glob("*.events.jsonl.gz"))
     chains = sorted((tmp_path / "out").glob("*.chains.jsonl.gz"))
     finished = eventformers.extract(texts, tmp_path / "whole", pipeline=tiny_parser, min_chain_length=3)

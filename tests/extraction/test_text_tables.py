@@ -191,6 +191,10 @@ def test_a_folder_without_texts(tmp_path: Path) -> None:
         ("2024-05-31 00:00:00", "2024-05-31"),
         ("2024-05-31T00:00:00Z", "2024-05-31T00:00:00+00:00"),
         ("2024-05-31 14:30", "2024-05-31T14:30:00"),
+        ("2024", "2024"),
+        (" 2024-05", "2024-05"),
+        (2024, "2024"),
+        (20240531, "2024-05-31"),
         (date(2024, 5, 31), "2024-05-31"),
         (datetime(2024, 5, 31), "2024-05-31"),
         (datetime(2024, 5, 31, 14, tzinfo=UTC), "2024-05-31T14:00:00+00:00"),
@@ -200,7 +204,9 @@ def test_dates(value: object, expected: str) -> None:
     assert iso_date(value, Path("a"), 1) == expected
 
 
-@pytest.mark.parametrize("value", ["31.05.2024", "05/31/2024", "2024-13-01", "May 2024", "2024", 2024, True])
+@pytest.mark.parametrize(
+    "value", ["31.05.2024", "05/31/2024", "2024-13-01", "May 2024", "2024-5", 1717171717, True]
+)
 def test_other_dates(value: object) -> None:
     with pytest.raises(DataFormatError, match="found the date"):
         iso_date(value, Path("a"), 1)
@@ -211,6 +217,22 @@ def test_dates_without_a_named_column_are_left_out(tmp_path: Path) -> None:
     documents, counted, _ = read(path)
     assert documents[0].date == ""
     assert counted["document_with_unreadable_date"] == 1
+
+
+def test_values_of_another_type_in_columns_that_are_not_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    row = {"text": "One.", "source": {"name": "BBC"}, "title": ["One"], "license": 1.5}
+    path.write_text(json.dumps(row))
+    documents, counted, _ = read(path)
+    assert (documents[0].source, documents[0].title) == ("a", "")
+    assert {reason for reason in counted if "unreadable" in reason} == {
+        f"document_with_unreadable_{part}" for part in ("source", "license", "title")
+    }
+    with pytest.raises(DataFormatError, match='"title" of type list'):
+        read(path, columns=TextColumns(title="title"))
+    path.write_text(json.dumps({"text": "One.", "id": {"a": 1}}))
+    with pytest.raises(DataFormatError, match='"id" of type dict'):
+        read(path)
 
 
 @pytest.mark.parametrize(

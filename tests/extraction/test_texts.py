@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -242,6 +243,52 @@ def test_folders(tmp_path: Path) -> None:
     assert {document.source for document in documents} == {"books"}
     assert counted["files"] == 4
     assert dict(skipped) == {"empty_file": 2, "file_with_unknown_ending": 2}
+
+
+def test_a_name_with_the_separator_of_paths(tmp_path: Path) -> None:
+    path = write(tmp_path / f"at 14{os.pathsep}30.txt", "One.")
+    assert [file.path for file in find_text_files(str(path), SkippedRows())] == [path]
+
+
+def test_linked_folders_and_those_of_results(tmp_path: Path) -> None:
+    write(tmp_path / "elsewhere" / "one.txt", "One.")
+    write(tmp_path / "books" / "two.txt", "Two.")
+    (tmp_path / "books" / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "cycle").symlink_to(tmp_path / "books")
+    write(tmp_path / "books" / "explored" / ".explore" / "documents.json", "{}")
+    write(tmp_path / "books" / "explored" / "documents.csv", "text")
+    write(tmp_path / "books" / "extracted" / "events.parquet", "")
+    write(tmp_path / "books" / "extracted" / "events.jsonl", "")
+    documents, _, skipped = read(tmp_path / "books")
+    assert [document.document_id for document in documents] == ["link/one", "two"]
+    assert dict(skipped) == {"folder_of_extracted_events": 2}
+
+
+def test_a_folder_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "books" / "two.txt", "Two.")
+    write(tmp_path / "books" / "locked" / "one.txt", "One.")
+    scan = os.scandir
+
+    def refuse(path: str) -> object:
+        if str(path).endswith("locked"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(EventformersError, match=r"cannot read .*locked: Permission denied"):
+        read(tmp_path / "books")
+
+
+def test_a_file_that_cannot_be_read_can_be_skipped(tmp_path: Path) -> None:
+    write(tmp_path / "books" / "one.txt", "One.")
+    write(tmp_path / "books" / "other.csv", "words,more\na,b\n")
+    (tmp_path / "books" / "cut.txt.gz").write_bytes(gzip.compress(b"Two." * 100)[:20])
+    (tmp_path / "books" / "broken.parquet").write_bytes(b"no table")
+    documents, _, skipped = read(tmp_path / "books", malformed="skip")
+    assert [document.document_id for document in documents] == ["one"]
+    assert skipped["malformed_file"] == 3
+    with pytest.raises(DataFormatError, match="or skip each such file with --malformed skip"):
+        read(tmp_path / "books" / "broken.parquet")
 
 
 def test_ids_are_made_distinct(tmp_path: Path) -> None:

@@ -24,6 +24,14 @@ LONGEST_DOCUMENT = 100_000
 
 _BLOCK_DOCUMENTS = 1_024
 
+_READ_OTHERWISE = {
+    "document_with_id_of_another": "with the id of another one, which have a number after it",
+    "document_with_replaced_characters": 'with half of a surrogate pair, which was replaced by "?"',
+    "document_with_unreadable_source": "with a source that is not a text, which is left out",
+    "document_with_unreadable_license": "with a licence that is not a text, which is left out",
+    "document_with_unreadable_title": "with a title that is not a text, which is left out",
+}
+
 
 def read_documents(run: StepRun) -> None:
     """Read the texts into the table of documents: each distinct one that has text."""
@@ -42,13 +50,14 @@ def read_documents(run: StepRun) -> None:
             yield pa.Table.from_pylist(rows, schema=DOCUMENT_SCHEMA)
 
     run.write_parts(DOCUMENTS_TABLE, DOCUMENT_SCHEMA, blocks())
+    skipped.warn()
     if not number:
         raise EventformersError(
             f"no document with text among {read['files'] or read['documents']} "
             f"{'files' if read['files'] else 'rows'}; accepted: at least one text"
         )
-    skipped.warn()
     run.counts["documents"] = number
+    run.malformed = skipped.to_dict()
     if parts := read["document_split_into_parts"]:
         run.notes.append(
             f"Documents of more than {LONGEST_DOCUMENT:,} characters, split into parts between paragraphs: "
@@ -59,6 +68,9 @@ def read_documents(run: StepRun) -> None:
             f"Documents with a date that is not in ISO 8601, which count as undated: {unreadable:,}. "
             "--date-column date names the first one."
         )
+    for reason, told in _READ_OTHERWISE.items():
+        if count := read[reason]:
+            run.notes.append(f"Documents {told}: {count:,}.")
     run.note_skipped(skipped)
 
 

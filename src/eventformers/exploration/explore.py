@@ -33,6 +33,7 @@ from eventformers.exploration.types import TYPES
 from eventformers.exploration.vectors import VECTORS
 from eventformers.extraction.text_columns import TextColumns
 from eventformers.files import check_own_folder, output_folder, write_text
+from eventformers.strict import several
 
 TABLES: tuple[Step, ...] = (
     DOCUMENTS,
@@ -161,6 +162,7 @@ def explore(
         EventformersError: there is no text or no event, spaCy or the pipeline is absent, a model cannot be
             loaded, a setting is invalid, or the folder has files that are not those of an exploration.
     """
+    skip = several(skip)
     check_skipped(STEPS, skip)
     columns = TextColumns(text_column, id_column, title_column, date_column, others=True)
     settings = ExploreSettings(
@@ -193,7 +195,7 @@ def explore(
         found = find_texts(texts, columns)
         context = Context(found, settings, session)
         tables = TABLES if found.tables is None else (EXTRACTED_DOCUMENTS, EXTRACTED_EVENTS, *TABLES[2:])
-        records = run_steps(tables, context, folder, skip)
+        records = run_steps(tables, context, folder, skip, summaries=(REPORT_FILE, PAGE_FILE))
         report = _report(records)
         text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
         path = folder / REPORT_FILE
@@ -213,5 +215,6 @@ def _report(records: Sequence[StepRecord]) -> dict[str, Any]:
         "counts": {name: count for record in records for name, count in record.counts.items()},
         "settings": {record.name: record.settings for record in records},
         "notes": _distinct_notes(records),
+        "malformed": {record.name: record.malformed for record in records if record.malformed.get("count")},
         "seconds": {record.name: record.seconds for record in records},
     }

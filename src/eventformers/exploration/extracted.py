@@ -51,32 +51,32 @@ def copy_events(run: StepRun) -> None:
 
 
 def chains_of_arguments(events: pa.Table) -> pa.Table:
-    """Find the chains of each document: the events with the same subject or object.
+    """Find the chains of each document: the distinct events with the same subject or object.
 
     Args:
-        events: columns `event_id`, `document_id`, `subject` and `object`; the events of a document follow
-            each other.
+        events: columns `event_id`, `document_id`, `subject`, `object` and `text`; the events of a document
+            follow each other.
 
     Returns:
         The chains of at least two events, with the columns of `CHAIN_SCHEMA`.
     """
-    rows = events.select(["event_id", "document_id", "subject", "object"]).to_pylist()
+    rows = events.select(["event_id", "document_id", "subject", "object", "text"]).to_pylist()
     chains = []
     for document_id, found in groupby(rows, itemgetter("document_id")):
-        groups: dict[str, list[str]] = {}
+        groups: dict[str, dict[str, str]] = {}
         for row in found:
             for argument in dict.fromkeys((row["subject"], row["object"])):
                 if argument not in NO_PROTAGONISTS and any(map(str.isalnum, argument)):
-                    groups.setdefault(argument, []).append(row["event_id"])
+                    groups.setdefault(argument, {}).setdefault(row["text"].lower(), row["event_id"])
         chains += [
             {
                 "chain_id": f"{document_id}/{argument}",
                 "document_id": document_id,
                 "protagonist": argument,
-                "event_ids": event_ids,
+                "event_ids": list(of_text.values()),
             }
-            for argument, event_ids in groups.items()
-            if len(event_ids) >= SHORTEST_CHAIN
+            for argument, of_text in groups.items()
+            if len(of_text) >= SHORTEST_CHAIN
         ]
     return pa.Table.from_pylist(chains, schema=CHAIN_SCHEMA)
 

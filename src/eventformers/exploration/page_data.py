@@ -80,7 +80,7 @@ def _numbers(values: np.ndarray, body: bytearray) -> dict[str, Any]:
     low, high = (int(whole.min()), int(whole.max())) if len(whole) else (0, 0)
     fitting = next(kind for kind in _WHOLE_TYPES if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
     place = len(body)
-    body += whole.astype(fitting).view(np.uint8).reshape(len(whole), -1).T.tobytes()
+    body += whole.astype(fitting).view(np.uint8).reshape(len(whole), np.dtype(fitting).itemsize).T.tobytes()
     body += b"\0" * (-len(body) % _ALIGNMENT)
     described = {"type": np.dtype(fitting).name, "at": place, "length": len(whole)}
     return described | ({"steps": steps} if steps > 1 else {})

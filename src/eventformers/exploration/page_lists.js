@@ -126,7 +126,8 @@ function periodsBetween(first, last, length) {
 
 function timeLinePeriods() {
   const isDate = (date) => /^\d{4}(-\d\d(-\d\d)?)?$/.test(date) && !Number.isNaN(Date.parse(date));
-  const dates = documents.date.texts.map((date) => date.slice(0, 10)).filter(isDate).sort();
+  const days = new Set(documents.date.texts.map((date) => date.slice(0, 10)));
+  const dates = [...days].filter(isDate).sort();
   if (dates.length === 0) return [];
   const precision = Math.min(...dates.map((date) => date.length));
   for (const length of UNITS.filter((unit) => unit <= precision)) {

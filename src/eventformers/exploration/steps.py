@@ -58,12 +58,14 @@ class StepRun:
     Attributes:
         counts: numbers for the report; filled in by the step.
         notes: sentences for the report: what was skipped, truncated or weak; filled in by the step.
+        malformed: the malformed parts that were skipped, as `SkippedRows.to_dict`; filled in by the step.
     """
 
     def __init__(self, context: Context, folder: Path, staging: Path, work: Path) -> None:
         self.context, self.folder, self.staging, self.work = context, folder, staging, work
         self.counts: dict[str, int] = {}
         self.notes: list[str] = []
+        self.malformed: dict[str, Any] = {}
 
     def has(self, name: str) -> bool:
         """True if an earlier step wrote a file."""
@@ -137,6 +139,7 @@ class StepRecord:
         name: its name.
         counts: its numbers.
         notes: its notes.
+        malformed: the malformed parts that it skipped, or nothing.
         settings: its settings and models.
         seconds: the time that it took when it was run.
         reused: whether its files are those of an earlier call.
@@ -145,6 +148,7 @@ class StepRecord:
     name: str
     counts: dict[str, int]
     notes: list[str]
+    malformed: dict[str, Any]
     settings: dict[str, Any]
     seconds: float
     reused: bool = field(default=False, compare=False)
@@ -170,19 +174,25 @@ def remove_exploration(folder: Path, steps: Sequence[Step]) -> None:
 
 
 def run_steps(
-    steps: Sequence[Step], context: Context, folder: Path, skip: Collection[str] = ()
+    steps: Sequence[Step],
+    context: Context,
+    folder: Path,
+    skip: Collection[str] = (),
+    summaries: Collection[str] = (),
 ) -> list[StepRecord]:
     """Run steps in order; reuse the files of those whose input is unchanged.
 
     A step is reused if its settings, its models, the tables that it reads, this package's version and its own
     files are those of its last run. Files of steps that are skipped or have no input are removed, since they
-    could contradict the new tables.
+    could contradict the new tables. So are files that were made from a table that changed, if a step fails or
+    is stopped before they are made again.
 
     Args:
         steps: the steps, each after those that it reads.
         context: texts, settings and models.
         folder: the folder of the exploration.
         skip: names of steps to leave out.
+        summaries: files about the result of all steps, which count as made from every table.
 
     Returns:
         The records of the steps that were run or reused.
@@ -193,15 +203,35 @@ def run_steps(
     records = []
     # First for all steps, so that a wrong model or pipeline is reported before hours of work.
     inputs = [None if step.name in skip else _input_of(step, context) for step in steps]
-    for step, given in zip(steps, inputs, strict=True):
+    changed: set[str] = set()
+    for number, (step, given) in enumerate(zip(steps, inputs, strict=True)):
         if given is None or not all((folder / name).exists() for name in step.reads):
             _remove_step(folder, step)
             continue
         there = [name for name in (*step.reads, *step.may_read) if (folder / name).exists()]
         made_of = {**given, "reads": {name: file_digest(folder / name) for name in there}}
         record = _finished(folder, step, made_of)
-        records.append(record if record is not None else _run(step, context, folder, made_of))
+        if record is None:
+            earlier = _last_digests(folder, step)
+            try:
+                record = _run(step, context, folder, made_of)
+            except BaseException:
+                _remove_outdated(folder, steps[number:], changed, summaries)
+                raise
+            changed |= {name for name, digest in earlier.items() if file_digest(folder / name) != digest}
+        records.append(record)
     return records
+
+
+def _remove_outdated(
+    folder: Path, steps: Sequence[Step], changed: set[str], summaries: Collection[str]
+) -> None:
+    for name in summaries if changed else ():
+        (folder / name).unlink(missing_ok=True)
+    for step in steps:
+        if not changed.isdisjoint((*step.reads, *step.may_read)):
+            _remove_step(folder, step)
+            changed.update(step.writes)
 
 
 def _input_of(step: Step, context: Context) -> dict[str, Any] | None:
@@ -228,11 +258,21 @@ def _run(step: Step, context: Context, folder: Path, made_of: Mapping[str, Any])
             "files": {name: file_digest(staging / name) for name in step.writes},
             "counts": run.counts,
             "notes": run.notes,
+            "malformed": run.malformed,
             "seconds": round(time.perf_counter() - started, 2),
         }
         run.path(state.as_posix()).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     shutil.rmtree(work, ignore_errors=True)
     return _record(step, content)
+
+
+def _last_digests(folder: Path, step: Step) -> dict[str, str]:
+    """The digests of the files that the last run of a step wrote."""
+    try:
+        state = (folder / STATE_FOLDER / f"{step.name}.json").read_text(encoding="utf-8")
+        return dict(json.loads(state)["files"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {name: file_digest(folder / name) for name in step.writes if (folder / name).exists()}
 
 
 def _finished(folder: Path, step: Step, made_of: Mapping[str, Any]) -> StepRecord | None:
@@ -254,7 +294,9 @@ def _finished(folder: Path, step: Step, made_of: Mapping[str, Any]) -> StepRecor
 def _record(step: Step, state: Mapping[str, Any], *, reused: bool = False) -> StepRecord:
     made_of = state["made_of"]
     settings = {**made_of["settings"], **{f"{role} model": made_of["models"][role] for role in step.models}}
-    return StepRecord(step.name, state["counts"], state["notes"], settings, state["seconds"], reused)
+    return StepRecord(
+        step.name, state["counts"], state["notes"], state["malformed"], settings, state["seconds"], reused
+    )
 
 
 def _work_folder(folder: Path, step: Step, made_of: Mapping[str, Any]) -> Path:

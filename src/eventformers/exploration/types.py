@@ -143,7 +143,7 @@ def numbers_of_types(mentions: int) -> list[int]:
 
     The silhouette of texts in two languages is highest with two types, so small numbers are left out.
     """
-    most = min(MOST_TYPES, 2 * math.isqrt(mentions))
+    most = min(MOST_TYPES, mentions, 2 * math.isqrt(mentions))
     return [number for number in candidate_numbers(mentions, most) if number >= most // FEWEST_SHARE]
 
 

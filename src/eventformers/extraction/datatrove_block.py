@@ -80,6 +80,9 @@ class ReadTexts(PipelineStep):
         read: Counter[str] = Counter()
         skipped = SkippedRows(self.malformed)
         files = find_text_files(self.texts, skipped)[rank::world_size]
+        if rank:
+            # Every task finds all files; the first one counts those that none reads.
+            skipped.clear()
         options = (self.document_types, self.source, self.license_name)
         for text in read_texts(files, read, skipped, *options):
             metadata = {"source": text.source, "license": text.license}

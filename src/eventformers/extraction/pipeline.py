@@ -181,6 +181,7 @@ def extract(
         counts = ExtractionCounts.from_dict(read["counts"])
         if not read["shards"]:
             remove_folder(work)
+            counts.skipped.warn()
             raise EventformersError(
                 f"no document with text among {counts.read['files']} files; accepted: files with text"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
@@ -30,7 +31,8 @@ _UNUSED = (
 
 _KNOWN = frozenset(_UNUSED).union(*_USUAL.values())
 
-ACCEPTED_DATE = "a date in ISO 8601, such as 2024-05-31 or 2024-05-31T14:30:00+02:00"
+ACCEPTED_DATE = "a date in ISO 8601, such as 2024-05-31, 2024-05, 2024 or 2024-05-31T14:30:00+02:00"
+_YEAR_OR_MONTH = re.compile(r"[0-9]{4}(-(0[1-9]|1[0-2]))?")
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,14 @@ class TextColumns:
 
     A named column must exist. None takes the usual one: `text`, which must exist; `id` or `document_id`,
     `title` and `date`, if they exist. `source`, and `license` or `licence`, are always read if they exist.
-    Case does not matter if only one column matches.
+    Values of a title, date, source or licence that are of another type count as unknown, unless their column
+    is named. Case does not matter if only one column matches.
 
     Args:
         text: column of the text.
         id: column of the id.
         title: column of the title.
-        date: column of the date. Its values must be dates in ISO 8601. Without a named column, other values
-            count as unknown.
+        date: column of the date. Its values must be dates in ISO 8601.
         others: True ignores other columns. False accepts only those of published web corpora; it has no
             effect if a column is named.
     """
@@ -147,7 +149,8 @@ def iso_date(value: object, path: Path, line: int | None) -> str:
     """Return a date in ISO 8601, without a time if it is midnight of an unknown zone; "" if unknown.
 
     Args:
-        value: a text in ISO 8601, a date, a time stamp, or None.
+        value: a text in ISO 8601, a whole number such as 2024 or 20240531, a date, a time stamp, or None. A
+            year, or a month of a year, is a date, too.
         path: the file, for errors.
         line: the line, for errors.
 
@@ -156,6 +159,10 @@ def iso_date(value: object, path: Path, line: int | None) -> str:
     """
     if value is None or (isinstance(value, str) and not value.strip()):
         return ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if isinstance(value, str) and _YEAR_OR_MONTH.fullmatch(value.strip()):
+        return value.strip()
     try:
         if isinstance(value, str):
             value = datetime.fromisoformat(value.strip())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from eventformers.datasets_scripts.event_tables import EVENTS_TABLE
 from eventformers.datasets_scripts.file_names import (
     COMPRESSED,
     JSON_LINES,
@@ -30,6 +32,7 @@ from eventformers.datasets_scripts.raw_files import (
 )
 from eventformers.datasets_scripts.table_files import csv_file_rows, parquet_file_rows
 from eventformers.errors import DataFormatError, EventformersError
+from eventformers.exploration.folder import STATE_FOLDER
 from eventformers.extraction.sgml import read_sgml
 from eventformers.extraction.text_columns import USUAL_COLUMNS, TextColumns, iso_date, part_of
 
@@ -112,11 +115,12 @@ def find_text_files(texts: DataDir, skipped: SkippedRows) -> list[TextFile]:
     """Find the files under paths, in the given order; files in a folder, and in its subfolders, are sorted by
     name.
 
-    A file that is given directly is read whatever its suffix. In folders, files with an unknown suffix are
-    skipped and counted; hidden files are ignored.
+    A file that is given directly is read whatever its suffix. In folders, files with an unknown suffix, and
+    subfolders that `extract` or `explore` wrote, are skipped and counted; hidden files are ignored. Links to
+    folders are followed.
 
     Raises:
-        EventformersError: a path does not exist, or there is no file to read.
+        EventformersError: a path does not exist, a folder cannot be read, or there is no file to read.
     """
     found: dict[Path, TextFile] = {}
     others: Counter[str] = Counter()
@@ -124,15 +128,12 @@ def find_text_files(texts: DataDir, skipped: SkippedRows) -> list[TextFile]:
         if not given.is_dir():
             found.setdefault(given, TextFile(given, file_stem(given), file_stem(given)))
             continue
-        for path in sorted(given.rglob("*")):
-            inside = path.relative_to(given)
-            if not path.is_file() or any(part.startswith(".") for part in inside.parts):
-                continue
+        for path in sorted(_files_below(given, skipped)):
             if not _is_text_name(path):
                 skipped["file_with_unknown_ending"] += 1
                 others[path.suffix.lower() or "no ending"] += 1
                 continue
-            name = (inside.parent / file_stem(path)).as_posix()
+            name = (path.relative_to(given).parent / file_stem(path)).as_posix()
             found.setdefault(path, TextFile(path, name, given.name))
     if not found:
         listed = ", ".join(f"{count} with {ending}" for ending, count in others.most_common(_SHOWN_ENDINGS))
@@ -140,6 +141,27 @@ def find_text_files(texts: DataDir, skipped: SkippedRows) -> list[TextFile]:
         named = ", ".join(map(str, raw_paths(texts)))
         raise EventformersError(f"no text in {named}{there}; accepted: {ACCEPTED_FILES}")
     return list(found.values())
+
+
+def _files_below(folder: Path, skipped: SkippedRows) -> Iterator[Path]:
+    def refuse(error: OSError) -> None:
+        raise EventformersError(f"cannot read {error.filename}: {error.strerror}") from error
+
+    visited = set()
+    for place, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        real = os.path.realpath(place)
+        if real in visited or (real != os.path.realpath(folder) and _is_output(Path(place))):
+            skipped["folder_of_extracted_events"] += real not in visited
+            folders.clear()
+            continue
+        visited.add(real)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        paths = (Path(place, name) for name in names if not name.startswith("."))
+        yield from (path for path in paths if path.is_file())
+
+
+def _is_output(folder: Path) -> bool:
+    return (folder / EVENTS_TABLE).is_file() or (folder / STATE_FOLDER).is_dir()
 
 
 def read_texts(
@@ -180,7 +202,7 @@ def read_texts(
             if _is_empty(place.path):
                 skipped["empty_file"] += 1
                 continue
-        for whole in _documents(place, read, skipped, document_types, columns):
+        for whole in _readable_documents(place, read, skipped, document_types, columns):
             read["documents"] += 1
             if not whole.text.strip():
                 skipped["document_without_text"] += 1
@@ -259,6 +281,20 @@ class DistinctIdentifiers:
             distinct = f"{identifier}~{self._numbers[identifier]}"
         self._numbers[distinct] = 1
         return distinct
+
+
+def _readable_documents(
+    place: TextFile | TextRows,
+    read: Counter[str],
+    skipped: SkippedRows,
+    document_types: Sequence[str],
+    columns: TextColumns,
+) -> Iterator[TextDocument]:
+    """Read documents, up to a fault of the file as a whole."""
+    try:
+        yield from _documents(place, read, skipped, document_types, columns)
+    except DataFormatError as error:
+        skipped.leave_out(error, "file")
 
 
 def _documents(
@@ -343,8 +379,12 @@ class _RowReader:
             if value is not None and (
                 not isinstance(value, str if part == "text" else (str, int)) or isinstance(value, bool)
             ):
-                found = 'no "text"' if part == "text" else f'"{part}" of type {type(value).__name__}'
-                raise DataFormatError(path, line, found, accepted if part == "text" else "a text")
+                if part == "text":
+                    raise DataFormatError(path, line, 'no "text"', accepted)
+                if part == "id" or part in self.columns.named():
+                    raise DataFormatError(path, line, f'"{part}" of type {type(value).__name__}', "a text")
+                self.read[f"document_with_unreadable_{part}"] += 1
+                value = None
             values.append("" if value is None else str(value))
         # JSON can represent halves of surrogate pairs, UTF-8 cannot.
         whole = [value.encode("utf-8", "replace").decode("utf-8") for value in values]
