@@ -51,6 +51,11 @@ def name_hash(*parts: object) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
+def text_id(*parts: object) -> int:
+    """Hash parts to 63 bits, which a tensor of integers holds; see `name_hash`."""
+    return name_hash(*parts) >> 1
+
+
 class RepeatedDocuments:
     """Documents that repeat the events of another document.
 

@@ -12,6 +12,7 @@ import datasets
 from datasets import List, Value
 
 from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, EventDatasetBuilder
+from eventformers.datasets_scripts.distinct_ids import DistinctIds
 from eventformers.datasets_scripts.document_splits import SPLITS, name_hash
 from eventformers.datasets_scripts.event_knowledge import (
     EventKnowledge,
@@ -292,11 +293,10 @@ class EventHierarchies(EventDatasetBuilder):
             gold = self._gold(mention, notes)
             mention_id = mention_id_of(file, mention)
             if name_hash(mention_id) in self._survey.repeated:
-                self._ids[mention_id] += 1
-                if (number := self._ids[mention_id]) > 1:
+                given, mention_id = mention_id, self._ids.of(mention_id)
+                if mention_id != given:
                     notes["mentions_with_repeated_id"] += 1
                     report.statistics.setdefault("first_mention_with_repeated_id", where)
-                    mention_id = f"{mention_id}#{number}"
             languages.add(mention.language)
             notes["mentions_with_several_gold_events"] += len(gold) > 1
             notes["longest_mention_in_characters"] = max(
@@ -402,9 +402,9 @@ class EventHierarchies(EventDatasetBuilder):
         return {file.path: SAMPLE_ORIGIN if self.is_sample else origin_of(file) for file in self._files}
 
     @cached_property
-    def _ids(self) -> Counter[str]:
+    def _ids(self) -> DistinctIds:
         """Occurrences so far of each mention id that several mentions have."""
-        return Counter()
+        return DistinctIds()
 
     @cached_property
     def _knowledge(self) -> EventKnowledge:

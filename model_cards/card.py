@@ -51,7 +51,6 @@ class TrainedOn:
         statistics: further numbers of the builder.
         split_rows: number of rows of every split, by name.
         validation_rows: number of rows for the validation loss.
-        examples: a few rows; shown only if every source is openly licensed.
     """
 
     name: str
@@ -69,7 +68,6 @@ class TrainedOn:
     statistics: Mapping[str, object] = field(default_factory=dict)
     split_rows: Mapping[str, int] = field(default_factory=dict)
     validation_rows: int | None = None
-    examples: Sequence[Mapping[str, object]] = ()
 
     @classmethod
     def from_report(
@@ -79,7 +77,6 @@ class TrainedOn:
         hub_id: str | None = None,
         revision: str | None = None,
         validation_rows: int = 0,
-        examples: Sequence[Mapping[str, object]] = (),
     ) -> TrainedOn:
         """Convert a `build_report.json`.
 
@@ -89,7 +86,6 @@ class TrainedOn:
             revision: its commit.
             validation_rows: number of rows for the validation loss; if the data has one split, they are held
                 out from its rows.
-            examples: a few rows.
 
         Raises:
             KeyError: the report does not name its builder and config.
@@ -108,7 +104,6 @@ class TrainedOn:
             revision=revision,
             split_rows=split_rows,
             validation_rows=validation_rows or None,
-            examples=examples,
             **{name: report[name] for name in _OF_THE_REPORT if name in report},
         )
 
@@ -132,7 +127,6 @@ class ModelCard:
         method: the `model_type`.
         config: the model's configuration, from `model.config.to_dict()`.
         base_model: Hub id of the start encoder; of a folder, the card shows only the last part.
-        base_model_revision: its commit.
         trained_on: the training data.
         language: language code or codes.
         license: licence of the weights, as an identifier of the Hub. With None the card says `other`, and
@@ -146,7 +140,6 @@ class ModelCard:
         lora: True if low-rank adapters were trained and merged, instead of the whole encoder.
         steps: number of optimizer steps.
         seconds: training time.
-        hardware: hardware of the training run.
         truncated: number of texts truncated in training.
         history: the trainer's log, one mapping per line.
         results: evaluation results, one per task.
@@ -154,15 +147,12 @@ class ModelCard:
         parameters: number of weights of the encoder with its pooling.
         sections: further sections: titles and Markdown.
         usage: usage examples; None uses the method's.
-        versions: library versions; None uses those of the running process.
-        commit: commit of the code; None uses the checkout's, if there is one.
     """
 
     name: str
     method: str
     config: Mapping[str, object]
     base_model: str | None = None
-    base_model_revision: str | None = None
     trained_on: TrainedOn | None = None
     language: str | Sequence[str] = "en"
     license: str | None = None
@@ -175,7 +165,6 @@ class ModelCard:
     lora: bool = False
     steps: int | None = None
     seconds: float | None = None
-    hardware: str | None = None
     truncated: int | None = None
     history: Sequence[Mapping[str, object]] = ()
     results: Sequence[TaskResult] = ()
@@ -183,8 +172,6 @@ class ModelCard:
     parameters: int | None = None
     sections: Mapping[str, str] = field(default_factory=dict)
     usage: Sequence[Snippet] | None = None
-    versions: Mapping[str, str | None] | None = None
-    commit: str | None = None
 
     def to_markdown(self) -> str:
         """Render the card, with a marker that reveals later edits.

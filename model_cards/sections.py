@@ -96,7 +96,6 @@ def template_values(card: ModelCard) -> dict[str, object]:
         "sources": _sources(data) if data else "",
         "skipped": _skipped(data) if data else "",
         "data_settings": _settings_table(dict(sorted(data.settings.items()))) if data else "",
-        "examples": _examples(data) if data else "",
         "objective": method.objective(card.config),
         "run_facts": _run_facts(card),
         "paper_settings": _paper_settings(card, method),
@@ -105,7 +104,7 @@ def template_values(card: ModelCard) -> dict[str, object]:
         "readings": _readings(method.readings(card.config, {**card.training_arguments, **card.views})),
         "sections": card.sections,
         "limits": method.limits(card.config),
-        "versions": _versions(card),
+        "versions": _versions(),
         "citation": markdown.code_block(method.citation, "bibtex"),
     }
 
@@ -158,10 +157,10 @@ def _facts(card: ModelCard, method: MethodCard) -> str:
     base = _hub_id(card.base_model)
     facts = {"method": f"[{method.title}]({method.url})"}
     if base:
-        facts["start encoder"] = f"[{base}](https://huggingface.co/{base}){_at(card.base_model_revision)}"
+        facts["start encoder"] = f"[{base}](https://huggingface.co/{base})"
     elif card.base_model:
         local = markdown.code(markdown.without_folders(card.base_model.rstrip("/\\")))
-        facts["start encoder"] = f"{local}, a local folder{_at(card.base_model_revision)}"
+        facts["start encoder"] = f"{local}, a local folder"
     if encoder.get("model_type"):
         labels = {"num_hidden_layers": "layers", "hidden_size": "hidden units"}
         size = [f"{encoder[key]} {label}" for key, label in labels.items() if encoder.get(key)]
@@ -293,24 +292,6 @@ def _settings_table(settings: Mapping[str, object]) -> str:
     return markdown.table(["setting", "value"], rows)
 
 
-def _examples(data: TrainedOn) -> str:
-    """A few training rows, only if everyone may publish all rows."""
-    if not data.examples or not data.licenses or data.closed_licenses:
-        return ""
-    columns = list(data.examples[0])
-    rows = [[_example_cell(example.get(column)) for column in columns] for example in data.examples]
-    return markdown.table([markdown.code(column) for column in columns], rows)
-
-
-def _example_cell(value: object, longest: int = 3) -> str:
-    if isinstance(value, Mapping):
-        return markdown.cell(" · ".join(str(part) for part in value.values() if part))
-    if isinstance(value, (list, tuple)):
-        more = f"; and {len(value) - longest} more" if len(value) > longest else ""
-        return "; ".join(_example_cell(part) for part in value[:longest]) + more
-    return markdown.cell(value)
-
-
 def _run_facts(card: ModelCard) -> list[str]:
     facts = []
     if card.recipe:
@@ -341,8 +322,7 @@ def _run_facts(card: ModelCard) -> list[str]:
             "silhouette of the unseen mentions"
         )
     if card.seconds is not None:
-        where = f" on {markdown.cell(card.hardware)}" if card.hardware else ""
-        facts.append(f"training time {markdown.duration(card.seconds)}{where}")
+        facts.append(f"training time {markdown.duration(card.seconds)}")
     if card.truncated is not None:
         at = card.views.get("max_seq_length")
         tokens = f" at {at} tokens" if at else ""
@@ -416,10 +396,9 @@ def _readings(readings: Sequence[Reading]) -> str:
     )
 
 
-def _versions(card: ModelCard) -> str:
-    versions = library_versions() if card.versions is None else card.versions
-    commit = git_commit() if card.commit is None else card.commit
-    named = [f"{name} {version}" for name, version in versions.items() if version]
+def _versions() -> str:
+    commit = git_commit()
+    named = [f"{name} {version}" for name, version in library_versions().items() if version]
     if commit:
         named.append(f"code at commit {commit[:12]}{'-dirty' if commit.endswith('-dirty') else ''}")
     return markdown.cell(", ".join(named))

@@ -22,8 +22,6 @@ def write_training_record(trained_on: TrainedOn | None, folder: Path) -> None:
         folder: the folder of the run.
     """
     known = None if trained_on is None else asdict(trained_on)
-    if known is not None:
-        del known["examples"]
     write_text(folder / TRAINING_DATA_FILE, json.dumps(known, indent=2, ensure_ascii=False) + "\n")
 
 
@@ -43,5 +41,5 @@ def read_training_record(folder: Path) -> TrainedOn | None:
         known = json.loads(path.read_text(encoding="utf-8"))
         return None if known is None else TrainedOn(**known)
     except (TypeError, ValueError) as error:
-        accepted = ", ".join(entry.name for entry in fields(TrainedOn) if entry.name != "examples")
+        accepted = ", ".join(entry.name for entry in fields(TrainedOn))
         raise DataFormatError(path, None, str(error), f"JSON with the fields {accepted}") from error

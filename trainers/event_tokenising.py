@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from eventformers.datasets_scripts.document_splits import text_id
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.errors import EventformersError, shown
 from eventformers.models.event_items import ROLES
@@ -83,10 +83,6 @@ def event_keys(
     texts = [event_text(event, event_order) for event in events]
     words = dict.fromkeys(word for text in texts for word in words_of(text))
     return {
-        "event_keys": torch.tensor([_key("\x1f".join(event[role] for role in ROLES)) for event in events]),
-        "word_keys": torch.tensor([_key(word) for word in words]),
+        "event_keys": torch.tensor([text_id(*(event[role] for role in ROLES)) for event in events]),
+        "word_keys": torch.tensor([text_id(word) for word in words]),
     }
-
-
-def _key(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from eventformers.built_in.mico import METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphsConfig, graph_of
+from eventformers.datasets_scripts.document_splits import text_id
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.datasets_scripts.relation_templates import GRAPHS, own_templates
 from eventformers.errors import EventformersError, UnknownNameError, shown
@@ -132,7 +132,7 @@ class MicoCollator:
             "attention_mask": premises["attention_mask"],
             "alternative_input_ids": alternatives["input_ids"].unsqueeze(1),
             "alternative_attention_mask": alternatives["attention_mask"].unsqueeze(1),
-            "alternative_ids": torch.tensor([[_text_id(row["alternative"])] for row in rows]),
+            "alternative_ids": torch.tensor([[text_id(row["alternative"])] for row in rows]),
         }
         if self.draw_positive:
             batch["positive_index"] = torch.zeros(len(rows), dtype=torch.long)
@@ -173,11 +173,6 @@ class MicoCollator:
         encoded, cut = tokenise(self.tokenizer, texts, self.max_seq_length, prompt_of(self.prompts, kind))
         self.truncated += cut
         return encoded
-
-
-def _text_id(text: str) -> int:
-    """Return an id that is equal for equal texts: 63 bits of a digest."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1
 
 
 def _prepare(

@@ -61,6 +61,15 @@ def output_file(path: str | Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+@contextmanager
+def write_explained(what: str | Path) -> Iterator[None]:
+    """Convert a write that the system refused, for example on a full disk, to a one-line error."""
+    try:
+        yield
+    except OSError as error:
+        raise EventformersError(f"cannot write {what}: {error.strerror or error}") from error
+
+
 def temporary_beside(path: Path) -> Path:
     """A hidden temporary name beside a file or folder.
 

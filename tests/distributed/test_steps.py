@@ -285,7 +285,7 @@ def test_tasks_of_a_process_share_what_they_load(
 ) -> None:
     loaded: list[str] = []
     # Another test may have loaded the same.
-    datatrove_block.extractor_of.cache_clear()
+    datatrove_block.cached_extractor.cache_clear()
     steps._types_of.cache_clear()
     known = shutil.copytree(knowledge_base, tmp_path / "known")
 

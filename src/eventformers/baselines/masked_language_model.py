@@ -21,26 +21,14 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import Progress
-from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForMaskedLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from eventformers.baselines.base import Baseline, BaselineTask, ReadyBaseline
 from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.tasks.protocols import ProtocolOutput, Row, choices_output
 from eventformers.evaluation.tasks.questions import Questions, read_question
-from eventformers.inference.encoding.batches import equal_length_batches
-from eventformers.loading.encoders import resolve_encoder
-from eventformers.loading.models import (
-    faults_told,
-    find_device,
-    find_dtype,
-    first_sentence,
-    folder_name,
-    load_config,
-    load_whole,
-    model_revision,
-)
-from eventformers.loading.tokenizers import load_tokenizer
-from eventformers.models.event_tokens import longest_input
+from eventformers.inference.encoding.batches import equal_length_batches, out_of_memory_explained
+from eventformers.loading.models import first_sentence, load_whole, load_with_tokenizer
 
 _LOGIT_BYTES = 2**28
 """Memory for the logits of a batch: one number per token of every row and word of the vocabulary."""
@@ -138,14 +126,8 @@ class MaskedLanguageModel:
         at = torch.arange(len(rows), device=device), torch.tensor(places, device=device)
         wanted = ids[at]
         ids[at] = cast(int, self.tokenizer.mask_token_id)
-        try:
-            with torch.inference_mode():
-                logits = self.model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[at]
-        except torch.OutOfMemoryError as error:
-            raise EventformersError(
-                f"out of memory on {device} with {len(rows):,} texts of {len(rows[0])} tokens; lower the "
-                "batch size"
-            ) from error
+        with out_of_memory_explained(device, len(rows), len(rows[0])), torch.inference_mode():
+            logits = self.model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[at]
         scores = logits.float().log_softmax(dim=-1)
         return scores.gather(1, wanted[:, None])[:, 0].double().cpu().numpy()
 
@@ -165,32 +147,24 @@ def load_masked_language_model(
             or no character offsets.
         UnknownNameError: an unknown dtype.
     """
-    chosen_dtype, chosen_device = find_dtype(dtype), find_device(device)
-    source = resolve_encoder(name_or_path)
-    folder = Path(source) if Path(source).is_dir() else None
-    with faults_told(source):
-        tokenizer = load_tokenizer(source, load_config(source))
+
+    def load_model(source: str, _: PreTrainedConfig) -> PreTrainedModel:
         try:
-            model = load_whole(AutoModelForMaskedLM, source)
+            return load_whole(AutoModelForMaskedLM, source)
         except ValueError as error:
             raise EventformersError(
                 f"{name_or_path} has no trained masked-language-model head: {first_sentence(error)}; random "
                 "weights would score at random; accepted: a model that was saved with its head, such as "
                 "bert-base-uncased or roberta-large"
             ) from error
-    if tokenizer.mask_token_id is None or not tokenizer.is_fast:
+
+    loaded = load_with_tokenizer(name_or_path, load_model, device=device, dtype=dtype)
+    if loaded.tokenizer.mask_token_id is None or not loaded.tokenizer.is_fast:
         raise EventformersError(
             f"the tokenizer of {name_or_path} has no mask token or no offsets; accepted: a fast tokenizer "
             "of a masked language model"
         )
-    torch.nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
-    return MaskedLanguageModel(
-        model=model.eval(),
-        tokenizer=tokenizer,
-        name=source if folder is None else folder_name(folder, name_or_path),
-        revision=model_revision(source),
-        max_length=longest_input(tokenizer, model.config.get_text_config()),
-    )
+    return MaskedLanguageModel(*loaded)
 
 
 def choose_by_likelihood(

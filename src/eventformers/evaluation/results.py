@@ -20,7 +20,7 @@ from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_
 from eventformers.datasets_scripts.malformed import parts_text
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation.tasks.protocols import JsonValue
-from eventformers.files import write_text
+from eventformers.files import write_explained, write_text
 
 logger = logging.getLogger(__name__)
 
@@ -241,7 +241,8 @@ def write_result(result: TaskResult, directory: str | Path, *, overwrite: bool =
     path = result_path(directory, result.model, result.model_revision, result.task, result.variant)
     if not overwrite:
         check_same_data(path, result.dataset.fingerprint)
-    _write(path, result.to_json())
+    with write_explained(path):
+        write_text(path, result.to_json())
     return path
 
 
@@ -338,7 +339,8 @@ def write_eval_results(results: Sequence[TaskResult], directory: str | Path) -> 
             notes=str(ResultNotes.of(result)),
         )
         path = Path(directory) / ".eval_results" / f"{result.task}.yaml"
-        _write(path, yaml.safe_dump(eval_result_entries_to_yaml([entry]), sort_keys=False))
+        with write_explained(path):
+            write_text(path, yaml.safe_dump(eval_result_entries_to_yaml([entry]), sort_keys=False))
         paths.append(path)
     return paths
 
@@ -458,13 +460,3 @@ def _plain(value: object) -> tuple[JsonValue, bool]:
     if isinstance(value, float) and not math.isfinite(value):
         return None, False
     return cast(JsonValue, value), True
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file atomically; raise an `EventformersError` if that fails."""
-    try:
-        write_text(path, text)
-    except OSError as error:
-        raise EventformersError(
-            f"cannot write {path}: {error.strerror}; nothing was changed there"
-        ) from error

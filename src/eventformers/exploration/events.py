@@ -20,8 +20,13 @@ from eventformers.errors import EventformersError
 from eventformers.exploration.folder import STATE_FOLDER
 from eventformers.exploration.settings import Context, files_digest
 from eventformers.exploration.steps import Step, StepRun
-from eventformers.extraction.extractor import ExtractionSettings, installed_pipeline, load_pipeline
-from eventformers.extraction.pipeline import cached_extractor, extract_shards
+from eventformers.extraction.extractor import (
+    ExtractionSettings,
+    cached_extractor,
+    installed_pipeline,
+    load_pipeline,
+)
+from eventformers.extraction.pipeline import extract_shards
 from eventformers.extraction.shards import read_counts, write_texts
 from eventformers.extraction.tables import read_shards, write_tables
 from eventformers.extraction.texts import TextDocument

@@ -22,7 +22,7 @@ from eventformers.errors import EventformersError
 from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE
 from eventformers.exploration.page_data import compressed, packed, packed_texts
 from eventformers.exploration.steps import Step, StepRun
-from eventformers.files import write_text
+from eventformers.files import write_explained, write_text
 from eventformers.inference.report_pages import render_page
 from eventformers.provenance import installed_version
 
@@ -80,10 +80,8 @@ def write_page(folder: str | Path, page: Path | None = None) -> Path:
     report_file = folder / REPORT_FILE
     report = json.loads(report_file.read_text(encoding="utf-8")) if report_file.exists() else {}
     page = folder / PAGE_FILE if page is None else page
-    try:
+    with write_explained(page):
         write_text(page, _page(folder, tables, report))
-    except OSError as error:
-        raise EventformersError(f"cannot write {page}: {error.strerror or error}") from error
     return page
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from eventformers.datasets_scripts.chain_readers import PRONOUNS
+from eventformers.datasets_scripts.distinct_ids import DistinctIds
 from eventformers.datasets_scripts.protagonist_chains import NO_PROTAGONISTS
 from eventformers.extraction.coreference import Resolver, coreference_clusters
 from eventformers.extraction.events import ExtractedEvent, mention_text
@@ -101,11 +101,5 @@ def _protagonist(cluster: Sequence[Span], arguments: str) -> str:
 
 def chain_ids(document_id: str, chains: Sequence[ExtractedChain]) -> list[str]:
     """Build the id of each chain from document and protagonist; a number distinguishes equal names."""
-    seen: Counter[str] = Counter()
-    identifiers = []
-    for chain in chains:
-        seen[chain.protagonist] += 1
-        number = seen[chain.protagonist]
-        name = chain.protagonist if number == 1 else f"{chain.protagonist}~{number}"
-        identifiers.append(f"{document_id}/{name}")
-    return identifiers
+    ids = DistinctIds("~")
+    return [ids.of(f"{document_id}/{chain.protagonist}") for chain in chains]

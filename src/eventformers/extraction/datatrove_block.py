@@ -10,7 +10,6 @@ import json
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from functools import lru_cache
 from gzip import GzipFile
 from io import TextIOWrapper
 from typing import IO, Any
@@ -21,7 +20,7 @@ from eventformers.datasets_scripts.raw_files import DataDir
 from eventformers.errors import EventformersError
 from eventformers.extraction.coreference import Resolver
 from eventformers.extraction.counts import ExtractionCounts
-from eventformers.extraction.extractor import EventExtractor, ExtractionSettings
+from eventformers.extraction.extractor import EventExtractor, ExtractionSettings, cached_extractor
 from eventformers.extraction.shard_files import completed_file
 from eventformers.extraction.tables import event_rows
 from eventformers.extraction.texts import TextDocument, find_text_files, read_texts
@@ -132,7 +131,7 @@ class ExtractEvents(PipelineStep):
         # Created in the task, because steps are copied and sent to processes before they run.
         # A function of the user may have no hash.
         is_named = isinstance(self.settings.coreference, str)
-        extractor = extractor_of(self.settings) if is_named else EventExtractor(self.settings)
+        extractor = cached_extractor(self.settings) if is_named else EventExtractor(self.settings)
         counts = ExtractionCounts()
         waiting: deque[tuple[TextDocument, Document]] = deque()
 
@@ -151,12 +150,6 @@ class ExtractEvents(PipelineStep):
             document.metadata[EVENT_ROWS] = list(event_rows(extracted))
             yield document
         _tell(self, counts)
-
-
-@lru_cache(maxsize=1)
-def extractor_of(settings: ExtractionSettings) -> EventExtractor:
-    """Load a spaCy pipeline once for all tasks of a process."""
-    return EventExtractor(settings)
 
 
 class WriteEvents(PipelineStep):

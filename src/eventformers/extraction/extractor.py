@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -325,3 +326,9 @@ def load_pipeline(name: str | Path) -> Language:
     # Tested by a parse: the components do not show whether a tokenizer tags and parses itself.
     check_annotation(pipeline(_PROBE))
     return pipeline
+
+
+@lru_cache(maxsize=1)
+def cached_extractor(settings: ExtractionSettings) -> EventExtractor:
+    """One pipeline for each process; a forked process has that of its parent."""
+    return EventExtractor(settings)

@@ -7,7 +7,6 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from eventformers.extraction.extractor import (
     EventExtractor,
     ExtractedDocument,
     ExtractionSettings,
+    cached_extractor,
     installed_pipeline,
 )
 from eventformers.extraction.shards import (
@@ -322,12 +322,6 @@ def _extract_row(
     texts, results = Path(work) / "texts", Path(work) / "results"
     extract_shard(cached_extractor(settings), texts, results, row["shard"], write)
     return row
-
-
-@lru_cache(maxsize=1)
-def cached_extractor(settings: ExtractionSettings) -> EventExtractor:
-    """One pipeline for each process; a forked process has that of its parent."""
-    return EventExtractor(settings)
 
 
 def _tell_of_empty_documents(counts: ExtractionCounts, extractor: EventExtractor) -> None:

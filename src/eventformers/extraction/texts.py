@@ -10,6 +10,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from eventformers.datasets_scripts.distinct_ids import DistinctIds
 from eventformers.datasets_scripts.event_tables import EVENTS_TABLE
 from eventformers.datasets_scripts.file_names import (
     COMPRESSED,
@@ -263,7 +264,7 @@ class DistinctIdentifiers:
 
     def __init__(self) -> None:
         self._texts: set[bytes] = set()
-        self._numbers: dict[str, int] = {}
+        self._ids = DistinctIds("~")
 
     def of(self, document: TextDocument) -> str | None:
         """The id of a document; None if an earlier document has the same id and text."""
@@ -272,15 +273,7 @@ class DistinctIdentifiers:
         if digest in self._texts:
             return None
         self._texts.add(digest)
-        if identifier not in self._numbers:
-            self._numbers[identifier] = 1
-            return identifier
-        distinct = identifier
-        while distinct in self._numbers:
-            self._numbers[identifier] += 1
-            distinct = f"{identifier}~{self._numbers[identifier]}"
-        self._numbers[distinct] = 1
-        return distinct
+        return self._ids.of(identifier)
 
 
 def _readable_documents(

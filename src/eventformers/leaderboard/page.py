@@ -12,8 +12,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from eventformers.errors import EventformersError
-from eventformers.files import is_standard_output, write_text
+from eventformers.files import is_standard_output, write_explained, write_text
 from eventformers.inference.report_pages import render_page
 from eventformers.leaderboard.board import KINDS, Board, Cell, Leaderboard, Row, ScoreColumn
 from eventformers.leaderboard.views import (
@@ -68,10 +67,8 @@ def write_page(text: str, path: str | Path) -> Path:
     if is_standard_output(path):
         sys.stdout.write(text)
         return path
-    try:
+    with write_explained(path):
         write_text(path, text)
-    except OSError as error:
-        raise EventformersError(f"cannot write {path}: {error.strerror or error}") from error
     return path
 
 

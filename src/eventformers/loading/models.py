@@ -150,7 +150,7 @@ def load_with_tokenizer(
         name=source if folder is None else folder_name(folder, name_or_path),
         revision=revision,
         max_length=longest_input(
-            tokenizer, model.config.encoder_config, length if isinstance(length, int) else None
+            tokenizer, model.config.get_text_config(), length if isinstance(length, int) else None
         ),
     )
 

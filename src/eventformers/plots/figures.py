@@ -11,7 +11,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from eventformers.errors import EventformersError, shown
-from eventformers.files import output_file, replaced_file, write_text
+from eventformers.files import output_file, replaced_file, write_explained, write_text
 from eventformers.locks import one_writer
 
 SUFFIXES = (".png", ".svg")
@@ -68,8 +68,6 @@ def write_with_table(figure: Figure, text: str, output: Path) -> None:
     Raises:
         EventformersError: a file cannot be written.
     """
-    try:
+    with write_explained(output):
         write_figure(figure, output)
         write_text(output.with_suffix(".md"), text)
-    except OSError as error:
-        raise EventformersError(f"cannot write {output}: {error.strerror}") from error

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from eventformers.errors import EventformersError
 from eventformers.evaluation.tasks import TASKS
+from eventformers.files import write_explained
 from eventformers.model_cards.markdown import cell
 from eventformers.plots.chains import degree_table, degrees_of_questions, draw_degrees, draw_hops
 from eventformers.plots.figures import write_figure
@@ -95,10 +95,8 @@ def _drawn(
     *notes: str,
 ) -> Finding:
     """Write a figure beside the table, and make its finding."""
-    try:
+    with write_explained(picture):
         write_figure(figure, picture)
-    except OSError as error:
-        raise EventformersError(f"cannot write {picture}: {error.strerror}") from error
     parts = [f"## By {by}", f"![{cell(call.table.title)}]({picture.name})", *notes]
     return Finding(key, "\n\n".join(parts), content)
 

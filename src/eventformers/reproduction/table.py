@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from eventformers.errors import EventformersError
 from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.tasks import TASKS
-from eventformers.files import write_text
+from eventformers.files import write_explained, write_text
 from eventformers.loading.encoders import PACKAGED_ENCODER
 from eventformers.model_cards.markdown import cell, code
 from eventformers.model_cards.markdown import table as markdown_table
@@ -80,11 +79,9 @@ def write_table(
         name = f"untrained encoder ({_encoder_name(call.encoder)})"
         cells.append(_line(name, untrained, [None] * len(untrained), "no training"))
     finished = ReproducedTable(call.table.title, header, cells, path)
-    try:
+    with write_explained(path):
         write_text(path, _markdown(call, finished, rows, findings))
         write_text(path.with_suffix(".json"), _json(call, rows, untrained, findings))
-    except OSError as error:
-        raise EventformersError(f"cannot write {path}: {error.strerror}") from error
     return finished
 
 

@@ -25,7 +25,7 @@ import torch
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.datasets_scripts.malformed import SkippedRows, takes_malformed
 from eventformers.errors import DataFormatError, EventformersError, shown
-from eventformers.files import output_file, replaced_file
+from eventformers.files import output_file, replaced_file, write_explained
 from eventformers.inference.encode import EventEncoder, opened_encoder
 from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.encoding.event_reader import ID_NAMES, ROLES, file_values, read_item
@@ -217,25 +217,26 @@ def embed_file(
             return encoded
 
         started = time.perf_counter()
-        try:
-            with replaced_file(target) as temporary, tempfile.TemporaryFile(dir=temporary.parent) as store:
-                store.truncate(4 * distinct * encoder.dimension)
-                vectors = np.memmap(store, np.float32, "r", shape=(distinct, encoder.dimension))
-                # The memory map moves to the end of the file.
-                store.seek(0)
+        with (
+            write_explained(target),
+            replaced_file(target) as temporary,
+            tempfile.TemporaryFile(dir=temporary.parent) as store,
+        ):
+            store.truncate(4 * distinct * encoder.dimension)
+            vectors = np.memmap(store, np.float32, "r", shape=(distinct, encoder.dimension))
+            # The memory map moves to the end of the file.
+            store.seek(0)
+            rows = read_event_rows(source, encoder.event_order, skipped.uncounted())
+            rows = _encoded_rows(rows, positions, encode, store)
+            if divides and known is None:
+                # The ranges are those of all vectors, so a third pass writes.
+                deque(rows, maxlen=0)
+                known = ranges_of(vectors)
                 rows = read_event_rows(source, encoder.event_order, skipped.uncounted())
-                rows = _encoded_rows(rows, positions, encode, store)
-                if divides and known is None:
-                    # The ranges are those of all vectors, so a third pass writes.
-                    deque(rows, maxlen=0)
-                    known = ranges_of(vectors)
-                    rows = read_event_rows(source, encoder.event_order, skipped.uncounted())
-                made = {**encoder.described(normalize), "precision": precision}
-                _write_parquet(temporary, rows, positions, vectors, made, known)
-                if _state(source) != state:
-                    raise EventformersError(f"{source} changed while it was encoded; nothing was written")
-        except OSError as error:
-            raise EventformersError(f"cannot write {target}: {error.strerror or error}") from error
+            made = {**encoder.described(normalize), "precision": precision}
+            _write_parquet(temporary, rows, positions, vectors, made, known)
+            if _state(source) != state:
+                raise EventformersError(f"{source} changed while it was encoded; nothing was written")
         return EmbedReport(
             output=target,
             rows=len(positions),

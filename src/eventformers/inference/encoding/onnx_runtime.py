@@ -20,7 +20,7 @@ from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from eventformers.errors import EventformersError
-from eventformers.files import staged_folder
+from eventformers.files import staged_folder, write_explained
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.models import first_sentence
@@ -182,16 +182,13 @@ def export_onnx(model: PreTrainedModel, folder: Path, *, digest: str | None = No
     graph = cast(Any, program).model
     graph.metadata_props[_DIGEST_KEY] = digest or _digest(model)
     size = sum(weight.numel() * weight.element_size() for weight in model.state_dict().values())
-    try:
-        with staged_folder(folder) as staging:
-            onnx_ir.save(
-                graph,
-                staging / ONNX_FILE,
-                external_data=_WEIGHTS_FILE if size > _SINGLE_FILE_BYTES else None,
-            )
-            _check_vectors(model, staging / ONNX_FILE)
-    except OSError as error:
-        raise EventformersError(f"cannot write {folder / ONNX_FILE}: {error.strerror or error}") from error
+    with write_explained(folder / ONNX_FILE), staged_folder(folder) as staging:
+        onnx_ir.save(
+            graph,
+            staging / ONNX_FILE,
+            external_data=_WEIGHTS_FILE if size > _SINGLE_FILE_BYTES else None,
+        )
+        _check_vectors(model, staging / ONNX_FILE)
     return folder / ONNX_FILE
 
 

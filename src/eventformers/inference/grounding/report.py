@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from eventformers.errors import EventformersError
-from eventformers.files import staged_folder
+from eventformers.files import staged_folder, write_explained
 from eventformers.inference.grounding.grounded_text import GroundedMention, Grounding
 from eventformers.inference.report_pages import check_results_free, render_page
 
@@ -72,15 +71,12 @@ def write_grounding(grounding: Grounding, folder: str | Path, *, overwrite: bool
         "recall": grounding.recall,
         "note": grounding.note,
     }
-    try:
-        with staged_folder(folder, last=(SUMMARY_FILE,)) as staging:
-            _write_lines(staging / MENTIONS_FILE, (one.to_dict() for one in grounding.mentions))
-            _write_lines(staging / PARENTS_FILE, (one._asdict() for one in grounding.parents))
-            text = json.dumps(summary, ensure_ascii=False, indent=2) + "\n"
-            (staging / SUMMARY_FILE).write_text(text, encoding="utf-8")
-            (staging / REPORT_FILE).write_text(report_page(grounding), encoding="utf-8")
-    except OSError as error:
-        raise EventformersError(f"cannot write {folder}: {error.strerror or error}") from error
+    with write_explained(folder), staged_folder(folder, last=(SUMMARY_FILE,)) as staging:
+        _write_lines(staging / MENTIONS_FILE, (one.to_dict() for one in grounding.mentions))
+        _write_lines(staging / PARENTS_FILE, (one._asdict() for one in grounding.parents))
+        text = json.dumps(summary, ensure_ascii=False, indent=2) + "\n"
+        (staging / SUMMARY_FILE).write_text(text, encoding="utf-8")
+        (staging / REPORT_FILE).write_text(report_page(grounding), encoding="utf-8")
     return [folder / name for name in _FILES]
 
 

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventformers.errors import EventformersError
-from eventformers.files import staged_folder
+from eventformers.files import staged_folder, write_explained
 from eventformers.inference.induction import mention_map
 from eventformers.inference.induction.induce import InducedType, Induction
 from eventformers.inference.report_pages import check_results_free, render_page
@@ -57,14 +56,11 @@ def write_induction(induction: Induction, folder: str | Path, *, overwrite: bool
     folder = Path(folder)
     files = [folder / name for name in _FILES]
     check_free(folder, overwrite=overwrite)
-    try:
-        with staged_folder(folder, last=(TYPES_FILE,)) as staging:
-            pq.write_table(mention_table(induction), staging / MENTIONS_FILE)
-            lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in induction.type_rows()]
-            (staging / TYPES_FILE).write_text("".join(lines), encoding="utf-8")
-            (staging / REPORT_FILE).write_text(report_page(induction), encoding="utf-8")
-    except OSError as error:
-        raise EventformersError(f"cannot write {folder}: {error.strerror or error}") from error
+    with write_explained(folder), staged_folder(folder, last=(TYPES_FILE,)) as staging:
+        pq.write_table(mention_table(induction), staging / MENTIONS_FILE)
+        lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in induction.type_rows()]
+        (staging / TYPES_FILE).write_text("".join(lines), encoding="utf-8")
+        (staging / REPORT_FILE).write_text(report_page(induction), encoding="utf-8")
     return files
 
 

@@ -16,8 +16,7 @@ from typing import Any
 import faiss
 import numpy as np
 
-from eventformers.errors import EventformersError
-from eventformers.files import replaced_file, write_text
+from eventformers.files import replaced_file, write_explained, write_text
 from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.encoding.mapped_rows import rows_at
 from eventformers.inference.search.exact import ExactSearch, Found
@@ -171,10 +170,8 @@ def read_or_build(path: Path, vectors: Vectors) -> ApproximateSearch:
     if search is None:
         search = ApproximateSearch.build(vectors)
         search.recall = search.measure_recall()
-        try:
+        with write_explained(path):
             search.write(path)
-        except OSError as error:
-            raise EventformersError(f"cannot write {path}: {error.strerror or error}") from error
     return search
 
 
