@@ -94,7 +94,8 @@ def built_report(
     `skipped` and `sources` are sums over all splits, and `malformed` counts and lists the skipped malformed
     parts. `splits` has `rows`, `rows_fingerprint`, `read`, `skipped` and `statistics` of each split by name.
     For one split, `rows_fingerprint` and `statistics` are those of the split; for several, the first is that
-    of the `DatasetDict`, and the second contains them by split. Empty if a built dataset has no report.
+    of the `DatasetDict`, and the second contains them by split. A report from the Hub has `hub_id` and
+    `revision`, the commit, too. Empty if a built dataset has no report.
     """
     place = _locate(data, config, builder, settings)
     if isinstance(place, Path):
@@ -103,7 +104,8 @@ def built_report(
         path = hf_hub_download(place, f"{config}/{REPORT_NAME}", repo_type="dataset")
     except (OSError, ValueError, HfHubHTTPError):
         return {}
-    return json.loads(Path(path).read_text(encoding="utf-8"))
+    report = json.loads(Path(path).read_text(encoding="utf-8"))
+    return {**report, "hub_id": place, "revision": Path(path).parents[1].name}
 
 
 def check_data(data: DataDir | None) -> None:

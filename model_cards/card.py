@@ -27,7 +27,10 @@ CARD_FILE = "README.md"
 _MARKER = re.compile(r"\n<!-- eventformers card, SHA-256 of the text above: ([0-9a-f]{64})\.[^\n]*-->\s*\Z")
 
 
-_OF_THE_REPORT = ("fingerprint", "settings", "raw_files", "read", "skipped", "sources", "statistics")
+_OF_THE_REPORT = (
+    *("hub_id", "revision", "fingerprint", "settings", "raw_files"),
+    *("read", "skipped", "sources", "statistics"),
+)
 """The entries of a `build_report.json` that are fields of `TrainedOn`."""
 
 
@@ -74,16 +77,12 @@ class TrainedOn:
         cls,
         report: Mapping[str, Any],
         *,
-        hub_id: str | None = None,
-        revision: str | None = None,
         validation_rows: int = 0,
     ) -> TrainedOn:
         """Convert a `build_report.json`.
 
         Args:
             report: the report, from `eventformers.datasets_scripts.built_report`.
-            hub_id: the Hub repository, if the data comes from one.
-            revision: its commit.
             validation_rows: number of rows for the validation loss; if the data has one split, they are held
                 out from its rows.
 
@@ -99,9 +98,7 @@ class TrainedOn:
             name=report["builder"],
             config=report["config"],
             rows=rows,
-            origin="hub" if hub_id else "samples" if report.get("sample") else "local",
-            hub_id=hub_id,
-            revision=revision,
+            origin="hub" if "hub_id" in report else "samples" if report.get("sample") else "local",
             split_rows=split_rows,
             validation_rows=validation_rows or None,
             **{name: report[name] for name in _OF_THE_REPORT if name in report},

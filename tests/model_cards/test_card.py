@@ -129,7 +129,7 @@ def test_the_front_matter_is_what_the_hub_reads():
     assert data.model_name == "org/swcc-test"
     # Local data has no id on the Hub, and the Hub refuses what is none.
     assert data.datasets is None
-    hub = TrainedOn.from_report(REPORT, hub_id="org/events", revision="2" * 40)
+    hub = TrainedOn.from_report({**REPORT, "hub_id": "org/events", "revision": "2" * 40})
     assert HubCard(make_card(trained_on=hub).to_markdown()).data.datasets == ["org/events"]
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from eventformers.datasets_scripts import loading
 from eventformers.datasets_scripts.loading import built_report
+from eventformers.model_cards import TrainedOn
 from eventformers.trainers.data_reports import joint_report
 
 
@@ -38,6 +41,15 @@ def test_malformed_parts_of_every_config_are_kept(tmp_path: Path) -> None:
     joined = joint_report(reports)
     assert joined["malformed"]["count"] == 2
     assert [part["line"] for part in joined["malformed"]["parts"]] == [2, 2]
+
+
+def test_a_report_from_the_hub_names_its_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "snapshots" / ("d" * 40) / "hard" / "build_report.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(built_report(None, "hard")), encoding="utf-8")
+    monkeypatch.setattr(loading, "hf_hub_download", lambda *_, **__: str(path))
+    trained_on = TrainedOn.from_report(joint_report([built_report("org/events", "hard")]))
+    assert (trained_on.origin, trained_on.hub_id, trained_on.revision) == ("hub", "org/events", "d" * 40)
 
 
 def counted(sources: dict[str, dict[str, Any]]) -> int:
