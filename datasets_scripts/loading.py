@@ -25,7 +25,7 @@ from eventformers.datasets_scripts.building import (
 from eventformers.datasets_scripts.dataset_card import REPORT_NAME, built_configs
 from eventformers.datasets_scripts.hub_timeout import limit_requests
 from eventformers.datasets_scripts.raw_files import DataDir
-from eventformers.errors import DataFormatError, EventformersError, UnknownNameError, shown
+from eventformers.errors import DataFormatError, EventformersError, UnknownNameError, first_line, shown
 from eventformers.files import refuse_unfinished
 
 
@@ -142,7 +142,7 @@ def load_hub(
     except (OSError, ValueError, datasets.exceptions.DatasetNotFoundError) as error:
         raise EventformersError(
             f"no folder {hub_id}, and no dataset with this id{f' and config {config}' if config else ''} on "
-            f"the Hub or in the cache ({str(error).splitlines()[0]})"
+            f"the Hub or in the cache ({first_line(error)})"
         ) from error
     return cast("DatasetDict | IterableDatasetDict", loaded)
 

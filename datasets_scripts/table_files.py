@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from eventformers.datasets_scripts.file_names import format_suffix
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import check_keys, read_lines, read_rows
-from eventformers.errors import DataFormatError, shown
+from eventformers.errors import DataFormatError, first_line, shown
 
 Header: TypeAlias = Callable[[Sequence[str], Path], Collection[str]]
 """Checks the names of columns, and returns those to read."""
@@ -242,7 +242,7 @@ def parquet_file_rows(
                 if isinstance(error, DataFormatError):
                     reason = error.found
                 else:
-                    reason = f"damaged Parquet ({str(error).splitlines()[0]})"
+                    reason = f"damaged Parquet ({first_line(error)})"
                 found = f"{reason} in the rows to row {last:,}"
                 skipped.leave_out(DataFormatError(path, read, found, "a Parquet file"), "row group")
             first = last + 1
@@ -309,5 +309,5 @@ def _parquet_faults(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        found = "an empty file" if not path.stat().st_size else f"no Parquet ({str(error).splitlines()[0]})"
+        found = "an empty file" if not path.stat().st_size else f"no Parquet ({first_line(error)})"
         raise DataFormatError(path, None, found, "a Parquet file") from error

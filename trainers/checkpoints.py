@@ -17,7 +17,7 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_pt_utils import safe_globals
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, first_line
 from eventformers.files import remove_folder
 from eventformers.trainers.process_group import is_main_process
 
@@ -124,7 +124,8 @@ def read_record(path: Path, parse: Callable[[Any], Content]) -> Content:
         return parse(json.loads(path.read_text(encoding="utf-8")))
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise EventformersError(
-            f"{path} is damaged ({_reason(error)}), so the run cannot be resumed; run again with --overwrite"
+            f"{path} is damaged ({first_line(error)[:200]}), so the run cannot be resumed; run again with "
+            "--overwrite"
         ) from error
 
 
@@ -166,7 +167,7 @@ def readable(checkpoint: Path, patterns: Sequence[str]) -> Iterator[None]:
         paths = [path for found in files for path in found]
         damaged = [path for path in paths if _is_damaged(path)] or paths
         names = " or ".join(map(str, damaged))
-        raise EventformersError(f"{names} is damaged ({_reason(error)}); {way_on}") from error
+        raise EventformersError(f"{names} is damaged ({first_line(error)[:200]}); {way_on}") from error
 
 
 def _is_damaged(path: Path) -> bool:
@@ -179,7 +180,3 @@ def _is_damaged(path: Path) -> bool:
     except _UNREADABLE:
         return True
     return False
-
-
-def _reason(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

@@ -73,6 +73,11 @@ class DataFormatError(EventformersError):
         super().__init__(f"{where}: found {found}; accepted: {accepted}{way_on and f'; {way_on}'}")
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, without the final dot; its type if it has no message."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
 def place_in(path: str | Path, line: int) -> str:
     """Name a place in a file: its line, or its row for a Parquet file, which has no lines."""
     return f"row {line}" if str(path).endswith(".parquet") else f"line {line}"

@@ -19,7 +19,7 @@ from torch import nn
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file
 
 from eventformers.datasets_scripts.raw_files import parse_json
-from eventformers.errors import EventformersError, shown
+from eventformers.errors import EventformersError, first_line, shown
 from eventformers.models.loaded_files import check_finite_weights
 
 CONFIG_FILE = "config.json"
@@ -309,7 +309,3 @@ def find_file(source: str, file: str, revision: str | None) -> Path | None:
 
 def _refused(source: str, name: str, value: object, accepted: str) -> EventformersError:
     return EventformersError(f"{source}/{CONFIG_FILE}: found {name} {shown(value)}; accepted: {accepted}")
-
-
-def first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

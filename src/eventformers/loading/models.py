@@ -27,7 +27,7 @@ from transformers.utils import resolve_revision
 
 from eventformers.datasets_scripts.events import EVENT_ORDERS
 from eventformers.datasets_scripts.hub_timeout import limit_requests
-from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.errors import EventformersError, UnknownNameError, first_line, shown
 from eventformers.files import refuse_unfinished
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.model_files import (
@@ -35,7 +35,6 @@ from eventformers.loading.model_files import (
     check_config,
     check_folder,
     check_weights,
-    first_line,
     read_object,
     read_weight_files,
 )

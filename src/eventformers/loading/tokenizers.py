@@ -6,8 +6,8 @@ from pathlib import Path
 
 from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
 
-from eventformers.errors import EventformersError
-from eventformers.loading.model_files import find_file, first_line
+from eventformers.errors import EventformersError, first_line
+from eventformers.loading.model_files import find_file
 from eventformers.models.loaded_files import check_tokenizer
 
 

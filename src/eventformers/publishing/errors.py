@@ -15,7 +15,7 @@ from huggingface_hub.errors import (
 )
 
 from eventformers.datasets_scripts.hub_timeout import TIMEOUT_VARIABLE, hub_timeout, limit_requests
-from eventformers.errors import EventformersError, causes
+from eventformers.errors import EventformersError, causes, first_line
 
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN to a token with write permission"
 RERUN = "run the command again: files that are already there are not sent again"
@@ -87,8 +87,8 @@ def _refusal(error: HfHubHTTPError) -> str:
 
 def _told(error: BaseException) -> str:
     """The Hub's message, or the first line of the error's."""
-    words = getattr(error, "server_message", None) or str(error).strip() or type(error).__name__
-    return str(words).splitlines()[0].rstrip(".: ")
+    told = getattr(error, "server_message", None)
+    return str(told).splitlines()[0].rstrip(".: ") if told else first_line(error).rstrip(".: ")
 
 
 def _is_timeout(error: BaseException) -> bool:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE
 from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
 from eventformers.datasets_scripts.table_files import parquet_file_rows
-from eventformers.errors import DataFormatError, EventformersError, shown
+from eventformers.errors import DataFormatError, EventformersError, first_line, shown
 from eventformers.files import refuse_unfinished
 from eventformers.inference.encoding.containers import values_in
 
@@ -166,7 +166,7 @@ def read_event_table(folder: Path, name: str, schema: pa.Schema) -> pa.Table:
         return pa.Table.from_pylist(rows, schema=schema)
     except (pa.ArrowException, ValueError) as error:
         raise DataFormatError(
-            folder / name, None, str(error).splitlines()[0], "the columns that extract and explore write"
+            folder / name, None, first_line(error), "the columns that extract and explore write"
         ) from error
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, first_line
 from eventformers.inference.encoding.mapped_rows import release_pages
 
 PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
@@ -143,7 +143,7 @@ def _stated_ranges(path: Path, made: Mapping[str, str]) -> object:
         metadata = pq.read_schema(path).metadata or {}
     except (pa.ArrowException, OSError) as error:
         raise EventformersError(
-            f"{path}: found {str(error).splitlines()[0]}; accepted: a Parquet file that embed wrote"
+            f"{path}: found {first_line(error)}; accepted: a Parquet file that embed wrote"
         ) from error
     stated = metadata.get(RANGES_KEY.encode())
     if stated is None:

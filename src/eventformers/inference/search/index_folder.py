@@ -24,7 +24,7 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
-from eventformers.errors import EventformersError, shown
+from eventformers.errors import EventformersError, first_line, shown
 from eventformers.files import is_unfinished, output_folder, refuse_unfinished, staged_folder, write_text
 from eventformers.inference.encode import BLOCK_TEXTS, EventEncoder, require_finite
 from eventformers.inference.encoding.arrays import Positions, Vectors
@@ -471,7 +471,7 @@ def _open_table(folder: Path, name: str, record: IndexRecord) -> IndexTable:
         if vectors.ndim != 2 or vectors.dtype != np.float32:
             raise ValueError(f"{name}.npy holds {vectors.dtype} of shape {vectors.shape}")
     except (OSError, ValueError, KeyError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = first_line(error)
         raise EventformersError(f"{folder}: damaged: {reason}; {AGAIN}") from error
     if not len(rows) == len(vectors) == record.rows[name] or vectors.shape[1] != record.dimension:
         raise EventformersError(
