@@ -8,6 +8,7 @@ import inspect
 import math
 import re
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -37,6 +38,10 @@ PART_COST = 32
 """What the encoding of one more part of a batch costs on a CPU, in tokens: forward and backward pass all
 weights once more."""
 
+_OF_A_PUSH = (
+    *("repo_id", "commit_message", "commit_description", "private"),
+    *("token", "revision", "create_pr", "tags"),
+)
 PARTS_OF_A_PROCESS = 6
 """Number of parts, of equally many rows, into which each of several processes on a CPU splits a batch."""
 
@@ -59,11 +64,20 @@ class EventModelOutput(ModelOutput):
     attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
-def _copy_imported_code(folder: Path) -> None:
-    """Copy the modules of this package that another package's saved code imports, so that it runs alone."""
+def _copy_imported_code(folder: Path, *saved: type) -> None:
+    """Copy the modules of this package that the saved code of classes imports, so that it runs alone.
+
+    Args:
+        folder: the folder of the saved code. Its other files are left alone.
+        *saved: the classes whose modules were saved, with those that these import relatively.
+    """
     package = __name__.rpartition(".")[0]
     imported = re.compile(rf"^(\s*from ){re.escape(package)}(\.\w+ import )", re.MULTILINE)
-    for path in folder.glob("*.py"):
+    sources = {getattr(sys.modules[one.__module__], "__file__", None) for one in saved} - {None}
+    modules = {Path(file).name for source in sources for file in (source, *get_relative_import_files(source))}
+    for path in (folder / name for name in sorted(modules)):
+        if not path.is_file():
+            continue
         code = path.read_text(encoding="utf-8")
         names = [name.split()[0].lstrip(".") for _, name in imported.findall(code)]
         if names:
@@ -212,20 +226,25 @@ class EventPreTrainedModel(PreTrainedModel):
             "eventformers.encode, or the model's own pipeline"
         )
 
-    def save_pretrained(self, save_directory, **kwargs):
+    def save_pretrained(self, save_directory, push_to_hub: bool = False, **kwargs):
         """Save weights, code, and a configuration that names the class of every Auto class and pipeline.
 
         Args:
             save_directory: folder to write to.
+            push_to_hub: then call the method of this name with those of `kwargs` that it has; `repo_id` is
+                by default the name of the folder.
             **kwargs: passed on to `PreTrainedModel.save_pretrained`.
         """
+        of_push = {name: kwargs.pop(name) for name in _OF_A_PUSH if push_to_hub and name in kwargs}
         config_class = type(self.config)
         self.config.auto_map = {**config_class.full_auto_map, "AutoProcessor": config_class.processor}
         self.config.custom_pipelines = ModelPipelines(
             {task: {**entry, "type": "text"} for task, entry in config_class.pipelines.items()}
         )
         saved = super().save_pretrained(save_directory, **kwargs)
-        _copy_imported_code(Path(save_directory))
+        _copy_imported_code(Path(save_directory), type(self), config_class)
+        if push_to_hub and kwargs.get("is_main_process", True):
+            self.push_to_hub(of_push.pop("repo_id", Path(save_directory).name), **of_push)
         return saved
 
 

@@ -95,6 +95,8 @@ def in_order(items: Sequence[object], scores: Sequence[float], name: str, top_k:
         name: key of the item in the result.
         top_k: number of items to return; None returns all.
     """
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k: found {top_k}; accepted: 1 or more, or None for all")
     places = sorted(range(len(items)), key=lambda place: -scores[place])[:top_k]
     return [{name: items[place], "score": scores[place], "index": place} for place in places]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from eventformers.errors import EventformersError
 from eventformers.loading import encoders
@@ -35,6 +36,19 @@ def test_folder_needs_config(tmp_path: Path) -> None:
 def test_absent_folders_are_no_hub_ids(name: str) -> None:
     with pytest.raises(EventformersError, match="accepted: a"):
         resolve_encoder(name)
+
+
+def test_what_names_no_encoder() -> None:
+    with pytest.raises(EventformersError, match="the encoder is of type Linear; accepted"):
+        resolve_encoder(torch.nn.Linear(1, 1))  # type: ignore[arg-type]
+    with pytest.raises(EventformersError, match="File name too long; accepted"):
+        resolve_encoder("a" * 5_000)
+
+
+def test_adapters_alone(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").touch()
+    with pytest.raises(EventformersError, match="has adapters without their base model"):
+        resolve_encoder(tmp_path)
 
 
 def test_file_is_refused(tmp_path: Path) -> None:

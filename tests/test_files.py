@@ -50,7 +50,9 @@ def test_what_a_killed_process_left_goes_with_the_next_write(tmp_path: Path) -> 
     other = tmp_path / f".b.txt.{_dead_process()}.tmp"
     for path in (dead, alive, other):
         path.write_text("half")
-    assert temporary_beside(target).name == f".{target.name}.{os.getpid()}.tmp"
+    name = temporary_beside(target).name
+    assert (name.startswith(f".{target.name}."), name.endswith(f".{os.getpid()}.tmp")) == (True, True)
+    assert temporary_beside(target).name != name, "two threads may write one file"
     assert {path.name for path in tmp_path.iterdir()} == {alive.name, other.name}
 
 
@@ -235,6 +237,7 @@ def test_what_is_no_regular_file_is_never_replaced(tmp_path: Path) -> None:
     [
         ('{"going": ["../kept.txt"], "coming": []}', "outside of its folder"),
         ('{"going": ["/etc/hostname"], "coming": []}', "outside of its folder"),
+        ('{"going": ["link/kept.txt"], "coming": []}', "outside of its folder"),
         ('{"going": []}', "not a plan"),
         ("[", "not a plan"),
         ('{"going": [1], "coming": []}', "not a plan"),
@@ -246,6 +249,7 @@ def test_a_plan_of_somebody_else_does_nothing_outside(plan: str, found: str, tmp
     staging = tmp_path / "folder" / ".staging"
     staging.mkdir(parents=True)
     (staging / "plan.json").write_text(plan)
+    (tmp_path / "folder" / "link").symlink_to(tmp_path)
     with pytest.raises(EventformersError, match=found), output_folder(tmp_path / "folder"):
         pass
     assert kept.read_text() == "kept"

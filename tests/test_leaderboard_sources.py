@@ -230,6 +230,38 @@ def test_a_broken_model_index_is_told(tmp_path):
         read_folder(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("dataset", "found"),
+    [("revision: 1.0", "the revision 1.0"), ("split: [a]", "the split"), ("name: [a]", "the dataset name")],
+)
+def test_a_model_index_with_values_of_another_type_is_told(dataset, found, tmp_path):
+    result = (
+        f"{{task: {{type: t, name: hard_similarity}}, dataset: {{type: d, name: d, {dataset}}}, metrics: []}}"
+    )
+    result = result.replace("metrics: []", "metrics: [{type: accuracy, value: 1.0}]").replace(
+        "name: d, name", "name"
+    )
+    card = f"---\nmodel-index:\n- name: m\n  results:\n  - {result}\n---\n"
+    (tmp_path / "README.md").write_text(card, encoding="utf-8")
+    with pytest.raises(DataFormatError, match=found):
+        read_folder(tmp_path)
+
+
+def test_a_result_of_another_task_than_its_file_is_told(tmp_path):
+    path = write_result(make_result(), tmp_path)
+    path.rename(path.with_name("transitive_similarity.json"))
+    with pytest.raises(DataFormatError, match="the task 'hard_similarity'"):
+        read_folder(tmp_path)
+
+
+def test_linked_runs_are_read_once(tmp_path):
+    write_result(make_result(), tmp_path / "elsewhere" / "run")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "link").symlink_to(tmp_path / "elsewhere" / "run")
+    (tmp_path / "runs" / "again").symlink_to(tmp_path / "elsewhere" / "run")
+    assert len(read_folder(tmp_path / "runs")) == 1
+
+
 def test_notes_of_others_tell_nothing():
     for notes in (None, "with tools; seed 3", "3", "{}", '{"task": "copa", "main_score": 3}', "[" * 100_000):
         assert ResultNotes.read(notes) is None

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import matplotlib.figure
 import matplotlib.image
 import numpy as np
 import pytest
@@ -92,6 +93,12 @@ def test_the_picture_and_the_table_are_written(run_folder, raw_folder, tmp_path)
             assert text in written
     assert str(tmp_path) not in written
     assert sorted(path.name for path in picture.parent.iterdir()) == ["events.md", "events.png"]
+
+
+def test_a_name_with_sums_of_money_is_no_formula(tmp_path):
+    axes = matplotlib.figure.Figure().subplots()
+    plot._write_name(axes, np.zeros((1, 2)), "$a^b^c, $3", (0.1, 0.2, 0.3))
+    axes.figure.savefig(tmp_path / "money.png")
 
 
 def test_a_vector_picture_names_the_axes_and_repeats_itself(run_folder, raw_folder, tmp_path):

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -147,11 +147,35 @@ def test_a_failed_write_leaves_the_earlier_result(tmp_path, monkeypatch):
         (b'{"format": 1, "dataset": {}}', "accepted: the fields task, model"),
         (b'{"format": 1, "dataset": null}', "accepted: the fields task, model"),
         (b'{"format": 1}', "accepted: the fields task, model"),
+        (b"[" * 100_000, "found .*recursion.*; accepted: a result file"),
+        (b"1" * 5_000, "found .*digits.*; accepted: a result file"),
     ],
 )
 def test_a_file_that_is_no_result_is_refused(tmp_path, content, message):
     path = tmp_path / "result.json"
     path.write_bytes(content)
+    with pytest.raises(DataFormatError, match=message):
+        read_result(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("main_value", float("inf"), "found main_value inf; accepted: a number or null, finite"),
+        ("main_value", "9", "found main_value '9'; accepted: a number or null"),
+        ("timing", None, "found timing None; accepted: a mapping"),
+        ("created", 3, "found created 3; accepted: text"),
+        ("predictions", [3], "found predictions.*; accepted: one mapping per row"),
+        (
+            "dataset",
+            {**asdict(make_result().dataset), "rows": "many"},
+            "found rows 'many'; accepted: a whole",
+        ),
+    ],
+)
+def test_a_field_of_another_type_is_refused(tmp_path, name, value, message):
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps({**json.loads(make_result().to_json()), name: value}))
     with pytest.raises(DataFormatError, match=message):
         read_result(path)
 

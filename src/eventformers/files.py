@@ -11,6 +11,7 @@ import stat
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 
 from eventformers.errors import EventformersError, causes, shown
 from eventformers.locks import one_writer
@@ -61,6 +62,27 @@ def output_file(path: str | Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def walk_with_links(folder: str | Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """Walk a folder as `os.walk` does, sorted, with links to folders followed and each folder read once.
+
+    Raises:
+        EventformersError: a folder cannot be read.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise EventformersError(f"cannot read {error.filename}: {error.strerror}") from error
+
+    visited = set()
+    for place, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        real = os.path.realpath(place)
+        if real in visited:
+            folders.clear()
+            continue
+        visited.add(real)
+        folders.sort()
+        yield Path(place), folders, sorted(names)
+
+
 @contextmanager
 def write_explained(what: str | Path) -> Iterator[None]:
     """Convert a write that the system refused, for example on a full disk, to a one-line error."""
@@ -76,7 +98,8 @@ def temporary_beside(path: Path) -> Path:
     Temporary files of killed processes are removed.
     """
     _remove_left_overs(path.parent, glob.escape(path.name))
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Two threads of a process may write one file.
+    return path.with_name(f".{path.name}.{token_hex(4)}.{os.getpid()}.tmp")
 
 
 def _remove_left_overs(folder: Path, name: str, *, alone: bool = False) -> None:
@@ -305,8 +328,9 @@ def _read_plan(plan: Path) -> dict[str, list[str]]:
     """Read the names of a plan, which may be malicious: the folder may come from somebody else."""
     try:
         names = json.loads(plan.read_text(encoding="utf-8"))
+        folder = plan.parents[1]
         inside = [
-            not Path(name).is_absolute() and ".." not in Path(name).parts
+            ".." not in Path(name).parts and (folder / name).parent.resolve().is_relative_to(folder.resolve())
             for name in [*names["going"], *names["coming"]]
         ]
     except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -25,6 +25,7 @@ from eventformers.model_cards.training_record import (
 from eventformers.models.modeling_swcc import SwccModel
 from eventformers.publishing.folders import find_release, read_folder
 from eventformers.publishing.verification import Asked, _told, probe, same
+from eventformers.trainers.checkpoints import RUN_FILE
 
 
 @pytest.fixture(scope="module")
@@ -163,12 +164,17 @@ def test_what_is_not_there(tmp_path: Path) -> None:
         find_release(tmp_path)
 
 
-def test_a_release_is_found_at_any_depth(saved_model: Path, built_dataset: Path, tmp_path: Path) -> None:
+def test_a_release_is_found_at_any_depth(
+    saved_model: Path, built_dataset: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     shutil.copytree(saved_model, tmp_path / "runs" / "one")
     shutil.copytree(saved_model, tmp_path / "runs" / "one" / "checkpoint-2")
     shutil.copytree(built_dataset, tmp_path / "data" / "similarity")
+    (tmp_path / "runs" / "stopped" / "checkpoint-2").mkdir(parents=True)
+    (tmp_path / "runs" / "stopped" / RUN_FILE).touch()
     found = [(each.kind, each.name) for each in find_release(tmp_path)]
     assert found == [("dataset", "similarity"), ("model", "one"), *(("metric", name) for name in METRICS)]
+    assert f"{tmp_path / 'runs' / 'stopped'} is left out" in caplog.text
     shutil.copytree(saved_model, tmp_path / "other" / "One")
     with pytest.raises(EventformersError, match="have the same name; rename one of them"):
         find_release(tmp_path)
@@ -190,9 +196,8 @@ def test_a_dataset_without_its_rows(built_dataset: Path, tmp_path: Path) -> None
 
 def test_the_record_of_the_training_rows(tmp_path: Path) -> None:
     sources = {"a": {"license": "MIT", "events": 3}, "b": {"license": "CC-BY-NC-SA-4.0"}}
-    trained_on = TrainedOn(name="event_chains", config="chains", sources=sources, examples=({"a": 1},))
+    trained_on = TrainedOn(name="event_chains", config="chains", sources=sources)
     write_training_record(trained_on, tmp_path)
-    assert "examples" not in (tmp_path / TRAINING_DATA_FILE).read_text(encoding="utf-8")
     read = read_training_record(tmp_path)
     assert read is not None
     assert read.closed_licenses == ["CC-BY-NC-SA-4.0"]

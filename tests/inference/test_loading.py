@@ -8,9 +8,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer, NomicBertConfig, NomicBertModel
 
 from eventformers import SwccForPreTraining, SwccModel
 from eventformers.errors import EventformersError, UnknownNameError
@@ -191,3 +193,20 @@ def test_a_configuration_that_a_trainer_changed_is_known(trained: Path) -> None:
 def test_compiled_kernels_are_kept_for_few_shapes():
     # oneDNN keeps 1,024 of each kind without these variables.
     assert {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"} <= os.environ.keys()
+
+
+def test_an_encoder_whose_weights_are_renamed_when_saved(tmp_path: Path, tiny_encoder: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    config = NomicBertConfig(vocab_size=len(tokenizer), pad_token_id=0, max_position_embeddings=64, **sizes)
+    NomicBertModel(config).save_pretrained(tmp_path / "encoder")
+    tokenizer.save_pretrained(tmp_path / "encoder")
+    SwccForPreTraining.from_encoder(tmp_path / "encoder", pooling="mean").save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    before = load_encoder(tmp_path / "encoder", device="cpu").encode(["the storm"])
+    np.testing.assert_allclose(load_encoder(tmp_path / "model", device="cpu").encode(["the storm"]), before)
+    saved = json.loads((tmp_path / "model" / "config.json").read_text())
+    saved["text_config"]["num_hidden_layers"] = 1
+    (tmp_path / "model" / "config.json").write_text(json.dumps(saved))
+    with pytest.raises(EventformersError, match=r"for which the config\.json has no place"):
+        load_encoder(tmp_path / "model", device="cpu")

@@ -25,6 +25,7 @@ from eventformers.inference.grounding.pair_scoring import PairScores, load_cross
 from eventformers.methods import all_methods
 from eventformers.models.event_items import ORDERS, text_of
 from eventformers.models.grounding_tokens import EventText, MentionText
+from eventformers.models.pipeline_event_embedding import in_order
 from eventformers.models.pipeline_event_type_induction import clusters_of
 from eventformers.models.relation_words import premise
 
@@ -217,6 +218,12 @@ def test_event_type_induction(
     found = pipeline("event-type-induction", model=str(folder))(mentions, num_clusters=3, batch_size=2)
     assert [one["cluster"] for one in found] == expected.cluster.tolist()
     np.testing.assert_allclose([one["embedding"] for one in found], expected.vectors, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_number_of_results_below_one(number: int) -> None:
+    with pytest.raises(ValueError, match="top_k: found"):
+        in_order(["a", "b"], [1.0, 2.0], "choice", number)
 
 
 def test_the_largest_cluster_is_the_first() -> None:

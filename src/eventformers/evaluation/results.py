@@ -12,17 +12,20 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import cast, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
 import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
 
 from eventformers.datasets_scripts.malformed import parts_text
-from eventformers.errors import DataFormatError, EventformersError
+from eventformers.errors import DataFormatError, EventformersError, first_line
 from eventformers.evaluation.tasks.protocols import JsonValue
 from eventformers.files import write_explained, write_text
+from eventformers.strict import check_types
 
 logger = logging.getLogger(__name__)
+
+Record = TypeVar("Record")
 
 RESULT_FORMAT = 1
 """Version of the file format."""
@@ -260,6 +263,8 @@ def read_result(path: str | Path) -> TaskResult:
         raise DataFormatError(path, None, f"bytes that are not UTF-8 at {error.start}", "UTF-8") from error
     except json.JSONDecodeError as error:
         raise DataFormatError(path, error.lineno, f"invalid JSON: {error.msg}", "a result file") from error
+    except (RecursionError, ValueError) as error:
+        raise DataFormatError(path, None, first_line(error), "a result file") from error
     except OSError as error:
         raise EventformersError(f"cannot read {path}: {error.strerror}") from error
     if not isinstance(content, dict) or content.get("format") != RESULT_FORMAT:
@@ -267,12 +272,25 @@ def read_result(path: str | Path) -> TaskResult:
         raise DataFormatError(path, None, f"format {found}", _accepted_format(found))
     baseline = content.get("baseline")
     try:
-        content["dataset"] = DatasetRecord(**content["dataset"])
-        content["baseline"] = None if baseline is None else BaselineRecord(**baseline)
-        return TaskResult(**content)
-    except (KeyError, TypeError) as error:
+        content["dataset"] = _record(DatasetRecord, content["dataset"])
+        content["baseline"] = None if baseline is None else _record(BaselineRecord, baseline)
+        return _record(TaskResult, content)
+    except (KeyError, TypeError, AttributeError) as error:
         accepted = ", ".join(entry.name for entry in fields(TaskResult))
         raise DataFormatError(path, None, str(error), f"the fields {accepted}") from error
+    except EventformersError as error:
+        found, _, accepted = str(error).removeprefix("setting ").partition("; accepted: ")
+        raise DataFormatError(path, None, found.replace(": found ", " ", 1), accepted) from error
+
+
+def _record(kind: type[Record], content: Mapping[str, Any]) -> Record:
+    # Predictions are most of a file, and only their readers know what each has.
+    rows = content.get("predictions", [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise EventformersError("predictions: found no list of mappings; accepted: one mapping per row")
+    others = {name: value for name, value in content.items() if name != "predictions"}
+    check_types(others, get_type_hints(kind))
+    return kind(**content)
 
 
 def _accepted_format(found: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +35,7 @@ from eventformers.errors import DataFormatError, EventformersError
 from eventformers.exploration.folder import STATE_FOLDER
 from eventformers.extraction.sgml import read_sgml
 from eventformers.extraction.text_columns import USUAL_COLUMNS, TextColumns, iso_date, part_of
+from eventformers.files import walk_with_links
 
 ACCEPTED_LINE = 'one JSON object a line with "text", and optionally "id", "source" and "license"'
 ACCEPTED_ROW = "a text, or a row with a column text"
@@ -145,19 +145,13 @@ def find_text_files(texts: DataDir, skipped: SkippedRows) -> list[TextFile]:
 
 
 def _files_below(folder: Path, skipped: SkippedRows) -> Iterator[Path]:
-    def refuse(error: OSError) -> None:
-        raise EventformersError(f"cannot read {error.filename}: {error.strerror}") from error
-
-    visited = set()
-    for place, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
-        real = os.path.realpath(place)
-        if real in visited or (real != os.path.realpath(folder) and _is_output(Path(place))):
-            skipped["folder_of_extracted_events"] += real not in visited
+    for place, folders, names in walk_with_links(folder):
+        if place != folder and _is_output(place):
+            skipped["folder_of_extracted_events"] += 1
             folders.clear()
             continue
-        visited.add(real)
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        paths = (Path(place, name) for name in names if not name.startswith("."))
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        paths = (place / name for name in names if not name.startswith("."))
         yield from (path for path in paths if path.is_file())
 
 

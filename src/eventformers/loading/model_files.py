@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -178,14 +178,17 @@ def read_weight_files(source: str, revision: str | None = None) -> WeightFiles |
     return files
 
 
-def check_weights(model: nn.Module, files: WeightFiles | None, source: str, *, is_whole: bool = True) -> None:
+def check_weights(
+    model: nn.Module, files: WeightFiles | None, source: str, *, unused: Collection[str] | None = None
+) -> None:
     """Reject weights that are not numeric or not finite, or that the configuration has no place for.
 
     Args:
         model: the loaded model.
         files: the tensors of its files; None checks only the loaded weights.
         source: folder or Hub id, as named in errors.
-        is_whole: False if the model uses only the encoder of the files.
+        unused: the names of weights of the files that were not loaded, as transformers reports them; None
+            finds them by their names, for a model that uses only the encoder of the files.
 
     Raises:
         EventformersError: a weight fails a check; names the weight.
@@ -199,7 +202,7 @@ def check_weights(model: nn.Module, files: WeightFiles | None, source: str, *, i
                     f"{files.file}: {name} has the dtype {dtype}; accepted: weights of one of "
                     f"{', '.join(_ACCEPTED_DTYPES)}"
                 )
-        if surplus := _weights_without_place(model, files, state, is_whole):
+        if surplus := _weights_without_place(model, files, state, unused):
             raise EventformersError(
                 f"{files.file}: has {surplus[0]} and {len(surplus) - 1} more weights for which the "
                 f"{CONFIG_FILE} has no place; accepted: both as they were saved together"
@@ -211,7 +214,7 @@ def check_weights(model: nn.Module, files: WeightFiles | None, source: str, *, i
 
 
 def _weights_without_place(
-    model: nn.Module, files: WeightFiles, state: Mapping[str, Any], is_whole: bool
+    model: nn.Module, files: WeightFiles, state: Mapping[str, Any], unused: Collection[str] | None
 ) -> list[str]:
     """The weights that belong to the loaded part of a model but were not loaded.
 
@@ -220,16 +223,14 @@ def _weights_without_place(
     """
     # A class from a repository's code is not a subclass of the installed one.
     prefix = f"{getattr(model, 'base_model_prefix', '')}."
-    if is_whole and hasattr(model, "text_encoders") and any(name.startswith(prefix) for name in files.shapes):
-        own = {name.removeprefix(prefix) for name in state}
-        return [
-            name for name in files.shapes if name.startswith(prefix) and name.removeprefix(prefix) not in own
-        ]
+    is_ours = hasattr(model, "text_encoders") and any(name.startswith(prefix) for name in files.shapes)
+    if is_ours and unused is not None:
+        return sorted(name for name in unused if name.startswith(prefix) or f"{prefix}{name}" in files.shapes)
     endings = {ending for name in state for ending in _endings(name)}
     patterns = {_LAYER.sub(".#.", ending) for ending in endings if _LAYER.search(ending)}
     return [
         name
-        for name in files.shapes
+        for name in (files.shapes if unused is None else sorted(unused))
         if endings.isdisjoint(_endings(name))
         and not patterns.isdisjoint(_LAYER.sub(".#.", ending) for ending in _endings(name))
     ]

@@ -270,7 +270,7 @@ def load_whole(
             f"weights are missing, among them {', '.join(sorted(report['missing_keys'])[:3])}; accepted: a "
             "model with all of its weights"
         )
-    check_weights(model, files, source)
+    check_weights(model, files, source, unused=report["unexpected_keys"])
     return cast("PreTrainedModel", model)
 
 
@@ -289,7 +289,7 @@ def start_from_encoder(model_class: Any, source: str, **fields: Any) -> Any:
     """
     files = read_weight_files(source)
     model = model_class.from_encoder(source, **fields)
-    check_weights(model, files, source, is_whole=False)
+    check_weights(model, files, source)
     return model
 
 

@@ -27,6 +27,7 @@ from eventformers.inference.induction.clustering import by_size
 from eventformers.inference.induction.induce import NAME_PARTS
 from eventformers.inference.induction.mention_map import place_mentions
 from eventformers.inference.induction.type_naming import key_terms
+from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.models import faults_told, load_whole
 from eventformers.model_cards.markdown import cell, table
 from eventformers.plots.figures import COLOURS, MARKERS, check_suffix, one_picture, write_with_table
@@ -209,7 +210,7 @@ def load_prototypes(run: str | Path, encoder: EventEncoder) -> Array | None:
     if not (heads and hasattr(config, "num_prototypes")):
         return None
     with faults_told(str(run)):
-        head = load_whole(AutoModelForPreTraining, str(run))
+        head = load_whole(AutoModelForPreTraining, resolve_encoder(run))
     layer = getattr(head, "prototypes", None)
     if layer is None:
         return None
@@ -242,7 +243,7 @@ def _draw(places: npt.NDArray[np.float64], members: Members, groups: list[EventG
         )
         if len(own):
             _write_name(axes, own, group.name, COLOURS[group.index % len(COLOURS)])
-    axes.set_title(title)
+    axes.set_title(title, parse_math=False)
     axes.set_axis_off()
     # Distances have the same meaning along both axes.
     axes.set_aspect("equal", adjustable="datalim")
@@ -255,7 +256,9 @@ def _write_name(
     """Write a name at the median of its events, in a darker shade of their colour."""
     dark = tuple(0.55 * part for part in colour)
     x, y = np.median(places, axis=0).tolist()
-    label = axes.text(x, y, name, color=dark, fontsize=9, fontweight="bold", ha="center", va="center")
+    label = axes.text(
+        x, y, name, color=dark, fontsize=9, fontweight="bold", ha="center", va="center", parse_math=False
+    )
     label.set_path_effects([withStroke(linewidth=3, foreground="white")])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -24,6 +25,8 @@ from eventformers.model_cards.training_record import read_training_record
 from eventformers.publishing.sentence_transformers_files import SENTENCE_TRANSFORMERS_FILES
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
 from eventformers.trainers.lora import ADAPTER_FOLDER
+
+logger = logging.getLogger(__name__)
 
 Kind = Literal["model", "dataset", "metric", "exploration", "leaderboard"]
 
@@ -175,6 +178,9 @@ def _below(place: Path) -> Iterator[LocalRepository]:
     if found is not None:
         if found.kind not in ("exploration", "leaderboard"):
             yield found
+        return
+    if (place / RUN_FILE).is_file():
+        logger.warning("%s is left out: a training run that did not end; train with --resume", place)
         return
     for folder in sorted(path for path in place.iterdir() if path.is_dir()):
         if not folder.name.startswith(".") and not _reason_to_keep_back(folder.name):

@@ -167,7 +167,7 @@ def _output_layer(tower: EventEncoderModel) -> nn.Linear:
 
 
 def _write_dense(projection: nn.Linear, folder: Path) -> None:
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     state = {
         f"linear.{name}": tensor.detach().contiguous() for name, tensor in projection.state_dict().items()
     }
