@@ -17,9 +17,10 @@ from pathlib import Path
 from eventformers.datasets_scripts.ace_types import ace_frames
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.mention_reader import REACH, Mention, Span, named, nearest
-from eventformers.datasets_scripts.raw_files import file_digest, replace_marked
+from eventformers.datasets_scripts.raw_files import replace_marked
 from eventformers.datasets_scripts.xml_files import XmlElement, attribute, check_children, children, read_xml
 from eventformers.errors import DataFormatError, EventformersError, shown
+from eventformers.files import file_digest
 
 ANNOTATION_SUFFIX = ".apf.xml"
 ADJUDICATED_FOLDERS = ("timex2norm", "adj")

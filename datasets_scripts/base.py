@@ -29,7 +29,7 @@ from eventformers.datasets_scripts.malformed import (
     malformed_policy,
     malformed_text,
 )
-from eventformers.datasets_scripts.raw_files import DataDir, file_digest, raw_paths
+from eventformers.datasets_scripts.raw_files import DataDir, raw_paths
 from eventformers.datasets_scripts.record_files import (
     Column,
     check_one_format,
@@ -38,6 +38,7 @@ from eventformers.datasets_scripts.record_files import (
     table_fault,
 )
 from eventformers.errors import EventformersError, UnknownNameError, causes
+from eventformers.files import file_digest
 from eventformers.strict import check_types
 
 SAMPLES = Path(__file__).parent / "samples"

@@ -19,7 +19,6 @@ from eventformers.datasets_scripts.file_names import file_stem
 from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
-    cached_by_file,
     check_keys,
     checked_event,
     event_of,
@@ -32,6 +31,7 @@ from eventformers.datasets_scripts.raw_files import (
 )
 from eventformers.datasets_scripts.record_files import first_record, has_records, is_table
 from eventformers.errors import DataFormatError, EventformersError, shown
+from eventformers.files import cached_by_file
 
 REPORTING_PREDICATES: tuple[str, ...] = (
     *("say", "says", "said", "saying", "tell", "tells", "told", "telling", "add", "adds", "added", "adding"),
@@ -124,6 +124,14 @@ class EventFilter:
 
     exclude_predicates: frozenset[str] = frozenset()
     drop_pronoun_only: bool = False
+
+    @classmethod
+    def of_settings(cls, exclude_predicates: Iterable[str], drop_pronoun_only: bool) -> EventFilter:
+        """The filter of settings, whose predicate `reporting` stands for the verbs of reporting."""
+        excluded = {name.lower() for name in exclude_predicates}
+        if "reporting" in excluded:
+            excluded |= set(REPORTING_PREDICATES)
+        return cls(frozenset(excluded), drop_pronoun_only)
 
     def reason_to_drop(self, raw: RawEvent) -> str | None:
         """Reason to drop the event; None to keep it."""

@@ -14,7 +14,6 @@ from datasets import List, Value
 
 from eventformers.datasets_scripts.base import BuildReport, EventDatasetBuilder
 from eventformers.datasets_scripts.chain_readers import (
-    REPORTING_PREDICATES,
     EventFilter,
     RawDocument,
     RawFileKind,
@@ -385,10 +384,7 @@ def _kept_documents(
         DataFormatError: a line of a raw file cannot be read.
         UnknownNameError: no document has a source that a setting excludes.
     """
-    excluded = {name.lower() for name in config.exclude_predicates}
-    if "reporting" in excluded:
-        excluded |= set(REPORTING_PREDICATES)
-    event_filter = EventFilter(frozenset(excluded), config.drop_pronoun_only)
+    event_filter = EventFilter.of_settings(config.exclude_predicates, config.drop_pronoun_only)
     skipped = report.skipped
     sources: set[str] = set()
     longest = 0

@@ -28,7 +28,6 @@ from eventformers.datasets_scripts.hierarchy_readers import (
     read_mention_table,
 )
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import file_digest
 from eventformers.datasets_scripts.wikidata_reader import (
     Entity,
     read_entities,
@@ -36,6 +35,7 @@ from eventformers.datasets_scripts.wikidata_reader import (
     read_item_properties,
 )
 from eventformers.errors import EventformersError
+from eventformers.files import file_digest
 
 _TEXT_READERS: dict[str, Callable[[Path, SkippedRows], Iterator[StatedTitle]]] = {
     "dictionary": read_dictionary,

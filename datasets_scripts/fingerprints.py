@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import Dataset, DatasetDict
 
-from eventformers.datasets_scripts.raw_files import file_digest
+from eventformers.files import file_digest
 
 _BLOCK_ROWS = 4096
 

@@ -11,7 +11,6 @@ from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.datasets_scripts.file_names import format_suffix, unpacked_name
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
-    cached_by_file,
     check_keys,
     parse_json,
     read_lines,
@@ -26,6 +25,7 @@ from eventformers.datasets_scripts.relation_templates import (
 )
 from eventformers.datasets_scripts.table_files import csv_cells
 from eventformers.errors import DataFormatError, EventformersError, shown
+from eventformers.files import cached_by_file
 
 Triple = tuple[str, str, str]
 """Head, relation and tail."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import hashlib
 import json
 import os
 import re
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial, wraps
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
 
@@ -454,28 +453,6 @@ def role_of(field: object, path: Path, line: int) -> str:
 def has_word(event: Event) -> bool:
     """True if a role has a letter or a digit; an extractor's "^" or "--" does not count."""
     return any(map(str.isalnum, event["subject"] + event["predicate"] + event["object"]))
-
-
-def cached_by_file(read: Callable[[Path], Result]) -> Callable[[Path], Result]:
-    """Cache a function of a file until the file's size or modification time changes."""
-
-    @lru_cache(maxsize=256)
-    def cached(path: Path, size: int, changed: int) -> Result:
-        return read(path)
-
-    @wraps(read)
-    def wrapper(path: Path) -> Result:
-        status = path.stat()
-        return cached(path, status.st_size, status.st_mtime_ns)
-
-    return wrapper
-
-
-@cached_by_file
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _open_bytes(path: Path) -> BinaryIO:

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from eventformers.errors import EventformersError
+from eventformers.files import file_digest
 from eventformers.loading import encoders
-from eventformers.loading.encoders import file_sha256, resolve_encoder
+from eventformers.loading.encoders import resolve_encoder
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_file_is_refused(tmp_path: Path) -> None:
 
 def test_default_weights_are_checked(monkeypatch: pytest.MonkeyPatch, forget_default: None) -> None:
     folder = Path(resolve_encoder())
-    assert file_sha256(folder / "model.safetensors") == encoders.DEFAULT_ENCODER_SHA256
+    assert file_digest(folder / "model.safetensors") == encoders.DEFAULT_ENCODER_SHA256
     encoders._default_encoder.cache_clear()
     monkeypatch.setattr(encoders, "DEFAULT_ENCODER_SHA256", "0" * 64)
     with pytest.raises(EventformersError, match="accepted: 0000"):

@@ -10,7 +10,7 @@ from typing import Any
 from eventformers.datasets_scripts.base import BuildReport
 from eventformers.datasets_scripts.fingerprints import joint_fingerprint
 from eventformers.datasets_scripts.malformed import LISTED_PARTS
-from eventformers.datasets_scripts.raw_files import file_digest
+from eventformers.files import file_digest
 
 _COUNTS = ("read", "skipped")
 """Counts of a build report that are summed over configs."""

@@ -17,7 +17,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM
 
 from eventformers.errors import EventformersError, shown
-from eventformers.files import write_text
+from eventformers.files import file_digest, write_text
 from eventformers.loading.models import faults_told, load_config, load_whole
 from eventformers.loading.tokenizers import load_tokenizer
 from eventformers.locks import one_writer
@@ -208,7 +208,7 @@ def _identity(model: str) -> list[object]:
     if not folder.is_dir():
         return [model]
     files = sorted(path for path in folder.iterdir() if path.is_file())
-    return [[path.name, path.stat().st_size, sha256(path.read_bytes()).hexdigest()] for path in files]
+    return [[path.name, path.stat().st_size, file_digest(path)] for path in files]
 
 
 class Translator:

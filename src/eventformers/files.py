@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import errno
 import glob
+import hashlib
 import json
 import os
 import shutil
 import stat
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache, wraps
 from pathlib import Path
 from secrets import token_hex
+from typing import TypeVar
 
 from eventformers.errors import EventformersError, causes, shown
 from eventformers.locks import one_writer
+
+Result = TypeVar("Result")
 
 _STAGING = ".staging"
 _NEW = "new"
@@ -81,6 +86,28 @@ def walk_with_links(folder: str | Path) -> Iterator[tuple[Path, list[str], list[
         visited.add(real)
         folders.sort()
         yield Path(place), folders, sorted(names)
+
+
+def cached_by_file(read: Callable[[Path], Result]) -> Callable[[Path], Result]:
+    """Cache a function of a file until the file's size or modification time changes."""
+
+    @lru_cache(maxsize=256)
+    def cached(path: Path, size: int, changed: int) -> Result:
+        return read(path)
+
+    @wraps(read)
+    def wrapper(path: Path) -> Result:
+        status = path.stat()
+        return cached(path, status.st_size, status.st_mtime_ns)
+
+    return wrapper
+
+
+@cached_by_file
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @contextmanager

@@ -16,11 +16,11 @@ from transformers import AutoTokenizer
 
 import eventformers
 from eventformers.errors import EventformersError
+from eventformers.files import file_digest
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.encoding import onnx_runtime
 from eventformers.inference.encoding.event_files import embed_file
 from eventformers.inference.encoding.onnx_runtime import OnnxModel, export_onnx, load_onnx_encoder
-from eventformers.loading.encoders import file_sha256
 
 for package in ("onnx", "onnxruntime", "onnxscript"):
     pytest.importorskip(package, reason=f"{package} is not installed")
@@ -117,7 +117,7 @@ def test_a_graph_with_other_vectors_never_takes_its_place(run: Path, monkeypatch
     import onnx_ir
 
     path = run / "onnx" / "model.onnx"
-    before = file_sha256(path)
+    before = file_digest(path)
     model = load_encoder(run, device="cpu").model
     with torch.no_grad():
         model.projection.weight.mul_(-1.0)
@@ -125,7 +125,7 @@ def test_a_graph_with_other_vectors_never_takes_its_place(run: Path, monkeypatch
     monkeypatch.setattr(torch.onnx, "export", lambda *arguments, **settings: program)
     with pytest.raises(EventformersError, match="differ from the model's by"):
         export_onnx(model, run / "onnx")
-    assert file_sha256(path) == before
+    assert file_digest(path) == before
     assert [file.name for file in path.parent.iterdir()] == ["model.onnx"]
 
 

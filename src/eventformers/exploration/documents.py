@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from eventformers.datasets_scripts.event_tables import DOCUMENT_SCHEMA, DOCUMENTS_TABLE
 from eventformers.datasets_scripts.malformed import SkippedRows, malformed_policy
-from eventformers.datasets_scripts.raw_files import file_digest
 from eventformers.errors import EventformersError
 from eventformers.exploration.settings import Context
 from eventformers.exploration.steps import Step, StepRun
 from eventformers.extraction.texts import TextFile, read_texts
+from eventformers.files import file_digest
 
 LONGEST_DOCUMENT = 100_000
 """Maximum number of characters of a document: about a chapter, which a parser and a page can hold."""

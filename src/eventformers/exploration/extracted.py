@@ -18,11 +18,11 @@ from eventformers.datasets_scripts.event_tables import (
     EVENTS_TABLE,
 )
 from eventformers.datasets_scripts.protagonist_chains import NO_PROTAGONISTS
-from eventformers.datasets_scripts.raw_files import file_digest
 from eventformers.errors import EventformersError
 from eventformers.exploration.events import PROTAGONISTS_TABLE, SHORTEST_CHAIN
 from eventformers.exploration.settings import Context
 from eventformers.exploration.steps import Step, StepRun
+from eventformers.files import file_digest
 from eventformers.inference.encoding.event_tables import (
     ACCEPTED_TABLES,
     read_event_mentions,

@@ -11,11 +11,11 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from eventformers.datasets_scripts.loading import check_data
-from eventformers.datasets_scripts.raw_files import file_digest
 from eventformers.errors import EventformersError
 from eventformers.evaluation.session import Session
 from eventformers.exploration.sources import FoundTexts
 from eventformers.extraction.text_columns import USUAL_COLUMNS, TextColumns
+from eventformers.files import file_digest
 from eventformers.inference.encode import EventEncoder
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.model_files import check_folder

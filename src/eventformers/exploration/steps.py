@@ -16,11 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventformers import __version__
-from eventformers.datasets_scripts.raw_files import file_digest
 from eventformers.errors import UnknownNameError
 from eventformers.exploration.folder import STATE_FOLDER
 from eventformers.exploration.settings import Context
-from eventformers.files import remove_folder, replaced_file, staged_folder
+from eventformers.files import file_digest, remove_folder, replaced_file, staged_folder
 
 Keep: TypeAlias = Callable[[str, Callable[[], pa.Table]], pa.Table]
 """A function from the name of a part of a result, and the function that makes it, to the part."""

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eventformers.datasets_scripts.chain_readers import REPORTING_PREDICATES, EventFilter, RawEvent
+from eventformers.datasets_scripts.chain_readers import EventFilter, RawEvent
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.protagonist_chains import event_key
 from eventformers.errors import EventformersError, UnknownNameError, shown
@@ -85,10 +85,7 @@ class ExtractionSettings:
     @property
     def event_filter(self) -> EventFilter:
         """The filter of single events."""
-        excluded = {name.lower() for name in self.exclude_predicates}
-        if "reporting" in excluded:
-            excluded |= set(REPORTING_PREDICATES)
-        return EventFilter(frozenset(excluded), self.drop_pronoun_only)
+        return EventFilter.of_settings(self.exclude_predicates, self.drop_pronoun_only)
 
 
 @dataclass(frozen=True, slots=True)

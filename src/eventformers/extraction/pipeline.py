@@ -23,7 +23,7 @@ from eventformers.datasets_scripts.event_tables import (
     EXTRACTED_DOCUMENTS,
 )
 from eventformers.datasets_scripts.malformed import MALFORMED_POLICIES, malformed_policy, takes_malformed
-from eventformers.datasets_scripts.raw_files import DataDir, file_digest, parse_json
+from eventformers.datasets_scripts.raw_files import DataDir, parse_json
 from eventformers.errors import EventformersError
 from eventformers.extraction.coreference import Resolver
 from eventformers.extraction.counts import ExtractionCounts
@@ -45,7 +45,7 @@ from eventformers.extraction.shards import (
 from eventformers.extraction.tables import merge_tables, write_documents, write_tables
 from eventformers.extraction.text_columns import TextColumns
 from eventformers.extraction.texts import TextFile, find_text_files, read_texts
-from eventformers.files import output_folder, remove_folder, staged_folder, write_text
+from eventformers.files import file_digest, output_folder, remove_folder, staged_folder, write_text
 from eventformers.strict import several
 
 CHAINS_FILE = "chains.jsonl"

