@@ -48,8 +48,10 @@ def raw_paths(data_dir: DataDir) -> list[Path]:
     """
     parts: list[str | Path] = []
     for part in [data_dir] if isinstance(data_dir, (str, Path)) else data_dir:
-        whole = isinstance(part, Path) or Path(part).expanduser().exists()
-        parts.extend([part] if whole else part.split(os.pathsep))
+        if isinstance(part, Path) or Path(part).expanduser().exists():
+            parts.append(part)
+        else:
+            parts.extend(part.split(os.pathsep))
     paths = [Path(part).expanduser().absolute() for part in parts if str(part)]
     if not paths:
         raise EventformersError("the raw data folder is empty text; accepted: an existing folder or file")
