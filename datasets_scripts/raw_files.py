@@ -48,7 +48,8 @@ def raw_paths(data_dir: DataDir) -> list[Path]:
     """
     parts: list[str | Path] = []
     for part in [data_dir] if isinstance(data_dir, (str, Path)) else data_dir:
-        if isinstance(part, Path) or Path(part).expanduser().exists():
+        # Unlike `Path.exists`, this is False for a text too long for a path.
+        if isinstance(part, Path) or os.path.exists(os.path.expanduser(part)):
             parts.append(part)
         else:
             parts.extend(part.split(os.pathsep))
