@@ -89,6 +89,11 @@ def _prepare(
     views = {"candidates": 8, "missed_gold": "add", **recipe.views}
     builder, _, settings = METHOD.training_dataset(recipe)
     streaming = streams_mentions(recipe, views, {"missed_gold": (views["missed_gold"], "add")})
+    if streaming and recipe.training.get("dataloader_num_workers"):
+        raise EventformersError(
+            f"dataloader_num_workers: found {recipe.training['dataloader_num_workers']} with streaming; "
+            "accepted: 0, since the retriever finds the candidates while the stream is read"
+        )
     name, number = views.get("retriever"), views["candidates"]
     if not name:
         raise EventformersError(

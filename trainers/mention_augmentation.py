@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import datasets
 import numpy as np
 import torch
+from accelerate import PartialState
 from transformers import AutoModelForSeq2SeqLM
 
 from eventformers.errors import EventformersError, shown
@@ -232,7 +233,7 @@ class Translator:
                 "sequence-to-sequence model in safetensors; Marian tokenizers need the package "
                 f"sentencepiece: {error}"
             ) from error
-        self.model.to("cuda" if torch.cuda.is_available() else "cpu")
+        self.model.to(PartialState().device)
         self.max_tokens = min(int(self.tokenizer.model_max_length), _MAX_TOKENS)
 
     def __call__(self, texts: Sequence[str]) -> list[Translated]:

@@ -6,11 +6,12 @@ import json
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
 from transformers import PreTrainedConfig
 
 from eventformers.errors import EventformersError
@@ -119,7 +120,8 @@ def resolve_recipe(
         method: the method; a recipe may name another model of it.
         recipe: name or YAML file; None takes the method's default.
         settings: overrides, `key=value`.
-        seed: overrides the recipe's seed; without either, a random seed is drawn.
+        seed: overrides the recipe's seed; without either, a random seed is drawn. Of several processes,
+            `train_head` takes that of rank 0.
 
     Returns:
         A recipe with a seed.
@@ -203,6 +205,13 @@ def train_head(
         # A wrong setting of a late stage must fail before the first stage trains. The check also sets the
         # device of the process, which preparing data uses.
         check_settings(method, stage, options)
+    # Each process drew its own seed for a recipe without one.
+    agreed = [recipe.seed]
+    broadcast_object_list(agreed)
+    if agreed != [recipe.seed]:
+        recipe.seed = agreed[0]
+        options, stages = replace(options, seed=agreed[0]), plan_stages(recipe, output)
+        record["recipe"] = asdict(recipe)
 
     is_noted = False
     finished: list[FinishedStage] = []

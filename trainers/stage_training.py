@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass
@@ -377,8 +378,29 @@ def check_publishable(report: Mapping[str, Any]) -> None:
 
 
 def _trains_on_cpu(device: str | None) -> bool:
-    """Return whether a run with this device option trains on the CPU; None prefers an accelerator."""
+    """Return whether a run with this device option trains on the CPU; None prefers an accelerator.
+
+    Raises:
+        EventformersError: the option names another accelerator than the first.
+    """
+    if device is not None and torch.device(device).index:
+        raise EventformersError(
+            f"device: found {device}; accepted: cpu or cuda, and for another than the first GPU the "
+            "environment variable CUDA_VISIBLE_DEVICES"
+        )
     return not torch.accelerator.is_available() if device is None else torch.device(device).type == "cpu"
+
+
+def _refuse_sharding(settings: Mapping[str, Any]) -> None:
+    by_launcher = [f"ACCELERATE_USE_{name}" for name in ("FSDP", "DEEPSPEED")]
+    asked = [name for name in by_launcher if os.environ.get(name, "").lower() in ("true", "1")]
+    asked += [name for name in ("fsdp", "deepspeed") if settings.get(name)]
+    if asked:
+        raise EventformersError(
+            f"{', '.join(asked)}: train cannot save or resume a model whose weights or optimizer are "
+            "sharded; accepted: several processes without FSDP and DeepSpeed, with activation_checkpointing "
+            "or gradient_cache_chunk_size where memory is short"
+        )
 
 
 def _encoders(model: EventPreTrainedModel) -> nn.Module:
@@ -397,6 +419,8 @@ def _make_arguments(
         "logging_steps": 10,
         "report_to": "none",
         "save_total_limit": None if chooses_later else 2,
+        # With activation checkpointing, the Trainer would expect that every weight is used in every batch.
+        "ddp_find_unused_parameters": True,
         **({"save_strategy": "epoch"} if chooses_later else {}),
         # Each process reads its own part of a stream: batches sent by one process would need equal widths.
         "accelerator_config": {"dispatch_batches": False},
@@ -414,6 +438,8 @@ def _make_arguments(
         settings.setdefault("load_best_model_at_end", True)
     if options.dtype not in (None, *_DTYPES):
         raise UnknownNameError("dtype", options.dtype, _DTYPES)
+    # The arguments of DeepSpeed change how every later model of the process loads.
+    _refuse_sharding(settings)
     with setting_faults():
         arguments = EventTrainingArguments(
             output_dir=str(folder),

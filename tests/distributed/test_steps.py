@@ -324,6 +324,15 @@ def test_tasks_of_a_process_share_what_they_load(
     assert len(loaded) == 5
 
 
+def test_documents_without_a_word_have_no_vector(tmp_path: Path, tiny_encoder: Path) -> None:
+    step = Embed(str(tmp_path), str(tiny_encoder), of="texts", device="cpu")
+    texts = {"a": "Anna left.", "b": " \n", "c": "Peter left."}
+    passed = list(step.run([Document(text, name) for name, text in texts.items()]))
+    assert [document.id for document in passed] == ["a", "b", "c"]
+    assert rows_of(str(tmp_path))["id"].to_pylist() == ["a", "c"]
+    assert step.stats.stats["skipped: document_without_text"].total == 1
+
+
 def test_what_is_wrong_is_told(tmp_path: Path, tiny_encoder: Path, induction: Path) -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'texts'"):
         Embed(str(tmp_path), of="text")  # type: ignore[arg-type]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ import torch
 from chain_rows import event, events
 
 import eventformers
-from eventformers import cli
+from eventformers import HeterEventModel, cli
 from eventformers.datasets_scripts.building import build_dataset
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError, UnknownNameError
@@ -41,6 +43,26 @@ def test_candidates_come_by_their_scores(encoder, monkeypatch, block):
     assert found.candidates[0].text == " ".join(filter(None, distinct[order[0]].values()))
     assert (found.considered, found.left_out) == (4, 0)
     assert json.loads(json.dumps(found.to_dict()))["chain"] == [dict(one) for one in CHAIN]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_reads_the_encoder_s_own_vectors(tiny_encoder, tmp_path, dtype):
+    model = HeterEventModel.from_encoder(tiny_encoder, event_dim=32, chain_dim=32, event_skip=True)
+    model.save_pretrained(tmp_path)
+    load_encoder(tiny_encoder).tokenizer.save_pretrained(tmp_path)
+    full, half = (
+        chain_scorer(load_encoder(tmp_path, device="cpu", dtype=precision)).score_choices(
+            [CHAIN], [CANDIDATES]
+        )
+        for precision in (None, dtype)
+    )
+    np.testing.assert_allclose(half[0], full[0], atol=0.05)
+
+
+def test_several_processes_read_roles_as_one_does(tiny_heterevent):
+    encoder = load_encoder(tiny_heterevent, device="cpu")
+    elsewhere = replace(encoder, model=SimpleNamespace(config=encoder.model.config))
+    assert elsewhere.reads_chains
 
 
 def test_the_last_event_alone_can_decide(encoder):

@@ -137,6 +137,19 @@ def test_the_precision_that_a_process_allows_changes_nothing():
     assert ranks.mean.tolist() == rank(*graph, device="cpu", rerank=unchanged).mean.tolist()
 
 
+def test_a_process_may_allow_less_precision_by_the_newer_setting():
+    products = torch.backends.mkldnn.matmul
+    allowed = products.fp32_precision
+    try:
+        products.fp32_precision = "tf32"
+        graph = random_graph(0, premises=5, alternatives=30, rows=40, values=None)
+        ranks = rank(*graph, device="cpu")
+        assert products.fp32_precision == "tf32"
+    finally:
+        products.fp32_precision = allowed
+    assert ranks.mean.tolist() == rank(*graph, device="cpu", rerank=unchanged).mean.tolist()
+
+
 @pytest.mark.parametrize("rerank", [None, unchanged], ids=["single first", "double"])
 def test_equal_vectors_tie_whatever_their_place_and_number(rerank):
     """A product in blocks sums in an order that depends on the column; the copies stand everywhere."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from eventformers.errors import EventformersError
 from eventformers.inference.grounding.training_tools import load_retriever
 from eventformers.loading.models import find_device
 from eventformers.methods import load_method
+from eventformers.trainers import run, stage_training
 from eventformers.trainers.arguments import EventTrainingArguments
-from eventformers.trainers.run import resolve_recipe
+from eventformers.trainers.checkpoints import RUN_FILE
+from eventformers.trainers.run import resolve_recipe, train_head
 from eventformers.trainers.stage_training import StageOptions, check_settings
 from eventformers.trainers.stages import plan_stages
 
@@ -28,10 +31,7 @@ def test_without_an_accelerator_half_precision_trains_on_the_cpu(
     dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
-    recipe = resolve_recipe(load_method("swcc"), "demo", seed=1)
-    options = StageOptions(1, "encoder", "encoder", None, lora=False, resume=False, device=None, dtype=dtype)
-    (stage,) = plan_stages(recipe, tmp_path)
-    check_settings(load_method("swcc"), stage, options)
+    check(tmp_path, device=None, dtype=dtype)
 
 
 def test_a_process_trains_on_one_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,6 +42,38 @@ def test_a_process_trains_on_one_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(arguments, "_n_gpu", 4)
     assert arguments.n_gpu == 1
     assert arguments.train_batch_size == 4
+
+
+@pytest.mark.parametrize("name", ["FSDP", "DEEPSPEED"])
+def test_sharded_weights_are_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage_training.os, "environ", {f"ACCELERATE_USE_{name}": "true"})
+    with pytest.raises(EventformersError, match=f"ACCELERATE_USE_{name}: train cannot save"):
+        check(tmp_path, device="cpu")
+
+
+def test_another_gpu_than_the_first_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EventformersError, match=r"device: found cuda:1; .*CUDA_VISIBLE_DEVICES"):
+        check(tmp_path, device="cuda:1")
+
+
+def check(folder: Path, device: str | None, dtype: str | None = None) -> None:
+    recipe = resolve_recipe(load_method("swcc"), "demo", seed=1)
+    options = StageOptions(
+        1, "encoder", "encoder", None, lora=False, resume=False, device=device, dtype=dtype
+    )
+    (stage,) = plan_stages(recipe, folder)
+    check_settings(load_method("swcc"), stage, options)
+
+
+def test_every_process_takes_the_seed_of_the_first(
+    tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "broadcast_object_list", lambda seeds: seeds.__setitem__(0, 7))
+    settings = ["max_steps=1", "per_device_train_batch_size=4", "save_strategy='no'", "validation_rows=0"]
+    recipe = resolve_recipe(load_method("swcc"), "demo", settings, seed=5)
+    named = {"encoder": str(tiny_encoder), "encoder_name": "tiny", "output": tmp_path}
+    assert train_head(recipe, **named, device="cpu").seed == 7
+    assert json.loads((tmp_path / RUN_FILE).read_text())["recipe"]["seed"] == 7
 
 
 def test_a_retriever_loads_where_the_run_computes(

@@ -10,7 +10,7 @@ import pytest
 import torch
 from peft import PeftModel
 from tiny import save_tiny_qwen3
-from transformers import AutoModel, AutoModelForPreTraining, AutoProcessor
+from transformers import AutoModel, AutoModelForPreTraining, AutoProcessor, AutoTokenizer
 
 import eventformers
 from eventformers import SwccForPreTraining
@@ -60,6 +60,15 @@ def train(
     model = AutoModel.from_pretrained(folder)
     write_sentence_transformers_files(model, run.tokenizer, folder)
     return run
+
+
+@pytest.mark.process
+def test_adapters_over_half_precision_that_read_words(tiny_encoder: Path, tmp_path: Path) -> None:
+    encoder = tmp_path / "encoder"
+    AutoModel.from_pretrained(tiny_encoder, dtype=torch.bfloat16).save_pretrained(encoder)
+    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(encoder)
+    run = train("heterevent", encoder, tmp_path / "run", ("event_skip=true",), lora=True)
+    assert all(np.isfinite(line["loss"]) for line in run.history if "loss" in line)
 
 
 @pytest.mark.process

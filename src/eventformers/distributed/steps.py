@@ -18,6 +18,7 @@ from datatrove.pipeline.base import PipelineStep
 from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter
 from eventformers.datasets_scripts.event_tables import DOCUMENT_SCHEMA, EVENT_SCHEMA, LINK_SCHEMA
 from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.raw_files import is_blank
 from eventformers.distributed.shards import Compute, ShardStep, encoder_of, shard_file
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.extraction.datatrove_block import EVENT_ROWS
@@ -85,7 +86,10 @@ class Embed(ShardStep):
         encoder = encoder_of(self.model, self.device, self.dtype)
 
         def compute(documents: list[Document]) -> pa.Table:
-            rows = list(_texts(documents) if self.of == "texts" else _event_texts(documents))
+            texts_of = _texts if self.of == "texts" else _event_texts
+            rows = [row for row in texts_of(documents) if not is_blank(row[1])]
+            if self.of == "texts" and len(rows) < len(documents):
+                self.stat_update("skipped: document_without_text", value=len(documents) - len(rows))
             ids, texts = [identifier for identifier, _ in rows], [text for _, text in rows]
             vectors = encoder.encode(texts, normalize=self.normalize).astype(np.float32)
             flat = pa.array(vectors.reshape(-1))

@@ -35,6 +35,7 @@ from eventformers.inference.encoding.latest_answer import LatestAnswer, digest_o
 from eventformers.inference.encoding.packed_linear import for_inference
 from eventformers.inference.encoding.precision import needs_ranges, quantized, read_ranges
 from eventformers.loading.models import find_device, load_model_and_tokenizer
+from eventformers.methods import what_is_read
 from eventformers.models.text_prompts import prompt_of
 
 BLOCK_TEXTS = 16_384
@@ -130,7 +131,8 @@ class EventEncoder:
     @property
     def reads_chains(self) -> bool:
         """True if the model reads the roles of events and their chain."""
-        return hasattr(self.model, "encode_chains")
+        # Several processes hold no model in this one.
+        return what_is_read(self.model.config.model_type) == "chains"
 
     def inputs(self, prompt_name: str | None = "event") -> EventInputs:
         """Return the converter from texts and events to the model's inputs; see `encode`."""

@@ -84,17 +84,17 @@ class EventStates:
     def _block_nodes(
         self, model: nn.Module, chains: Sequence[Positions], num_layers: int | None
     ) -> list[Vectors]:
-        device = self.encoder.model.device
+        device, dtype = self.encoder.model.device, self.encoder.model.dtype
         rows, local = np.unique(np.concatenate(chains), return_inverse=True)
         lengths = [len(chain) for chain in chains]
         of_chains = torch.from_numpy(local.reshape(-1)).split(lengths)
         padded = pad_sequence(of_chains, batch_first=True, padding_value=-1).to(device)
         words, event_words = self._padded_words(rows)
         with torch.inference_mode():
-            states, _ = model.encode_chains(self.events[rows].to(device), padded)
+            states, _ = model.encode_chains(self.events[rows].to(device, dtype), padded)
             graph = build_event_graph(padded, event_words.to(device))
             nodes = model.encode_graphs(
-                states, padded, words.to(device), event_words.to(device), graph, num_layers=num_layers
+                states, padded, words.to(device, dtype), event_words.to(device), graph, num_layers=num_layers
             )
             of_events = nodes[graph.event_nodes[padded >= 0]].float().cpu().numpy()
         require_finite(self.encoder.name, of_events)

@@ -205,7 +205,7 @@ def calibrate_cross_encoder(
                 retriever_weight=cross_encoder.retriever_weight,
             )
 
-        pools = EventPools(load_encoder(retriever), events, pairs.languages())
+        pools = EventPools(load_encoder(retriever, device=PartialState().device), events, pairs.languages())
         found = pools.search(pairs, CANDIDATES + pairs.num_gold)
         return choose_null_threshold(found, pairs.gold_numbers(), CANDIDATES, rescore)
 

@@ -282,13 +282,15 @@ class _SingleFirst:
 
 @contextmanager
 def full_single_precision() -> Iterator[None]:
-    """Force full single precision, so that the bound on rounding holds even if the process allows TF32."""
-    allowed = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
+    """Force full single precision on the CPU, so that the bound on rounding holds even if the process allows
+    TF32."""
+    products = torch.backends.mkldnn.matmul
+    allowed = products.fp32_precision
+    products.fp32_precision = "ieee"
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(allowed)
+        products.fp32_precision = allowed
 
 
 def _count_better(scores: torch.Tensor, asked: _Pairs, known: _Pairs) -> Positions:
