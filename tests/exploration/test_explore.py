@@ -21,8 +21,10 @@ from eventformers.errors import EventformersError
 from eventformers.exploration import documents, vectors
 from eventformers.exploration import map as map_step
 from eventformers.exploration.explore import Exploration
+from eventformers.exploration.sources import find_texts
 from eventformers.extraction import pipeline as pipeline_module
 from eventformers.extraction import shards
+from eventformers.extraction.text_columns import USUAL_COLUMNS
 from eventformers.inference.encode import EventEncoder
 
 STORIES = {
@@ -201,6 +203,15 @@ def test_few_and_equal_events(explore: Explore, tmp_path: Path, texts: list[str]
     explored = explore(texts)
     assert explored.report["counts"]["distinct_event_texts"] == events
     assert (tmp_path / "out" / "index.html").exists()
+
+
+def test_results_among_the_texts_are_no_texts(explore: Explore, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Anna left.")
+    first = explore(tmp_path)
+    again = explore(tmp_path)
+    assert again.report["counts"]["documents"] == first.report["counts"]["documents"] == 1
+    (tmp_path / "out" / "events.parquet").unlink()
+    assert [file.name for file in find_texts(tmp_path, USUAL_COLUMNS).sources] == ["a"]
 
 
 def test_malformed_texts_are_listed_in_the_report(explore: Explore, tmp_path: Path) -> None:

@@ -255,13 +255,11 @@ def test_linked_folders_and_those_of_results(tmp_path: Path) -> None:
     write(tmp_path / "books" / "two.txt", "Two.")
     (tmp_path / "books" / "link").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere" / "cycle").symlink_to(tmp_path / "books")
-    write(tmp_path / "books" / "explored" / ".explore" / "documents.json", "{}")
-    write(tmp_path / "books" / "explored" / "documents.csv", "text")
     write(tmp_path / "books" / "extracted" / "events.parquet", "")
     write(tmp_path / "books" / "extracted" / "events.jsonl", "")
     documents, _, skipped = read(tmp_path / "books")
     assert [document.document_id for document in documents] == ["link/one", "two"]
-    assert dict(skipped) == {"folder_of_extracted_events": 2}
+    assert dict(skipped) == {"folder_of_extracted_events": 1}
 
 
 def test_a_folder_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

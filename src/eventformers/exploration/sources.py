@@ -9,8 +9,10 @@ from typing import Any, TypeAlias
 
 import datasets
 
+from eventformers.datasets_scripts.event_tables import EVENTS_TABLE
 from eventformers.datasets_scripts.loading import load_hub, looks_like_hub_id
 from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.exploration.folder import STATE_FOLDER
 from eventformers.extraction.text_columns import USUAL_COLUMNS, TextColumns
 from eventformers.extraction.texts import TextFile, TextRows, find_text_files
 from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, values_in
@@ -60,7 +62,7 @@ def find_texts(texts: Texts, columns: TextColumns) -> FoundTexts:
             _rows(rows, columns, split, texts) for split, rows in load_hub(texts).items()
         ]
     elif isinstance(texts, (str, Path)) or _are_paths(texts):
-        found = find_text_files(texts, skipped)
+        found = find_text_files(texts, skipped, marks=(EVENTS_TABLE, STATE_FOLDER))
     elif isinstance(texts, (datasets.DatasetDict, datasets.IterableDatasetDict)):
         found = [_rows(rows, columns, split, "texts") for split, rows in texts.items()]
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -32,7 +32,6 @@ from eventformers.datasets_scripts.raw_files import (
 )
 from eventformers.datasets_scripts.table_files import csv_file_rows, parquet_file_rows
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.exploration.folder import STATE_FOLDER
 from eventformers.extraction.sgml import read_sgml
 from eventformers.extraction.text_columns import USUAL_COLUMNS, TextColumns, iso_date, part_of
 from eventformers.files import walk_with_links
@@ -112,13 +111,19 @@ class TextRows:
     source: str
 
 
-def find_text_files(texts: DataDir, skipped: SkippedRows) -> list[TextFile]:
+def find_text_files(
+    texts: DataDir, skipped: SkippedRows, marks: Collection[str] = (EVENTS_TABLE,)
+) -> list[TextFile]:
     """Find the files under paths, in the given order; files in a folder, and in its subfolders, are sorted by
     name.
 
     A file that is given directly is read whatever its suffix. In folders, files with an unknown suffix, and
-    subfolders that `extract` or `explore` wrote, are skipped and counted; hidden files are ignored. Links to
-    folders are followed.
+    subfolders of results, are skipped and counted; hidden files are ignored. Links to folders are followed.
+
+    Args:
+        texts: files and folders.
+        skipped: counts of skipped files and folders, added to.
+        marks: files and folders of which a folder of results has one.
 
     Raises:
         EventformersError: a path does not exist, a folder cannot be read, or there is no file to read.
@@ -129,7 +134,7 @@ def find_text_files(texts: DataDir, skipped: SkippedRows) -> list[TextFile]:
         if not given.is_dir():
             found.setdefault(given, TextFile(given, file_stem(given), file_stem(given)))
             continue
-        for path in sorted(_files_below(given, skipped)):
+        for path in sorted(_files_below(given, skipped, marks)):
             if not _is_text_name(path):
                 skipped["file_with_unknown_ending"] += 1
                 others[path.suffix.lower() or "no ending"] += 1
@@ -144,19 +149,15 @@ def find_text_files(texts: DataDir, skipped: SkippedRows) -> list[TextFile]:
     return list(found.values())
 
 
-def _files_below(folder: Path, skipped: SkippedRows) -> Iterator[Path]:
+def _files_below(folder: Path, skipped: SkippedRows, marks: Collection[str]) -> Iterator[Path]:
     for place, folders, names in walk_with_links(folder):
-        if place != folder and _is_output(place):
+        if place != folder and any((place / mark).exists() for mark in marks):
             skipped["folder_of_extracted_events"] += 1
             folders.clear()
             continue
         folders[:] = [name for name in folders if not name.startswith(".")]
         paths = (place / name for name in names if not name.startswith("."))
         yield from (path for path in paths if path.is_file())
-
-
-def _is_output(folder: Path) -> bool:
-    return (folder / EVENTS_TABLE).is_file() or (folder / STATE_FOLDER).is_dir()
 
 
 def read_texts(
