@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache, wraps
 from pathlib import Path
-from secrets import token_hex
+from threading import current_thread, get_native_id, main_thread
 from typing import TypeVar
 
 from eventformers.errors import EventformersError, causes, shown
@@ -125,8 +125,10 @@ def temporary_beside(path: Path) -> Path:
     Temporary files of killed processes are removed.
     """
     _remove_left_overs(path.parent, glob.escape(path.name))
-    # Two threads of a process may write one file.
-    return path.with_name(f".{path.name}.{token_hex(4)}.{os.getpid()}.tmp")
+    # Two threads of a process may write one file. The main thread keeps its name, since the next process of a
+    # container may have the same number, and then writes over what a killed one left.
+    thread = "" if current_thread() is main_thread() else f"{get_native_id()}."
+    return path.with_name(f".{path.name}.{thread}{os.getpid()}.tmp")
 
 
 def _remove_left_overs(folder: Path, name: str, *, alone: bool = False) -> None:
