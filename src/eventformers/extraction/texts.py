@@ -198,7 +198,8 @@ def read_texts(
             if _is_empty(place.path):
                 skipped["empty_file"] += 1
                 continue
-        for whole in _readable_documents(place, read, skipped, document_types, columns):
+        documents = _documents(place, read, skipped, document_types, columns)
+        for whole in _up_to_fault(documents, skipped):
             read["documents"] += 1
             if not whole.text.strip():
                 skipped["document_without_text"] += 1
@@ -271,16 +272,10 @@ class DistinctIdentifiers:
         return self._ids.of(identifier)
 
 
-def _readable_documents(
-    place: TextFile | TextRows,
-    read: Counter[str],
-    skipped: SkippedRows,
-    document_types: Sequence[str],
-    columns: TextColumns,
-) -> Iterator[TextDocument]:
-    """Read documents, up to a fault of the file as a whole."""
+def _up_to_fault(documents: Iterator[TextDocument], skipped: SkippedRows) -> Iterator[TextDocument]:
+    """Yield documents, up to a fault of the file as a whole."""
     try:
-        yield from _documents(place, read, skipped, document_types, columns)
+        yield from documents
     except DataFormatError as error:
         skipped.leave_out(error, "file")
 
