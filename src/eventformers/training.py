@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from eventformers.datasets_scripts.event_tables import EVENTS_TABLE, EXTRACTED_DOCUMENTS
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError
 from eventformers.evaluation.core import evaluate
@@ -108,6 +109,12 @@ def train(
     """
     folder = Path(output)
     with _run_folder(folder), Session(session) as own:
+        for name in (EVENTS_TABLE, EXTRACTED_DOCUMENTS):
+            if (folder / name).exists():
+                raise EventformersError(
+                    f"{folder} holds extracted events ({name}); accepted: another folder, so that a push of "
+                    "the model does not meet your texts"
+                )
         if (folder / "config.json").exists() and not (resume or overwrite):
             raise EventformersError(
                 f"{folder} already holds a model; choose another folder, or pass --overwrite or --resume"

@@ -180,6 +180,17 @@ def test_a_release_is_found_at_any_depth(
         find_release(tmp_path)
 
 
+def test_rows_and_reports_beside_a_model_are_not_sent(saved_model: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(saved_model, tmp_path / "model"))
+    rows = ("chains.jsonl", "events.csv", "types/report.html", "mentions.parquet")
+    for name in rows:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+    found = read_folder(folder)
+    assert not set(rows) & set(found.files)
+    assert found.left_out["chains.jsonl"] == ".jsonl is not part of a model"
+
+
 def test_a_dataset_without_its_rows(built_dataset: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(built_dataset, tmp_path / "similarity"))
     assert read_folder(folder).configs == ("hard",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,14 @@ def test_what_does_not_change_the_weights_may_change_at_a_resume(
     finished: tuple[Path, TrainingRun], tiny_encoder: Path
 ) -> None:
     assert run(finished[0], tiny_encoder, "logging_steps=1", "save_total_limit=1", resume=True).steps == 2
+
+
+@pytest.mark.parametrize("name", ["events.parquet", "events.jsonl.gz"])
+def test_no_model_among_extracted_events(name: str, tiny_encoder: Path, tmp_path: Path) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(EventformersError, match=f"holds extracted events .{re.escape(name)}.; accepted"):
+        train("swcc", tmp_path, encoder=str(tiny_encoder), device="cpu", overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_an_unfinished_run_is_not_replaced(tiny_encoder: Path, tmp_path: Path) -> None:

@@ -58,11 +58,11 @@ _CARD = "README.md"
 _EXPLORATION_CARD = Path(__file__).with_name("exploration_space.md")
 _LEADERBOARD_CARD = Path(__file__).with_name("leaderboard_space.md")
 _SHOWN_HIDDEN = ".eval_results"
-# Weights in any other format may hold pickles.
+# Weights in any other format may hold pickles. Rows and reports beside a model may have texts of the user.
 _SENT: dict[Kind, frozenset[str]] = {
     "model": frozenset(
-        {".safetensors", ".json", ".jsonl", ".py", ".md", ".txt", ".yaml", ".yml", ".model", ".onnx"}
-        | {".onnx_data", ".csv", ".png", ".svg", ".html"}
+        {".safetensors", ".json", ".py", ".md", ".txt", ".yaml", ".yml", ".model", ".onnx", ".onnx_data"}
+        | {".png", ".svg"}
     ),
     "dataset": frozenset({".parquet", ".json", ".md", ".txt", ".yaml", ".yml"}),
     "metric": frozenset({".py", ".md", ".txt"}),
