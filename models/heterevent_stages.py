@@ -304,8 +304,8 @@ def _word_losses(head, vectors, chains, target_events, graph, nodes, context, ca
     is_word = event_words >= 0
     own_words = event_words[is_word]
     own_keys = apart_from_other_processes(own_words) if word_keys is None else word_keys[own_words]
-    # The vector of a word in the vocabulary is that of its tokens, without context. The encoder may have a lower
-    # precision than the layers of the head.
+    # The vector of a word in the vocabulary is that of its tokens, without context. The encoder may have a
+    # lower precision than the layers of the head.
     own_embeddings = embeddings[is_word].to(head.word_output.weight.dtype)
     vocabulary, keys = gather_distinct(head.word_output(own_embeddings), own_keys)
     columns = torch.full_like(event_words, PADDING)
