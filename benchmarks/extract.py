@@ -7,32 +7,25 @@ cost of reading events and chains, of the filters and of writing the rows. The t
 only, on parsed texts. The sides take turns, so other load affects both; both run in one process, with one
 thread if OMP_NUM_THREADS=1 is set. On a machine with other load, compare processor time.
 
-Without `--pipeline`, the script builds one in the default architecture of spaCy's small English pipelines
-(tok2vec of width 96 and depth 4, tagger and parser) and trains it on a few sentence patterns for some
-seconds. Its speed is that of such a pipeline, but its parses of real text are poor: do not quote the number
-of events.
+Without `--pipeline`, the script takes the one that is installed.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import spacy
 from side_by_side import CLOCKS, machine, make_parser, ratios_of, take_turns
 
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.extraction.counts import ExtractionCounts
-from eventformers.extraction.extractor import EventExtractor, ExtractionSettings
+from eventformers.extraction.extractor import EventExtractor, ExtractionSettings, installed_pipeline
 from eventformers.extraction.shards import chain_lines, event_lines
 from eventformers.extraction.texts import TextDocument, find_text_files, read_texts
 
-REPOSITORY = Path(__file__).resolve().parents[1]
 TEXTS_AT_ONCE = 64
 
 
@@ -40,12 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     options = parse_arguments(arguments)
     documents = sample(options)
-    with TemporaryDirectory() as folder:
-        pipeline = options.pipeline or build_pipeline(Path(folder) / "pipeline")
-        extractor = EventExtractor(ExtractionSettings(str(pipeline), arguments=options.arguments))
+    pipeline = options.pipeline or installed_pipeline()
+    extractor = EventExtractor(ExtractionSettings(pipeline, arguments=options.arguments))
     words = sum(len(document.text.split()) for document in documents)
     print(f"{machine()}, spaCy {spacy.__version__}")
-    print(f"pipeline {options.pipeline or 'built here'}: {', '.join(extractor.pipeline.pipe_names)}")
+    print(f"pipeline {pipeline}: {', '.join(extractor.pipeline.pipe_names)}")
     print(f"{len(documents)} documents, {words:,} words")
     counts = ExtractionCounts()
 
@@ -96,26 +88,11 @@ def sample(options: argparse.Namespace) -> list[TextDocument]:
     return documents[:: max(1, len(documents) // options.documents)]
 
 
-def build_pipeline(folder: Path) -> Path:
-    """A tagger and a parser in spaCy's default architecture for speed, taught a few patterns."""
-    from spacy.cli.init_config import init_config
-
-    sys.path.insert(0, str(REPOSITORY / "tests" / "support"))
-    from tiny_parser import teach
-
-    spacy.util.fix_random_seed(7)
-    config = init_config(lang="en", pipeline=["tagger", "parser"], optimize="efficiency")
-    pipeline = spacy.util.load_model_from_config(config, auto_fill=True)
-    teach(pipeline, rounds=4)
-    pipeline.to_disk(folder)
-    return folder
-
-
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Options of the command line."""
     parser = make_parser(__doc__, rounds=3)
     parser.add_argument("--texts", required=True, help="files or folders of text")
-    parser.add_argument("--pipeline", help="name or folder of a spaCy pipeline; without it one is built")
+    parser.add_argument("--pipeline", help="name or folder of a spaCy pipeline")
     parser.add_argument("--documents", type=int, default=100, help="documents to take of the texts")
     parser.add_argument("--arguments", choices=["heads", "spans"], default="heads")
     return parser.parse_args(arguments)

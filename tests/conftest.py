@@ -223,37 +223,22 @@ def tiny_encoder_without_dropout(tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture(scope="session")
-def tiny_parser() -> Iterator[Path]:
-    """Folder of a spaCy pipeline that knows a few patterns of sentences.
+def english_pipeline() -> Iterator[str]:
+    """Name of an installed English pipeline of spaCy: no test trains one whose parses it asserts.
 
-    It is trained once for all workers, and loaded once by each, although every extraction loads its pipeline.
-    A test that changes a loaded pipeline takes a deep copy.
+    It is loaded once, although every extraction loads its pipeline; a test that changes it takes a deep copy.
     """
     spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
-    from filelock import FileLock
-    from tiny_parser import save_tiny_parser
-
-    folder = Path(os.environ["EVENTFORMERS_TESTS_SHARED"], "tiny-parser")
-    with FileLock(f"{folder}.lock"):
-        if not folder.exists():
-            save_tiny_parser(folder)
+    names = [name for name in spacy.util.get_installed_models() if name.startswith("en_core_web_")]
+    if not names:
+        pytest.skip("no en_core_web_* pipeline is installed: python -m spacy download en_core_web_sm")
     load, loaded = spacy.load, []
 
     def load_once(name: str | Path) -> object:
-        if Path(name) != folder:
+        if name != names[0]:
             return load(name)
         loaded[:] = loaded or [load(name)]
         return loaded[0]
 
     with mock.patch.object(spacy, "load", load_once):
-        yield folder
-
-
-@pytest.fixture(scope="session")
-def english_pipeline() -> str:
-    """Name of an installed English pipeline of spaCy."""
-    spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
-    names = [name for name in spacy.util.get_installed_models() if name.startswith("en_core_web_")]
-    if not names:
-        pytest.skip("no en_core_web_* pipeline is installed: python -m spacy download en_core_web_sm")
-    return names[0]
+        yield names[0]

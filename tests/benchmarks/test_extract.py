@@ -8,18 +8,13 @@ import pytest
 from benchmark_scripts import load_benchmark
 
 
-@pytest.mark.process
-def test_prints_ratios(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("spacy", reason="spaCy is not installed")
-    from tiny_parser import save_tiny_parser
-
+def test_prints_ratios(english_pipeline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     benchmark = load_benchmark("extract")
     texts = tmp_path / "texts"
     texts.mkdir()
     for number in range(4):
         (texts / f"{number}.txt").write_text("Anna called Police. Anna opened the door.", encoding="utf-8")
-    pipeline = save_tiny_parser(tmp_path / "pipeline")
-    benchmark.main([f"--texts={texts}", f"--pipeline={pipeline}", "--documents=2", "--rounds=1"])
+    benchmark.main([f"--texts={texts}", f"--pipeline={english_pipeline}", "--documents=2", "--rounds=1"])
     printed = capsys.readouterr().out
     assert "2 documents, 14 words" in printed
     assert "4 events (3.5 words an event), 0 chains" in printed

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -49,8 +48,11 @@ def test_agreement() -> None:
     assert (nothing.precision, nothing.recall, nothing.f1) == (0.0, 0.0, 0.0)
 
 
-def test_prints_scores_and_errors(tiny_parser: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    benchmark.main([f"--pipeline={tiny_parser}", "--split=development", "--errors"])
+def test_prints_scores_and_errors(
+    english_pipeline: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(benchmark, "extracted", lambda pipeline, sentences: [[] for _ in sentences])
+    benchmark.main([f"--pipeline={english_pipeline}", "--split=development", "--errors"])
     printed = capsys.readouterr().out
     assert "development: 25 sentences, 68 events" in printed
     assert "check: " not in printed

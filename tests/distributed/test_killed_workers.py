@@ -47,13 +47,13 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(texts: Path, tiny_parser: Path, tiny_encoder: Path) -> Run:
+def run(texts: Path, english_pipeline: str, tiny_encoder: Path) -> Run:
     """The function that runs the script with an executor and an output folder."""
 
     def call(engine: str, out: Path) -> Done:
         # Ray's own processes reach each other by the address of the machine, which tests do not.
         environment = {**os.environ, "RAY_worker_niceness": "0", "RAY_AUTH_MODE": "disabled"}
-        arguments = [str(SCRIPT), engine, str(texts), str(out), str(tiny_parser), str(tiny_encoder)]
+        arguments = [str(SCRIPT), engine, str(texts), str(out), english_pipeline, str(tiny_encoder)]
         return run_python(arguments, cwd=texts, env=environment, timeout=WAIT, server="package")
 
     return call

@@ -64,7 +64,7 @@ def wait_for(found: Path) -> None:
 
 @pytest.mark.timeout(1800)
 def test_a_cancelled_task_is_run_again_and_files_equal_those_of_the_local_executor(
-    tiny_parser: Path, tiny_encoder: Path, tmp_path: Path
+    english_pipeline: str, tiny_encoder: Path, tmp_path: Path
 ) -> None:
     texts = tmp_path / "texts"
     texts.mkdir()
@@ -73,7 +73,7 @@ def test_a_cancelled_task_is_run_again_and_files_equal_those_of_the_local_execut
         pq.write_table(pa.Table.from_pylist(rows), texts / f"{number}.parquet")
     sample = tmp_path / "sample.txt"
     sample.write_text("\n".join(STORIES), encoding="utf-8")
-    extracted = eventformers.extract(sample, tmp_path / "sample-events", pipeline=tiny_parser).folder
+    extracted = eventformers.extract(sample, tmp_path / "sample-events", pipeline=english_pipeline).folder
     write_induction(eventformers.induce(tiny_encoder, extracted, num_clusters=3), tmp_path / "my-types")
     write_edges(write_events(tmp_path / "my-events", EVENTS), [("Q2", "Q1")])
     # The scripts of datatrove, for this interpreter.
@@ -84,7 +84,7 @@ def test_a_cancelled_task_is_run_again_and_files_equal_those_of_the_local_execut
         command.write_text(f"#!{sys.executable}\nfrom datatrove.tools.{name} import main\nmain()\n")
         command.chmod(0o755)
     replaced = {
-        '"en_core_web_sm"': repr(str(tiny_parser)),
+        '"en_core_web_sm"': repr(english_pipeline),
         '-vectors"': f'-vectors", model={str(tiny_encoder)!r}',
         'induction="my-types"': f'induction="my-types", model={str(tiny_encoder)!r}',
         'index="my-index"': f'index="my-index", model={str(tiny_encoder)!r}',

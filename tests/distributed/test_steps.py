@@ -60,13 +60,13 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def extracted(tiny_parser: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def extracted(english_pipeline: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same texts with the ids of the shards, extracted by one process."""
     folder = tmp_path_factory.mktemp("extracted")
     rows = [{"id": f"{place // 2:05d}/{place % 2}", "text": text} for place, text in enumerate(STORIES)]
     texts = folder / "texts.jsonl"
     texts.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return eventformers.extract(texts, folder / "events", pipeline=tiny_parser).folder
+    return eventformers.extract(texts, folder / "events", pipeline=english_pipeline).folder
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_the_script_of_the_page_in_a_bucket(
     extracted: Path,
     knowledge_base: Path,
     induction: Path,
-    tiny_parser: Path,
+    english_pipeline: str,
     tiny_encoder: Path,
     remote: str,
     tmp_path: Path,
@@ -114,7 +114,7 @@ def test_the_script_of_the_page_in_a_bucket(
 ) -> None:
     script = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[0]
     for told, meant in {
-        "en_core_web_sm": tiny_parser,
+        "en_core_web_sm": english_pipeline,
         "my-types": induction,
         "my-events": knowledge_base,
         "tasks=4, workers=2": "tasks=2, workers=1",
@@ -242,13 +242,13 @@ def test_ids_are_distinct_over_shards() -> None:
 
 
 def test_a_stopped_task_is_run_again_and_a_finished_one_is_not(
-    bucket: Path, tiny_parser: Path, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bucket: Path, english_pipeline: str, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def embed(folder: str) -> None:
         steps = [
             ParquetReader(str(bucket)),
             DistinctIds(),
-            ExtractEvents(str(tiny_parser)),
+            ExtractEvents(english_pipeline),
             Embed(str(tmp_path / folder), str(tiny_encoder), of="events"),
         ]
         LocalPipelineExecutor(steps, tasks=2, workers=1, logging_dir=str(tmp_path / f"{folder}-logs")).run()
@@ -276,7 +276,7 @@ def test_a_stopped_task_is_run_again_and_a_finished_one_is_not(
 
 def test_tasks_of_a_process_share_what_they_load(
     bucket: Path,
-    tiny_parser: Path,
+    english_pipeline: str,
     tiny_encoder: Path,
     induction: Path,
     knowledge_base: Path,
@@ -303,7 +303,7 @@ def test_tasks_of_a_process_share_what_they_load(
     pipeline = [
         ParquetReader(str(bucket)),
         DistinctIds(),
-        ExtractEvents(str(tiny_parser), min_chain_length=3),
+        ExtractEvents(english_pipeline, min_chain_length=3),
         AssignTypes(str(tmp_path / "types"), induction, str(tiny_encoder)),
         links,
     ]

@@ -42,14 +42,14 @@ Explore = Callable[..., Exploration]
 
 @pytest.fixture
 def explore(
-    tiny_parser: Path, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    english_pipeline: str, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Explore:
     # UMAP compiles for ten seconds; test_analysis.py runs it.
     monkeypatch.setattr(map_step, "_FEWEST_TEXTS", 20)
 
     def run(texts: Any = None, **options: Any) -> Exploration:
         chosen = {
-            "pipeline": tiny_parser,
+            "pipeline": english_pipeline,
             "events": tiny_encoder,
             "types": tiny_encoder,
             "device": "cpu",
@@ -172,7 +172,7 @@ def ran(exploration: Exploration) -> set[str]:
 
 
 def test_a_change_recomputes_what_depends_on_it(
-    explore: Explore, tiny_encoder_without_dropout: Path, tiny_parser: Path, tmp_path: Path
+    explore: Explore, tiny_encoder_without_dropout: Path, english_pipeline: str, tmp_path: Path
 ) -> None:
     import spacy
 
@@ -184,7 +184,7 @@ def test_a_change_recomputes_what_depends_on_it(
     other_model = ran(explore(ROWS[:1], events=tiny_encoder_without_dropout))
     assert "vectors" in other_model
     assert not other_model & {"documents", "events", "chains"}
-    pipeline = deepcopy(spacy.load(tiny_parser))
+    pipeline = deepcopy(spacy.load(english_pipeline))
     pipeline.meta["version"] = "9"
     pipeline.to_disk(tmp_path / "other")
     again = ran(explore(ROWS[:1], events=tiny_encoder_without_dropout, pipeline=tmp_path / "other"))

@@ -57,14 +57,14 @@ def run(texts: Path, pipeline: Path, folder: Path, **options: Any) -> dict[str, 
     return {step.name: step for step in stats.stats} if stats else {}
 
 
-def test_rows_are_those_of_one_machine(texts: Path, tiny_parser: Path, tmp_path: Path) -> None:
+def test_rows_are_those_of_one_machine(texts: Path, english_pipeline: str, tmp_path: Path) -> None:
     (texts / "picture.png").touch()
-    stats = run(texts, tiny_parser, tmp_path / "out", tasks=3, workers=1)
+    stats = run(texts, english_pipeline, tmp_path / "out", tasks=3, workers=1)
     reading = next(step for name, step in stats.items() if "texts" in name)
     assert reading.stats["skipped: file_with_unknown_ending"].total == 1
     events = sorted((tmp_path / "out").glob("*.events.jsonl.gz"))
     chains = sorted((tmp_path / "out").glob("*.chains.jsonl.gz"))
-    finished = eventformers.extract(texts, tmp_path / "whole", pipeline=tiny_parser, min_chain_length=3)
+    finished = eventformers.extract(texts, tmp_path / "whole", pipeline=english_pipeline, min_chain_length=3)
     whole = {path.name: path for path in finished.files}
     ours = rows_of(events)
     assert sorted(ours, key=lambda row: row["id"]) == rows_of([whole["events.jsonl.gz"]])
@@ -82,7 +82,7 @@ def test_rows_are_those_of_one_machine(texts: Path, tiny_parser: Path, tmp_path:
 
 
 def test_finished_tasks_are_not_run_again(
-    texts: Path, tiny_parser: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    texts: Path, english_pipeline: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ranks: list[int] = []
     extract = ExtractEvents.run
@@ -95,21 +95,21 @@ def test_finished_tasks_are_not_run_again(
 
     monkeypatch.setattr(ExtractEvents, "run", stopped)
     with pytest.raises(RuntimeError, match="went away"):
-        run(texts, tiny_parser, tmp_path / "out", tasks=3, workers=1)
+        run(texts, english_pipeline, tmp_path / "out", tasks=3, workers=1)
     finished = sorted(path.name for path in (tmp_path / "out").glob("*.gz"))
     assert finished == ["00000.chains.jsonl.gz", "00000.events.jsonl.gz"]
-    run(texts, tiny_parser, tmp_path / "out", tasks=3, workers=1)
+    run(texts, english_pipeline, tmp_path / "out", tasks=3, workers=1)
     assert ranks == [0, 1, 1, 2]
     assert len(rows_of(sorted((tmp_path / "out").glob("*.events.jsonl.gz")))) == 4
 
 
-def test_documents_of_other_readers(tiny_parser: Path) -> None:
+def test_documents_of_other_readers(english_pipeline: str) -> None:
     texts = [
         Document(STORIES["c"], "x", metadata={"source": "wikinews", "licence": "CC BY 2.5"}),
         Document("...", "x"),
         Document(STORIES["a"], "x", metadata={"tokens": 3}),
     ]
-    first, second = ExtractEvents(str(tiny_parser), min_chain_length=2).run(iter(texts))
+    first, second = ExtractEvents(english_pipeline, min_chain_length=2).run(iter(texts))
     assert first.metadata["event_row"]["license"] == "CC-BY-2.5"
     assert first.metadata["chain_rows"] == []
     assert second is texts[2], "documents keep what they have, also where ids are equal"
@@ -123,12 +123,14 @@ def test_wrong_settings_are_told_before_a_task_runs() -> None:
         ExtractEvents("en_core_web_sm", arguments="span")
 
 
-def test_the_example(texts: Path, tiny_parser: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example(
+    texts: Path, english_pipeline: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     (example,) = [block for block in blocks if "LocalPipelineExecutor(" in block]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-texts").symlink_to(texts)
-    script = example.replace('"en_core_web_sm"', repr(str(tiny_parser))).replace(
+    script = example.replace('"en_core_web_sm"', repr(english_pipeline)).replace(
         "tasks=4, workers=2", "tasks=2, workers=1"
     )
     exec(compile(script, str(PAGE), "exec"), {"__name__": "__main__"})  # noqa: S102, our own page

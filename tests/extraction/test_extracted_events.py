@@ -30,18 +30,18 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def extracted(texts: Path, tiny_parser: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def extracted(texts: Path, english_pipeline: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("extracted") / "events"
-    return eventformers.extract(texts, output, pipeline=tiny_parser, license_name="CC0-1.0").folder
+    return eventformers.extract(texts, output, pipeline=english_pipeline, license_name="CC0-1.0").folder
 
 
 @pytest.fixture(scope="module")
 def explored(
-    texts: Path, tiny_parser: Path, tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory
+    texts: Path, english_pipeline: str, tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     output = tmp_path_factory.mktemp("explored") / "tables"
     # No command reads the map, for which UMAP compiles for ten seconds.
-    models = {"pipeline": tiny_parser, "events": tiny_encoder, "types": tiny_encoder}
+    models = {"pipeline": english_pipeline, "events": tiny_encoder, "types": tiny_encoder}
     return eventformers.explore(texts, output, **models, device="cpu", skip=["map"]).folder
 
 
@@ -83,9 +83,9 @@ def test_tables_of_an_extraction(extracted: Path) -> None:
     )
 
 
-def test_an_extraction_without_events_has_no_tables(tiny_parser: Path, tmp_path: Path) -> None:
+def test_an_extraction_without_events_has_no_tables(english_pipeline: str, tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("42.", encoding="utf-8")
-    found = eventformers.extract(tmp_path / "empty.txt", tmp_path / "out", pipeline=tiny_parser)
+    found = eventformers.extract(tmp_path / "empty.txt", tmp_path / "out", pipeline=english_pipeline)
     assert [path.name for path in found.files] == ["report.json"]
 
 
@@ -93,7 +93,7 @@ def test_an_extraction_without_events_has_no_tables(tiny_parser: Path, tmp_path:
 def test_events_are_induced_and_grounded(
     source: str,
     request: pytest.FixtureRequest,
-    tiny_parser: Path,
+    english_pipeline: str,
     tiny_encoder: Path,
     knowledge_base: Path,
     tmp_path: Path,
@@ -101,7 +101,7 @@ def test_events_are_induced_and_grounded(
     given = request.getfixturevalue(source)
     options = ["--model", tiny_encoder, "--device", "cpu"]
     if source == "texts":
-        options += ["--pipeline", tiny_parser]
+        options += ["--pipeline", english_pipeline]
     assert run("induce", given, "--num-clusters", 2, *options, "-o", tmp_path / "types") == 0
     mentions = pq.read_table(tmp_path / "types" / "mentions.parquet")
     assert len(mentions) == 8
@@ -191,13 +191,22 @@ def test_what_cannot_be_read_is_one_line(
 
 
 def test_what_the_extraction_left_out_is_told(
-    tiny_parser: Path, tiny_encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    english_pipeline: str, tiny_encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "texts"
     folder.mkdir()
     for name, text in (("a.txt", "Anna opened the door."), ("b.txt", ""), ("c.pdf", "x")):
         (folder / name).write_text(text, encoding="utf-8")
-    options = ["--model", tiny_encoder, "--pipeline", tiny_parser, "--device", "cpu", "-o", tmp_path / "out"]
+    options = [
+        "--model",
+        tiny_encoder,
+        "--pipeline",
+        english_pipeline,
+        "--device",
+        "cpu",
+        "-o",
+        tmp_path / "out",
+    ]
     assert run("induce", folder, *options) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "Extracted (read: 1 documents, 2 files; skipped: " in told

@@ -255,14 +255,16 @@ def test_splitting(text: str, parts: list[str]) -> None:
     assert [document.document_id for document in documents] == ids
 
 
-def test_extract_reads_columns(tiny_parser: Path, tmp_path: Path) -> None:
+def test_extract_reads_columns(english_pipeline: str, tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", [{"body": "Anna opened the door.", "author": "A", "key": "k"}])
     finished = eventformers.extract(
-        path, tmp_path / "out", pipeline=tiny_parser, text_column="body", id_column="key"
+        path, tmp_path / "out", pipeline=english_pipeline, text_column="body", id_column="key"
     )
     assert finished.counts.written["events"] == 1
     with pytest.raises(EventformersError, match="extracted with other columns"):
-        eventformers.extract(path, tmp_path / "out", pipeline=tiny_parser, text_column="body", resume=True)
+        eventformers.extract(
+            path, tmp_path / "out", pipeline=english_pipeline, text_column="body", resume=True
+        )
 
 
 def test_names_of_columns() -> None:

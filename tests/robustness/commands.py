@@ -21,6 +21,7 @@ from tiny import save_tiny_encoder
 from eventformers.cli import app
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.datasets_scripts.loading import load_built
+from eventformers.extraction.extractor import installed_pipeline
 from eventformers.inference.commonsense.alternative_index import load_alternative_index
 from eventformers.inference.encode import load_encoder
 from eventformers.model_cards import card
@@ -131,7 +132,7 @@ def commands(inputs: Path, encoder: Path) -> list[Command]:
             "extract",
             lambda place, number: [
                 *("extract", str(inputs / f"stories-{number}"), "-o", str(place), "--overwrite"),
-                *("--pipeline", str(_parser(inputs)), "--min-chain-length", "2"),
+                *("--pipeline", installed_pipeline(), "--min-chain-length", "2"),
             ],
             opened_by=("report.json",),
         ),
@@ -251,14 +252,6 @@ def _results(folder: Path, encoder: Path, number: int) -> Path:
         pooling = ("mean", "cls")[number - 1]
         run_command(["evaluate", str(encoder), *_TASK, "-o", str(place), "--pooling", pooling])
     return place
-
-
-def _parser(folder: Path) -> Path:
-    """A spaCy pipeline, trained where it is first asked for."""
-    from tiny_parser import save_tiny_parser
-
-    place = folder / "parser"
-    return place if place.exists() else save_tiny_parser(place)
 
 
 def tiny_encoder(folder: Path) -> Path:

@@ -18,24 +18,16 @@ _VOCABULARY = spacy.blank("en").vocab
 _BE = {"was", "is", "were", "been", "are", "be"}
 
 
-def tokens_of(sentence: str) -> list[tuple[str, str, int, str]]:
-    """Word, tag, head (from 0) and dependency of each token."""
-    rows = []
-    for token in sentence.split():
-        word, tag, head, dependency = token.rsplit("/", 3)
-        rows.append((word, tag, int(head) - 1, dependency))
-    return rows
-
-
 def parsed_text(*sentences: str, lemmas: dict[str, str] | None = None) -> Doc:
     """The text of the sentences, with tags, parts of speech, heads and dependencies."""
     words, tags, heads, dependencies, parts = [], [], [], [], []
     for sentence in sentences:
         start = len(words)
-        for word, tag, head, dependency in tokens_of(sentence):
+        for token in sentence.split():
+            word, tag, head, dependency = token.rsplit("/", 3)
             words.append(word)
             tags.append(tag)
-            heads.append(start + head)
+            heads.append(start + int(head) - 1)
             dependencies.append(dependency)
             helper = dependency.startswith("aux") or dependency == "cop" or word.lower() in _BE
             parts.append(_PARTS_OF_SPEECH[tag] if not tag.startswith("VB") else "AUX" if helper else "VERB")
