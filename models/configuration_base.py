@@ -17,6 +17,18 @@ EVENT_EMBEDDING = {
 NEXT_EVENT = {"next-event": {"impl": "pipeline_next_event.NextEventPipeline", "pt": ["AutoModel"]}}
 
 
+def of_encoder(name: str) -> property:
+    """A property of the configuration of a model that reads and sets the field of its `text_config`."""
+
+    def read(config: "EventConfig") -> int:
+        return getattr(config.encoder_config, name)
+
+    def write(config: "EventConfig", value: int) -> None:
+        setattr(config.encoder_config, name, value)
+
+    return property(read, write, doc=f"`{name}` of the encoder.")
+
+
 class ModelPipelines(dict):
     """The pipelines of a model, in the form that `transformers.pipeline` reads from its configuration.
 
@@ -102,6 +114,11 @@ class EventConfig(PreTrainedConfig):
     processor: ClassVar[str] = "processing_events.EventProcessor"
     """The processor that `AutoProcessor` loads, as `file.Class`."""
 
+    vocab_size = of_encoder("vocab_size")
+    hidden_size = of_encoder("hidden_size")
+    num_hidden_layers = of_encoder("num_hidden_layers")
+    num_attention_heads = of_encoder("num_attention_heads")
+
     # The class comes first: before it tries the next type, the check of a union prints the whole value.
     text_config: PreTrainedConfig | dict | None = None
     pooling: Pooling = "mean"
@@ -114,11 +131,17 @@ class EventConfig(PreTrainedConfig):
     def __post_init__(self, **kwargs):
         if saved := kwargs.get("custom_pipelines"):
             # JSON sorts them alphabetically.
-            known = [task for task in self.pipelines if task in saved]
+            known = [task for task in self.pipelines if task in set(saved)]
             kwargs["custom_pipelines"] = ModelPipelines({task: saved[task] for task in known})
         super().__post_init__(**kwargs)
         if self.projection_dim is None:
             self.projection_dim = self.encoder_config.hidden_size
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, without `keys_to_ignore_at_inference`, which the class of a model sets."""
+        values = super().to_dict()
+        values.pop("keys_to_ignore_at_inference", None)
+        return values
 
     @property
     def encoder_config(self) -> PreTrainedConfig:

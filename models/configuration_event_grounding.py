@@ -183,6 +183,20 @@ class EventGroundingCrossConfig(GroundingConfig):
         kwargs.setdefault("num_labels", 1)
         super().__post_init__(**kwargs)
 
+    @property
+    def num_labels(self) -> int:
+        """1: the model has one logit for each pair."""
+        return 1
+
+    @num_labels.setter
+    def num_labels(self, value: int) -> None:
+        if value != 1:
+            raise ValueError(
+                f"num_labels is {value}, but a cross-encoder of event grounding has one logit for each pair; "
+                "accepted: 1"
+            )
+        self.id2label, self.label2id = {0: "LABEL_0"}, {"LABEL_0": 0}
+
     def validate_truncate_dim(self):
         """Reject truncation, since a cross-encoder gives scores.
 

@@ -46,6 +46,8 @@ class HeterEventForPreTrainingOutput(ModelOutput):
             None if no choices are given.
         embeddings: the same as those of `HeterEventModel`, if only vectors are requested; None with a loss,
             whose rows are chains.
+        hidden_states: token vectors of every layer of the encoder for the events, if requested.
+        attentions: attention weights of every layer, if requested.
     """
 
     loss: torch.FloatTensor | None = None
@@ -58,6 +60,8 @@ class HeterEventForPreTrainingOutput(ModelOutput):
     event_loss: torch.FloatTensor | None = None
     choice_correct: torch.BoolTensor | None = None
     embeddings: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
 @dataclass
@@ -69,11 +73,15 @@ class HeterEventForMultipleChoiceOutput(ModelOutput):
         logits: mean cosine of a choice with the events of the context over the temperature,
             `(chains, choices)`; minus infinity where a question has fewer choices.
         embeddings: the same as those of `HeterEventModel`, if only vectors are requested.
+        hidden_states: token vectors of every layer of the encoder for the events, if requested.
+        attentions: attention weights of every layer, if requested.
     """
 
     loss: torch.FloatTensor | None = None
     logits: torch.FloatTensor | None = None
     embeddings: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
 class EventVectors(NamedTuple):

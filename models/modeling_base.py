@@ -9,19 +9,20 @@ import math
 import re
 import shutil
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.dynamic_module_utils import get_relative_import_files
-from transformers.utils import ModelOutput
+from transformers.utils import ModelOutput, can_return_tuple
 
 from .configuration_base import EventConfig, ModelPipelines, is_decoder_only
 from .distributed import num_processes
@@ -100,6 +101,25 @@ def encoder_arguments(text_config) -> dict[str, bool]:
     return {"add_pooling_layer": False} if takes_argument else {}
 
 
+def requested_layers(config: EventConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Select `output_hidden_states` and `output_attentions` if a call, or else a configuration, sets them.
+
+    Args:
+        config: the configuration of the model.
+        settings: arguments of the call. Hidden states may be a list of the layers to return.
+    """
+    values = {}
+    for name in ("output_hidden_states", "output_attentions"):
+        given = settings.get(name)
+        values[name] = getattr(config, name) if given is None else given
+    return {name: value for name, value in values.items() if value}
+
+
+def layers_of(output: ModelOutput) -> dict[str, tuple[torch.Tensor, ...]]:
+    """The `hidden_states` and `attentions` of an encoder's output that it has, for the output of a head."""
+    return {name: output[name] for name in ("hidden_states", "attentions") if output.get(name) is not None}
+
+
 def start_wide(layer: nn.Linear) -> None:
     """Initialise a linear layer as PyTorch does by default, with a scale that depends on its input size.
 
@@ -126,6 +146,18 @@ class EventPreTrainedModel(PreTrainedModel):
     _supports_attention_backend = True
     # Without this, Trainer multiplies loss and gradient by accumulation steps and processes.
     accepts_loss_kwargs = False
+
+    def post_init(self):
+        """Finish the construction, as in the base class; `Trainer.predict` then returns only what counts.
+
+        These are the `logits` of a head that has them, otherwise `embeddings` and answers of validation.
+        """
+        super().post_init()
+        output_class = inspect.signature(type(self).forward).return_annotation
+        if is_dataclass(output_class):
+            names = [entry.name for entry in fields(output_class)]
+            kept = "logits" if "logits" in names else ("embeddings", "_correct")
+            self.config.keys_to_ignore_at_inference = [name for name in names if not name.endswith(kept)]
 
     @classmethod
     def from_encoder(cls, name_or_path, *, dtype=torch.float32, **config_fields):
@@ -259,6 +291,7 @@ class EventTextEncoder(EventPreTrainedModel):
         if encoder is None:
             encoder = AutoModel.from_config(text_config, **encoder_arguments(text_config))
         self.encoder = encoder
+        self._layers: dict[str, tuple[torch.Tensor, ...]] | None = None
 
     @property
     def is_encoder_frozen(self) -> bool:
@@ -283,7 +316,47 @@ class EventTextEncoder(EventPreTrainedModel):
         if token_type_ids is not None:
             kwargs["token_type_ids"] = token_type_ids
         kwargs.update(input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds)
-        return self.encoder(**kwargs, return_dict=True)
+        return self.encoder(**{**kwargs, **requested_layers(self.config, kwargs)}, return_dict=True)
+
+    @contextmanager
+    def keeping_layers(
+        self, input_ids: torch.Tensor | None, **kwargs
+    ) -> Iterator[dict[str, tuple[torch.Tensor, ...]]]:
+        """Keep what the encoder computes in each layer for the first texts that are encoded inside.
+
+        Args:
+            input_ids: these texts, `(..., length)`.
+            **kwargs: `output_hidden_states` and `output_attentions`; None takes the configuration's.
+
+        Yields:
+            A mapping that holds `hidden_states`, `(rows, length, hidden_size)` of each layer, and
+            `attentions`, `(rows, heads, length, length)` of each layer, at the end, if they are requested.
+        """
+        asked, kept = requested_layers(self.config, kwargs), {}
+        if input_ids is None or not asked:
+            yield kept
+            return
+        names = [name.removeprefix("output_") for name in asked]
+        hooks = [
+            self.encoder.register_forward_pre_hook(
+                lambda _, arguments, settings: (arguments, {**settings, **asked}), with_kwargs=True
+            ),
+            self.encoder.register_forward_hook(
+                lambda _, arguments, output: kept.update({name: output[name] for name in names})
+            ),
+        ]
+        self._layers = kept
+        try:
+            yield kept
+        finally:
+            self._layers = None
+            for hook in hooks:
+                hook.remove()
+        rows, width = input_ids.shape[:-1].numel(), input_ids.shape[-1]
+        ends = {"hidden_states": (width, None), "attentions": (width, width)}
+        for name, layers in kept.items():
+            tokens, last = map(slice, ends[name])
+            kept[name] = tuple(None if layer is None else layer[:rows, ..., tokens, last] for layer in layers)
 
     def encode_tokens(self, **inputs) -> torch.Tensor:
         """Compute the token vectors that the method uses: the encoder's last layer.
@@ -294,7 +367,7 @@ class EventTextEncoder(EventPreTrainedModel):
         Returns:
             `(rows, length, token_size)`.
         """
-        return self.encoder(**inputs).last_hidden_state
+        return self.encoder(**inputs, return_dict=True).last_hidden_state
 
     def encode_together(
         self, groups: Sequence[tuple[torch.Tensor, torch.Tensor]]
@@ -312,7 +385,7 @@ class EventTextEncoder(EventPreTrainedModel):
             `width` is the longest length of all groups.
         """
         input_ids, attention_mask = self._joined(groups)
-        if input_ids.device.type == "cpu":
+        if input_ids.device.type == "cpu" and self._layers is None:
             hidden = self._encode_by_length(input_ids, attention_mask)
         else:
             hidden = self.encode_tokens(input_ids=input_ids, attention_mask=attention_mask)
@@ -430,19 +503,21 @@ class EventEncoderModel(EventTextEncoder):
         texts = texts.masked_fill(masks == 0, self.config.encoder_config.pad_token_id or 0)
         distinct, place = torch.stack([texts, masks]).unique(dim=1, return_inverse=True)
         [(hidden, mask)] = self.encode_together([(distinct[0], distinct[1])])
+        for name, layers in (self._layers or {}).items():
+            self._layers[name] = tuple(None if layer is None else layer[place] for layer in layers)
         shapes = [ids.shape[:-1] for ids, _ in groups]
         vectors = self.pool(hidden, mask)[place].split([shape.numel() for shape in shapes])
         return [rows.unflatten(0, shape) for rows, shape in zip(vectors, shapes, strict=True)]
 
+    @can_return_tuple
     def forward(
         self,
         input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
         token_type_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        return_dict: bool | None = None,
         **kwargs,
-    ) -> EventModelOutput | tuple:
+    ) -> EventModelOutput:
         """Encode texts.
 
         Args:
@@ -450,17 +525,16 @@ class EventEncoderModel(EventTextEncoder):
             attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None if nothing is padded.
             token_type_ids: `(batch, length)`, for encoders that know segments.
             inputs_embeds: token embeddings instead of ids, `(batch, length, hidden_size)`.
-            return_dict: False gives a tuple.
             **kwargs: passed on to the encoder, such as `output_hidden_states` and `output_attentions`.
+                `return_dict=False` gives a tuple.
 
         Returns:
             `EventModelOutput`.
         """
         output = self._run_encoder(input_ids, attention_mask, token_type_ids, inputs_embeds, **kwargs)
-        result = EventModelOutput(
+        return EventModelOutput(
             embeddings=self.truncate(self.pool(output.last_hidden_state, attention_mask)),
             last_hidden_state=output.last_hidden_state,
             hidden_states=output.hidden_states,
             attentions=output.attentions,
         )
-        return result.to_tuple() if return_dict is False else result

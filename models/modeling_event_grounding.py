@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import nn
 from transformers import initialization as init
-from transformers.utils import ModelOutput
+from transformers.utils import ModelOutput, can_return_tuple
 
 from .configuration_event_grounding import EventGroundingConfig
 from .distributed import gather_rows
@@ -52,12 +52,16 @@ class EventGroundingForPreTrainingOutput(ModelOutput):
         hierarchy_loss: binary cross-entropy of parents and children (Eq. 4), before its weight.
         embeddings: vectors of the mentions, scaled to length one with `normalise`, `(batch, projection_dim)`;
             None in the stage `hierarchy`, which uses no mentions.
+        hidden_states: token vectors of every layer of the encoder for the mentions, if requested.
+        attentions: attention weights of every layer, if requested.
     """
 
     loss: torch.FloatTensor | None = None
     linking_loss: torch.FloatTensor | None = None
     hierarchy_loss: torch.FloatTensor | None = None
     embeddings: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
 class HierarchyScorer(nn.Module):
@@ -181,16 +185,16 @@ class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
             raise ValueError(f"side is {side!r}; accepted: {' or '.join(map(repr, SIDES))}")
         return self if side == "mention" or self.event_tower is None else self.event_tower
 
+    @can_return_tuple
     def forward(
         self,
         input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
         token_type_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        return_dict: bool | None = None,
         side: str = "mention",
         **kwargs,
-    ) -> EventModelOutput | tuple:
+    ) -> EventModelOutput:
         """Encode mentions, or events.
 
         Args:
@@ -198,9 +202,9 @@ class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
             attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None if nothing is padded.
             token_type_ids: `(batch, length)`, for encoders that know segments.
             inputs_embeds: token embeddings instead of ids, `(batch, length, hidden_size)`.
-            return_dict: False gives a tuple.
             side: `mention` for mentions in their contexts, `event` for events.
             **kwargs: passed on to the encoder, such as `output_hidden_states` and `output_attentions`.
+                `return_dict=False` gives a tuple.
 
         Returns:
             `EventModelOutput`.
@@ -213,7 +217,7 @@ class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
         output = encode(input_ids, attention_mask, token_type_ids, inputs_embeds, return_dict=True, **kwargs)
         output = cast(EventModelOutput, output)
         output.embeddings = self.comparable(output.embeddings)
-        return output.to_tuple() if return_dict is False else output
+        return output
 
     def comparable(self, vectors: torch.Tensor) -> torch.Tensor:
         """Scale pooled vectors for the dot product of mentions and events.

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
-from transformers.utils import ModelOutput
+from transformers.utils import ModelOutput, can_return_tuple
 
 from .configuration_event_grounding import EventGroundingCrossConfig
 from .distributed import gather_rows
 from .grounding_losses import candidate_contrast, candidate_loss
-from .modeling_base import EventEncoderModel, EventPreTrainedModel, start_wide
+from .modeling_base import EventEncoderModel, EventPreTrainedModel, layers_of, start_wide
 
 if TYPE_CHECKING:
     # Imported so that saving and loading include their code.
@@ -30,12 +30,16 @@ class EventGroundingCrossOutput(ModelOutput):
         candidate_loss: the same as `loss`, under the name of its term (section 5.1).
         embeddings: pooled vectors of the pairs, not normalised: `(batch, projection_dim)`, or
             `(batch, candidates, projection_dim)` where each mention has several.
+        hidden_states: token vectors of every layer of the encoder for the pairs, if requested.
+        attentions: attention weights of every layer, if requested.
     """
 
     loss: torch.FloatTensor | None = None
     logits: torch.FloatTensor | None = None
     candidate_loss: torch.FloatTensor | None = None
     embeddings: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
 class PredictionHead(nn.Module):
@@ -97,15 +101,16 @@ class EventGroundingForSequenceClassification(EventGroundingCrossPreTrainedModel
         )
         self.post_init()
 
+    @can_return_tuple
     def forward(
         self,
-        input_ids: torch.Tensor,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
         token_type_ids: torch.Tensor | None = None,
-        return_dict: bool | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         **kwargs,
-    ) -> EventGroundingCrossOutput | tuple:
+    ) -> EventGroundingCrossOutput:
         """Score pairs of a mention and a candidate event.
 
         Args:
@@ -114,8 +119,9 @@ class EventGroundingForSequenceClassification(EventGroundingCrossPreTrainedModel
                 candidate: its logit is minus infinity, and no loss uses it.
             labels: 1 or true for a gold candidate, `(B,)` or `(B, C)`.
             token_type_ids: `(B, L)`, for encoders with segments; not used with `(B, C, L)`.
-            return_dict: False gives a tuple.
-            **kwargs: passed to the encoder if each row is one pair.
+            inputs_embeds: token embeddings instead of ids, `(B, L, hidden_size)`.
+            **kwargs: `output_hidden_states`, `output_attentions` and `return_dict`; others are passed to the
+                encoder if each row is one pair.
 
         Returns:
             `EventGroundingCrossOutput`.
@@ -125,14 +131,18 @@ class EventGroundingForSequenceClassification(EventGroundingCrossPreTrainedModel
                 candidates.
         """
         model = self.event_grounding_cross
-        if labels is not None and input_ids.dim() == 2 and self.config.linking_objective == "softmax":
+        is_single = input_ids is None or input_ids.dim() == 2
+        if labels is not None and is_single and self.config.linking_objective == "softmax":
+            shape = None if input_ids is None else tuple(input_ids.shape)
             raise ValueError(
                 "linking_objective is 'softmax', which learns from several candidates of a mention together; "
-                f"input_ids has the shape {tuple(input_ids.shape)}; accepted: (batch, candidates, length)"
+                f"input_ids has the shape {shape}; accepted: (batch, candidates, length)"
             )
-        if input_ids.dim() == 2:
-            output = model(input_ids, attention_mask, token_type_ids=token_type_ids, **kwargs)
-            embeddings = output.embeddings
+        if is_single:
+            output = model(
+                input_ids, attention_mask, token_type_ids, inputs_embeds, **{**kwargs, "return_dict": True}
+            )
+            embeddings, layers = output.embeddings, layers_of(output)
             logits = self.prediction_head(embeddings).float().unsqueeze(1)
             present = torch.ones_like(logits, dtype=torch.bool)
         else:
@@ -141,16 +151,16 @@ class EventGroundingForSequenceClassification(EventGroundingCrossPreTrainedModel
             present = attention_mask.any(dim=-1)
             # Attention over padding only would give NaN.
             readable = attention_mask.masked_fill(~present.unsqueeze(-1), 1)
-            [embeddings] = model.embed_distinct([(input_ids, readable)])
+            with model.keeping_layers(input_ids, **kwargs) as layers:
+                [embeddings] = model.embed_distinct([(input_ids, readable)])
             logits = self.prediction_head(embeddings).float().masked_fill(~present, float("-inf"))
         loss = None
         if labels is not None:
             gold = labels.view(logits.shape).bool()
             loss = self._candidate_loss(gather_rows(logits), gather_rows(gold), gather_rows(present))
-        result = EventGroundingCrossOutput(
-            loss=loss, logits=logits, candidate_loss=loss, embeddings=embeddings
+        return EventGroundingCrossOutput(
+            loss=loss, logits=logits, candidate_loss=loss, embeddings=embeddings, **layers
         )
-        return result.to_tuple() if return_dict is False else result
 
     def _candidate_loss(
         self, logits: torch.Tensor, gold: torch.Tensor, present: torch.Tensor

@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch.nn import functional
 from transformers import initialization as init
-from transformers.utils import ModelOutput
+from transformers.utils import ModelOutput, can_return_tuple
 
 from .configuration_event_type_induction import EventTypeInductionConfig
 from .distributed import gather_rows
-from .modeling_base import EventEncoderModel, EventModelOutput, EventPreTrainedModel, start_wide
+from .modeling_base import (
+    EventEncoderModel,
+    EventModelOutput,
+    EventPreTrainedModel,
+    requested_layers,
+    start_wide,
+)
 from .pooling import content_mask, content_mean_pool
 from .training_head import check_given, training_forward, weighted_sum
 from .type_induction_layers import (
@@ -79,6 +85,8 @@ class EventTypeInductionForPreTrainingOutput(ModelOutput):
             weight.
         trigger_loss: beyond the paper, the loss of the trigger finder, before its weight.
         embeddings: vectors of the mentions, of length 1, `(batch, projection_dim)`.
+        hidden_states: token vectors of every layer of the encoder for the mentions, if requested.
+        attentions: attention weights of every layer, if requested.
     """
 
     loss: torch.FloatTensor | None = None
@@ -88,6 +96,8 @@ class EventTypeInductionForPreTrainingOutput(ModelOutput):
     frame_example_loss: torch.FloatTensor | None = None
     trigger_loss: torch.FloatTensor | None = None
     embeddings: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
 class PooledMentions(NamedTuple):
@@ -280,23 +290,22 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         was_training = self.encoder.training
         self.encoder.eval()
         try:
-            hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+            hidden = super().encode_tokens(input_ids=input_ids, attention_mask=attention_mask)
         finally:
             self.encoder.train(was_training)
         return content_mean_pool(hidden, attention_mask, not self.config.is_decoder_only)
 
+    @can_return_tuple
     def forward(
         self,
         input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
         token_type_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        return_dict: bool | None = None,
         trigger_mask: torch.Tensor | None = None,
-        output_hidden_states: bool | None = None,
         token_factors: torch.Tensor | None = None,
         **kwargs,
-    ) -> EventTypeInductionModelOutput | tuple:
+    ) -> EventTypeInductionModelOutput:
         """Encode mentions.
 
         Args:
@@ -304,38 +313,31 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None if nothing is padded.
             token_type_ids: `(batch, length)`, for encoders that know segments.
             inputs_embeds: token embeddings instead of ids, `(batch, length, hidden_size)`.
-            return_dict: False gives a tuple.
             trigger_mask: True for a token of the trigger, `(batch, length)`; used if `trigger_input` pools
                 over the trigger, and if it is `found`: then the model does not search for triggers.
-            output_hidden_states: also return the vectors of every layer.
             token_factors: with `found_exponent`, factors of the tokens' weights, positive, `(batch, length)`;
                 None for equal ones.
-            **kwargs: passed on to the encoder, such as `output_attentions`.
+            **kwargs: passed on to the encoder, such as `output_hidden_states` and `output_attentions`.
+                `return_dict=False` gives a tuple.
 
         Returns:
             `EventTypeInductionModelOutput`.
         """
-        last_alone = self.config.layers_read == [-1]
-        encoded = self._run_encoder(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            inputs_embeds,
-            output_hidden_states=output_hidden_states if last_alone else True,
-            **kwargs,
-        )
+        last_alone, asked = self.config.layers_read == [-1], requested_layers(self.config, kwargs)
+        if not last_alone:
+            kwargs["output_hidden_states"] = True
+        encoded = self._run_encoder(input_ids, attention_mask, token_type_ids, inputs_embeds, **kwargs)
         tokens = encoded.last_hidden_state if last_alone else self._read_layers(encoded.hidden_states)
         pooled = self.pool_mentions(tokens, attention_mask, trigger_mask, token_factors=token_factors)
-        result = EventTypeInductionModelOutput(
+        return EventTypeInductionModelOutput(
             embeddings=self.truncate(pooled.embeddings),
             last_hidden_state=encoded.last_hidden_state,
-            hidden_states=encoded.hidden_states if last_alone or output_hidden_states else None,
+            hidden_states=encoded.hidden_states if "output_hidden_states" in asked else None,
             attentions=encoded.attentions,
             query=self.query_map(pooled.embeddings),
             key=self.key_map(pooled.embeddings),
             found_triggers=pooled.found_triggers,
         )
-        return result.to_tuple() if return_dict is False else result
 
 
 class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 from transformers import initialization as init
+from transformers.utils import can_return_tuple
 
 from .chain_encoder import ChainEncoder
 from .chain_losses import mean_cosine
@@ -35,7 +36,7 @@ from .heterevent_stages import (
     sequence_terms,
     supervised_terms,
 )
-from .modeling_base import EventPreTrainedModel, EventTextEncoder
+from .modeling_base import EventPreTrainedModel, EventTextEncoder, layers_of
 from .training_head import weighted_sum
 
 if TYPE_CHECKING:
@@ -239,6 +240,7 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
             nodes = self.graph_layers[number % len(self.graph_layers)](nodes, edge_index, edge_type)
         return nodes
 
+    @can_return_tuple
     def forward(
         self,
         input_ids: torch.Tensor | None = None,
@@ -248,9 +250,8 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
         word_index: torch.Tensor | None = None,
         token_type_ids: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
-        return_dict: bool | None = None,
         **kwargs,
-    ) -> HeterEventModelOutput | tuple:
+    ) -> HeterEventModelOutput:
         """Encode events, in chains or each independently.
 
         Args:
@@ -264,8 +265,8 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
                 token as a word.
             token_type_ids: `(batch, length)`, for encoders with segments.
             inputs_embeds: token embeddings instead of ids, `(batch, length, hidden_size)`.
-            return_dict: False gives a tuple.
             **kwargs: passed on to the encoder, such as `output_hidden_states` and `output_attentions`.
+                `return_dict=False` gives a tuple.
 
         Returns:
             `HeterEventModelOutput`.
@@ -285,7 +286,7 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
         graph = build_event_graph(chains, vectors.event_words)
         states, chain_embeddings = self.encode_chains(vectors.events, chains)
         nodes = self.encode_graphs(states, chains, vectors.words, vectors.event_words, graph)
-        result = HeterEventModelOutput(
+        return HeterEventModelOutput(
             embeddings=nodes[graph.event_nodes[places]],
             candidates=self.encode_candidates(vectors.events),
             chain_embeddings=chain_embeddings,
@@ -293,7 +294,6 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
             hidden_states=output.hidden_states,
             attentions=output.attentions,
         )
-        return result.to_tuple() if return_dict is False else result
 
 
 class HeterEventForPreTraining(HeterEventPreTrainedModel):
@@ -318,9 +318,10 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
         )
         self.post_init()
 
+    @can_return_tuple
     def forward(
         self,
-        input_ids: torch.Tensor,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
         role_masks: torch.Tensor | None = None,
         word_index: torch.Tensor | None = None,
@@ -337,9 +338,9 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
         event_keys: torch.Tensor | None = None,
         word_keys: torch.Tensor | None = None,
         chain_index: torch.Tensor | None = None,
-        return_dict: bool | None = None,
+        return_loss: bool = True,
         **kwargs,
-    ) -> HeterEventForPreTrainingOutput | tuple:
+    ) -> HeterEventForPreTrainingOutput:
         """Compute the losses of a stage, or only the vectors if no chains are given.
 
         Args:
@@ -365,8 +366,10 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
             word_keys: a number from 0 for each word, `(words,)`, equal for equal words on every process; None
                 treats the words of different processes as different.
             chain_index: the chain of each row, `(E,)`, if only vectors are requested.
-            return_dict: False gives a tuple.
-            **kwargs: passed to the encoder if only vectors are computed.
+            return_loss: False computes only vectors, whatever other inputs are given. `Trainer` evaluates
+                heads with this argument although they have no `labels`.
+            **kwargs: `output_hidden_states`, `output_attentions` and `return_dict`; others are passed to the
+                encoder if only vectors are computed.
 
         Returns:
             `HeterEventForPreTrainingOutput`.
@@ -383,10 +386,10 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
             "target_events": target_events,
             "target_position": target_position,
         }
-        if chains is None and all(view is None for view in views.values()):
+        if not return_loss or (chains is None and all(view is None for view in views.values())):
+            kwargs["return_dict"] = True
             output = self.heterevent(input_ids, attention_mask, role_masks, chain_index, word_index, **kwargs)
-            result = HeterEventForPreTrainingOutput(embeddings=output.embeddings)
-            return result.to_tuple() if return_dict is False else result
+            return HeterEventForPreTrainingOutput(embeddings=output.embeddings, **layers_of(output))
         stage = self.config.stage if stage is None else stage
         needed = needed_inputs(self.config, stage, {"chains": chains, **views})
         chains = needed.pop("chains")
@@ -396,7 +399,8 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
             attention_mask = torch.ones_like(input_ids)
         if word_index is None:
             word_index = words_of_tokens(input_ids, attention_mask, not self.config.is_decoder_only)
-        vectors = self.heterevent.encode_events(input_ids, attention_mask, role_masks, word_index)
+        with self.heterevent.keeping_layers(input_ids, **kwargs) as layers:
+            vectors = self.heterevent.encode_events(input_ids, attention_mask, role_masks, word_index)
         if stage == "sequence":
             terms = sequence_terms(self, vectors, chains, needed)
         elif stage == "graph":
@@ -407,8 +411,7 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
                 self, vectors, chains, **needed, tokens=tokens, keys=(event_keys, word_keys), choices=choices
             )
         losses = {name: term for name, term in terms.items() if name.endswith("_loss")}
-        result = HeterEventForPreTrainingOutput(loss=weighted_sum(losses, self.config), **terms)
-        return result.to_tuple() if return_dict is False else result
+        return HeterEventForPreTrainingOutput(loss=weighted_sum(losses, self.config), **terms, **layers)
 
 
 class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
@@ -421,18 +424,18 @@ class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
         self.heterevent = HeterEventModel(config, encoder=encoder)
         self.post_init()
 
+    @can_return_tuple
     def forward(
         self,
-        input_ids: torch.Tensor,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
         role_masks: torch.Tensor | None = None,
         word_index: torch.Tensor | None = None,
         chains: torch.Tensor | None = None,
         choices: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
-        return_dict: bool | None = None,
         **kwargs,
-    ) -> HeterEventForMultipleChoiceOutput | tuple:
+    ) -> HeterEventForMultipleChoiceOutput:
         """Score the choices of each chain, or compute only vectors if neither chains nor choices are given.
 
         Args:
@@ -446,8 +449,8 @@ class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
             chains: contexts, rows of `input_ids`, `(C, n)`, padded with -1 at the end.
             choices: rows of `input_ids`, `(C, k)`; padded with -1.
             labels: index of the correct choice, `(C,)`.
-            return_dict: False gives a tuple.
-            **kwargs: passed to the encoder if only vectors are computed.
+            **kwargs: `output_hidden_states`, `output_attentions` and `return_dict`; others are passed to the
+                encoder if only vectors are computed.
 
         Returns:
             `HeterEventForMultipleChoiceOutput`; with an empty context all choices score 0.
@@ -456,17 +459,18 @@ class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
             ValueError: only one of chains and choices is given.
         """
         shape = None
-        if chains is None and choices is None and input_ids.dim() == 3:
+        if chains is None and choices is None and input_ids is not None and input_ids.dim() == 3:
             shape = input_ids.shape[:2]
             input_ids, attention_mask, chains, choices = events_of_rows(input_ids, attention_mask)
         elif chains is None and choices is None:
-            output = self.heterevent(input_ids, attention_mask, role_masks, word_index=word_index, **kwargs)
-            result = HeterEventForMultipleChoiceOutput(embeddings=output.embeddings)
-            return result.to_tuple() if return_dict is False else result
+            kwargs.update(word_index=word_index, return_dict=True)
+            output = self.heterevent(input_ids, attention_mask, role_masks, **kwargs)
+            return HeterEventForMultipleChoiceOutput(embeddings=output.embeddings, **layers_of(output))
         if chains is None or choices is None:
             raise ValueError(f"missing: {'chains' if chains is None else 'choices'}; accepted: both or none")
         model = self.heterevent
-        vectors = model.encode_events(input_ids, attention_mask, role_masks, word_index)
+        with model.keeping_layers(input_ids, **kwargs) as layers:
+            vectors = model.encode_events(input_ids, attention_mask, role_masks, word_index)
         graph = build_event_graph(chains, vectors.event_words)
         states, _ = model.encode_chains(vectors.events, chains)
         nodes = model.encode_graphs(states, chains, vectors.words, vectors.event_words, graph)
@@ -476,8 +480,7 @@ class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
         if shape is not None:
             logits = logits.view(shape)
         loss = None if labels is None else functional.cross_entropy(logits, labels)
-        result = HeterEventForMultipleChoiceOutput(loss=loss, logits=logits)
-        return result.to_tuple() if return_dict is False else result
+        return HeterEventForMultipleChoiceOutput(loss=loss, logits=logits, **layers)
 
 
 HeterEventModel.register_for_auto_class("AutoModel")

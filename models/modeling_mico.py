@@ -8,13 +8,13 @@ import torch
 from torch import nn
 from torch.nn import functional
 from transformers import initialization as init
-from transformers.utils import ModelOutput
+from transformers.utils import ModelOutput, can_return_tuple
 
 from .choice_rows import split_rows
 from .commonsense_losses import feature_distillation, multi_alternative_contrast
 from .configuration_mico import MicoConfig
 from .distributed import gather_rows
-from .modeling_base import EventEncoderModel, EventPreTrainedModel
+from .modeling_base import EventEncoderModel, EventPreTrainedModel, layers_of
 from .training_head import check_given, training_forward, weighted_sum
 
 if TYPE_CHECKING:
@@ -40,12 +40,16 @@ class MicoForPreTrainingOutput(ModelOutput):
         distillation_loss: beyond the paper, the distance of texts outside the graph from their initial
             vectors, before its weight; None if `distillation_weight` is 0.
         embeddings: vectors of the premises, not normalised, `(batch, projection_dim)`.
+        hidden_states: token vectors of every layer of the encoder for the premises, if requested.
+        attentions: attention weights of every layer, if requested.
     """
 
     loss: torch.FloatTensor | None = None
     contrastive_loss: torch.FloatTensor | None = None
     distillation_loss: torch.FloatTensor | None = None
     embeddings: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
 @dataclass
@@ -57,11 +61,16 @@ class MicoForMultipleChoiceOutput(ModelOutput):
         logits: cosine of premise and alternative over the temperature, `(batch, choices)`; minus infinity
             if a question has fewer alternatives.
         embeddings: vectors of the premises, not normalised, `(batch, projection_dim)`.
+        hidden_states: token vectors of every layer of the encoder for the premises, or for each text of the
+            pairs, if requested.
+        attentions: attention weights of every layer, if requested.
     """
 
     loss: torch.FloatTensor | None = None
     logits: torch.FloatTensor | None = None
     embeddings: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
 class LogitScale(nn.Module):
@@ -298,17 +307,17 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
         self.mico = MicoModel(config, encoder=encoder)
         self.post_init()
 
+    @can_return_tuple
     def forward(
         self,
-        input_ids: torch.Tensor,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
         alternative_input_ids: torch.Tensor | None = None,
         alternative_attention_mask: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
         token_type_ids: torch.Tensor | None = None,
-        return_dict: bool | None = None,
         **kwargs,
-    ) -> MicoForMultipleChoiceOutput | tuple:
+    ) -> MicoForMultipleChoiceOutput:
         """Score the alternatives of each premise.
 
         Args:
@@ -322,8 +331,8 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
                 missing alternative: its logit is minus infinity.
             labels: index of the correct alternative, `(B,)`.
             token_type_ids: `(B, L)`, for encoders that know segments; not used with choices.
-            return_dict: False gives a tuple.
-            **kwargs: passed to the encoder if only vectors are computed.
+            **kwargs: `output_hidden_states`, `output_attentions` and `return_dict`; others are passed to the
+                encoder if only vectors are computed.
 
         Returns:
             `MicoForMultipleChoiceOutput`.
@@ -331,11 +340,12 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
         Raises:
             ValueError: a pair is not two texts.
         """
-        if alternative_input_ids is None and input_ids.dim() == 3:
-            result = self._choose(*self._split_pairs(input_ids, attention_mask), labels)
+        if alternative_input_ids is None and input_ids is not None and input_ids.dim() == 3:
+            premises, *of_choices, layers = self._split_pairs(input_ids, attention_mask, **kwargs)
         elif alternative_input_ids is None:
-            output = self.mico(input_ids, attention_mask, token_type_ids=token_type_ids, **kwargs)
-            result = MicoForMultipleChoiceOutput(embeddings=output.embeddings)
+            kwargs.update(token_type_ids=token_type_ids, return_dict=True)
+            output = self.mico(input_ids, attention_mask, **kwargs)
+            return MicoForMultipleChoiceOutput(embeddings=output.embeddings, **layers_of(output))
         else:
             if attention_mask is None:
                 attention_mask = torch.ones_like(input_ids)
@@ -344,16 +354,15 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
             absent = alternative_attention_mask.sum(dim=-1) == 0
             # Attention over padding only would give NaN.
             readable = alternative_attention_mask.masked_fill(absent.unsqueeze(-1), 1)
-            premise, alternatives = self.mico.embed_distinct(
-                [(input_ids, attention_mask), (alternative_input_ids, readable)]
-            )
-            result = self._choose(premise, alternatives, absent, labels)
-        return result.to_tuple() if return_dict is False else result
+            with self.mico.keeping_layers(input_ids, **kwargs) as layers:
+                premises, alternatives = self.mico.embed_distinct(
+                    [(input_ids, attention_mask), (alternative_input_ids, readable)]
+                )
+            premises, of_choices = premises.unsqueeze(1), (alternatives, absent)
+        return self._choose(premises, *of_choices, labels, **layers)
 
-    def _split_pairs(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Premises `(B, C, d)`, alternatives `(B, C, d)` and the missing ones `(B, C)` of pairs."""
+    def _split_pairs(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, **kwargs) -> tuple:
+        """Premises `(B, C, d)`, alternatives `(B, C, d)`, missing ones `(B, C)` and the layers of pairs."""
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
         rows = split_rows(input_ids.flatten(0, 1), attention_mask.flatten(0, 1))
@@ -364,10 +373,11 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
                 f"found a choice of {found[0]} texts between separating tokens; accepted: two, the premise "
                 "and the alternative, as tokenizer(premise, alternative) writes them"
             )
-        [vectors] = self.mico.embed_distinct([(rows.input_ids, rows.attention_mask)])
+        with self.mico.keeping_layers(rows.input_ids, **kwargs) as layers:
+            [vectors] = self.mico.embed_distinct([(rows.input_ids, rows.attention_mask)])
         shape = input_ids.shape[:2]
         premises, alternatives = vectors[rows.texts[:, :2]].unbind(dim=1)
-        return premises.unflatten(0, shape), alternatives.unflatten(0, shape), absent.view(shape)
+        return premises.unflatten(0, shape), alternatives.unflatten(0, shape), absent.view(shape), layers
 
     def _choose(
         self,
@@ -375,13 +385,13 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
         alternatives: torch.Tensor,
         absent: torch.Tensor,
         labels: torch.Tensor | None,
+        **layers: tuple[torch.Tensor, ...],
     ) -> MicoForMultipleChoiceOutput:
-        """Score alternatives `(B, C, d)` of premises, `(B, d)` or one for each alternative, `(B, C, d)`."""
-        each = premises.unsqueeze(1) if premises.dim() == 2 else premises
-        cosines = functional.cosine_similarity(each.float(), alternatives.float(), dim=-1)
+        """Score alternatives `(B, C, d)` of premises, one for all or one for each, `(B, 1 or C, d)`."""
+        cosines = functional.cosine_similarity(premises.float(), alternatives.float(), dim=-1)
         logits = (cosines / self.config.contrastive_temperature).masked_fill(absent, float("-inf"))
         loss = None if labels is None else functional.cross_entropy(logits, labels)
-        return MicoForMultipleChoiceOutput(loss=loss, logits=logits, embeddings=each[:, 0])
+        return MicoForMultipleChoiceOutput(loss=loss, logits=logits, embeddings=premises[:, 0], **layers)
 
 
 def _is_known(known_ids: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:

@@ -19,6 +19,7 @@ from .event_losses import (
     shared_word_contrast,
     weakly_supervised_contrastive,
 )
+from .layer_weights import weight_of
 from .modeling_base import EventEncoderModel, EventPreTrainedModel
 from .training_head import check_given, training_forward, weighted_sum
 
@@ -41,6 +42,8 @@ class SwccForPreTrainingOutput(ModelOutput):
         shared_word_loss: contrast of paraphrases with events that share words, before its weight.
         predicate_loss: 1 - correlation of events and predicates in similarity, before its weight.
         embeddings: vectors of the anchors, not normalised, `(batch, projection_dim)`.
+        hidden_states: token vectors of every layer of the encoder for the anchors, if requested.
+        attentions: attention weights of every layer, if requested.
     """
 
     loss: torch.FloatTensor | None = None
@@ -51,6 +54,8 @@ class SwccForPreTrainingOutput(ModelOutput):
     shared_word_loss: torch.FloatTensor | None = None
     predicate_loss: torch.FloatTensor | None = None
     embeddings: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
 class SwccPreTrainedModel(EventPreTrainedModel):
@@ -172,7 +177,7 @@ class SwccForPreTraining(SwccPreTrainedModel):
         self,
         views: dict[str, torch.Tensor],
         co_event_weight: torch.Tensor | None = None,
-        masked_labels: torch.Tensor | None = None,
+        masked_token_ids: torch.Tensor | None = None,
         variant_similarities: torch.Tensor | None = None,
     ) -> SwccForPreTrainingOutput:
         """Compute the losses of Eq. 9 on the vectors of all processes.
@@ -180,7 +185,7 @@ class SwccForPreTraining(SwccPreTrainedModel):
         Args:
             views: output of `encode_views`.
             co_event_weight: normalised co-occurrence frequency of each co-event, `(B,)`.
-            masked_labels: id of the token that is masked, `(B,)`.
+            masked_token_ids: id of the token that is masked, `(B,)`.
             variant_similarities: similarity of each of the other predicates and the anchor's, `(B, N)`.
 
         Returns:
@@ -195,13 +200,13 @@ class SwccForPreTraining(SwccPreTrainedModel):
         if config.contrastive_objective == "weakly_supervised" or contrasts_co_event:
             needed["co_event_weight"] = co_event_weight
         if config.mlm_weight:
-            needed["masked_labels"] = masked_labels
+            needed["masked_token_ids"] = masked_token_ids
         if config.predicate_weight:
             needed["variant_similarities"] = variant_similarities
         check_given(f"the objective {config.contrastive_objective!r} with these loss weights needs", needed)
         gathered = {name: gather_rows(vectors) for name, vectors in views.items() if name != "masked_token"}
         terms = {"contrastive_loss": self._contrast(gathered, co_event_weight)}
-        prototypes = self.prototypes.weight
+        prototypes = weight_of(self.prototypes)
         if config.cluster_weight:
             terms["cluster_loss"] = cluster_prediction(
                 gathered["view_1"],
@@ -217,7 +222,7 @@ class SwccForPreTraining(SwccPreTrainedModel):
             )
         if config.mlm_weight:
             logits = cast(nn.Linear, self.mlm_head)(views["masked_token"]).float()
-            token_losses = functional.cross_entropy(logits, masked_labels, reduction="none")
+            token_losses = functional.cross_entropy(logits, masked_token_ids, reduction="none")
             terms["mlm_loss"] = gather_rows(token_losses).mean()
         if config.shared_word_weight:
             terms["shared_word_loss"] = self._contrast_shared_words(gathered, co_event_weight)

@@ -6,7 +6,9 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers.utils import ModelOutput
+from transformers.utils import ModelOutput, can_return_tuple
+
+from .modeling_base import layers_of
 
 
 def check_given(subject: str, inputs: Mapping[str, Any]) -> None:
@@ -56,13 +58,14 @@ def training_forward(
     of_losses = dict(list(signature(losses_from_views).parameters.items())[2:])
     of_training = {**of_views, **of_losses}.keys() - signature(model_class.forward).parameters.keys()
 
+    @can_return_tuple
     def forward(
         self,
         input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
         *,
         token_type_ids: torch.Tensor | None = None,
-        return_dict: bool | None = None,
+        return_loss: bool = True,
         **inputs,
     ):
         """Compute the training loss, or only the vectors if all inputs are those of the encoder.
@@ -71,9 +74,11 @@ def training_forward(
             input_ids: the first view, `(B, L)`.
             attention_mask: `(B, L)`; None if nothing is padded.
             token_type_ids: not used by the training views: a text is one segment.
-            return_dict: False gives a tuple.
+            return_loss: False computes only the vectors of the first view, whatever other inputs are given.
+                `Trainer` evaluates heads with this argument although they have no `labels`.
             **inputs: the other inputs of `encode_views` and `losses_from_views`; passed to the encoder if
-                only vectors are computed.
+                only vectors are computed. `output_hidden_states` and `output_attentions` return the layers
+                for the first view; `return_dict=False` gives a tuple.
 
         Returns:
             The output of `losses_from_views`.
@@ -82,21 +87,25 @@ def training_forward(
             ValueError: some views are given, but an input that the configured losses need is missing.
         """
         inputs = {name: value for name, value in inputs.items() if value is not None}
-        if of_training.isdisjoint(inputs):
-            output = self.base_model(input_ids, attention_mask, token_type_ids=token_type_ids, **inputs)
-            result = output_class(embeddings=output.embeddings)
-        else:
-            if attention_mask is None and input_ids is not None:
-                attention_mask = torch.ones_like(input_ids)
-            inputs.update(input_ids=input_ids, attention_mask=attention_mask)
+        if not return_loss or of_training.isdisjoint(inputs):
+            of_encoder = {name: value for name, value in inputs.items() if name not in of_training}
+            of_encoder.update(token_type_ids=token_type_ids, return_dict=True)
+            output = self.base_model(input_ids, attention_mask, **of_encoder)
+            return output_class(embeddings=output.embeddings, **layers_of(output))
+        if attention_mask is None and input_ids is not None:
+            attention_mask = torch.ones_like(input_ids)
+        inputs.update(input_ids=input_ids, attention_mask=attention_mask)
+        with self.base_model.keeping_layers(**inputs) as layers:
             views = self.encode_views(**{name: inputs.get(name) for name in of_views})
-            result = self.losses_from_views(views, **{name: inputs.get(name) for name in of_losses})
-        return result.to_tuple() if return_dict is False else result
+        output = self.losses_from_views(views, **{name: inputs.get(name) for name in of_losses})
+        return output_class(**output, **layers) if layers else output
 
     own = signature(forward).parameters
     further = [parameter for name, parameter in {**of_views, **of_losses}.items() if name not in own]
     keywords = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in further]
     *first, last = own.values()
     # A trainer drops the columns of data that the signature does not name.
-    forward.__signature__ = Signature([*first, *keywords, last])  # type: ignore[attr-defined]
+    forward.__signature__ = Signature(  # type: ignore[attr-defined]
+        [*first, *keywords, last], return_annotation=output_class
+    )
     return forward

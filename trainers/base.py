@@ -86,8 +86,6 @@ class EventTrainer(Trainer):
         super().__init__(*args, **kwargs)
         self.data_report, self.card_fields = data_report, card_fields or {}
         self._has_warned_of_states = False
-        # The heads return a loss without labels; without this flag, evaluation reports no loss.
-        self.can_return_loss = True
         self._validated: dict[str, list[torch.Tensor]] = defaultdict(list)
         # A notebook's own progress table stays.
         if self.pop_callback(ProgressCallback):

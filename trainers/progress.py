@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from tqdm import tqdm
 from transformers import ProgressCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -43,6 +43,9 @@ class ProgressBar(ProgressCallback):
 class ProgressLines(TrainerCallback):
     """Lines on standard error: the number of steps, each log line with the time left, and the duration."""
 
+    _start: float | None = None
+    """When training began; None before and after it."""
+
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
@@ -59,8 +62,11 @@ class ProgressLines(TrainerCallback):
         logs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Print a log line with the time left."""
-        if text := log_text(logs or {}):
+        """Print a log line, while training with the time left."""
+        text = log_text(logs or {})
+        if text and self._start is None:
+            self._print(state, text)
+        elif text:
             pace = (time.monotonic() - self._start) / max(1, state.global_step - self._first_step)
             left = tqdm.format_interval(pace * (state.max_steps - state.global_step))
             self._print(state, f"step {state.global_step} of {state.max_steps}: {text}, {left} left")
@@ -69,8 +75,9 @@ class ProgressLines(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Print the duration."""
-        duration = tqdm.format_interval(time.monotonic() - self._start)
+        duration = tqdm.format_interval(time.monotonic() - cast(float, self._start))
         self._print(state, f"trained {state.global_step} steps in {duration}")
+        self._start = None
 
     def _print(self, state: TrainerState, line: str) -> None:
         if state.is_world_process_zero:

@@ -178,7 +178,7 @@ class SwccCollator:
         masked = anchors["input_ids"].clone()
         labels = masked[everywhere, positions]
         masked[everywhere, positions] = self.tokenizer.mask_token_id
-        return {"masked_input_ids": masked, "masked_positions": positions, "masked_labels": labels}
+        return {"masked_input_ids": masked, "masked_positions": positions, "masked_token_ids": labels}
 
 
 def _stems(event: Event) -> set[str]:

@@ -70,7 +70,7 @@ class TestSwcc(MethodCase):
         "co_event_weight": "co_event_weight",
         "masked_input_ids": "masked_token",
         "masked_positions": "masked_positions",
-        "masked_labels": "masked_labels",
+        "masked_token_ids": "masked_token_ids",
         "paraphrase_input_ids": "paraphrase",
         "paraphrase_attention_mask": "paraphrase",
         "negative_input_ids": "negatives",
@@ -149,7 +149,7 @@ class TestSwcc(MethodCase):
         inputs = {
             name: value
             for name, value in swcc_inputs(100).items()
-            if name not in ("co_event_weight", "masked_labels", "variant_similarities")
+            if name not in ("co_event_weight", "masked_token_ids", "variant_similarities")
         }
         views = head.train().encode_views(**inputs)
         assert views["anchor"].shape == views["view_1"].shape == views["view_2"].shape
@@ -169,7 +169,7 @@ class TestSwcc(MethodCase):
             "shared_words_alone": {"anchor", "view_1", "view_2", "paraphrase", "negatives"},
         }
         inputs = swcc_inputs(100)
-        del inputs["co_event_weight"], inputs["masked_labels"], inputs["variant_similarities"]
+        del inputs["co_event_weight"], inputs["masked_token_ids"], inputs["variant_similarities"]
         for name, expected in views.items():
             head = SwccForPreTraining.from_encoder(str(tiny_encoder), **self.variants[name].fields)
             assert set(head.encode_views(**inputs)) == expected, name
@@ -241,7 +241,7 @@ def _loss_by_separate_passes(head: SwccForPreTraining, inputs: dict[str, torch.T
         "prototype_entropy_loss": losses.prototype_entropy(
             anchor, head.prototypes.weight, config.cluster_temperature
         ),
-        "mlm_loss": torch.nn.functional.cross_entropy(head.mlm_head(tokens), inputs["masked_labels"]),
+        "mlm_loss": torch.nn.functional.cross_entropy(head.mlm_head(tokens), inputs["masked_token_ids"]),
         "shared_word_loss": losses.shared_word_contrast(
             anchor, paraphrase, negatives, config.shared_word_temperature
         )

@@ -10,7 +10,7 @@ import json
 import math
 import shutil
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,7 +19,15 @@ import pytest
 import torch
 from case_files import TESTS, subclasses_in
 from huggingface_hub.errors import StrictDataclassError
-from transformers import AutoConfig, AutoModel, DistilBertConfig, PreTrainedModel, RobertaConfig
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    DistilBertConfig,
+    PreTrainedModel,
+    RobertaConfig,
+    Trainer,
+    TrainingArguments,
+)
 
 CLS, SEP, PADDING = 2, 3, 0
 FIRST_WORD = 5
@@ -278,6 +286,62 @@ class MethodCase:
         assert len(output.attentions) == model.config.encoder_config.num_hidden_layers
         torch.testing.assert_close(output.embeddings, expected, rtol=1e-5, atol=1e-5)
 
+    def test_heads_return_layers_on_request(self, head: PreTrainedModel) -> None:
+        inputs = self.head_inputs(head)
+        ids, mask = inputs["input_ids"].flatten(0, -2), inputs["attention_mask"].flatten(0, -2)
+        expected = head(**inputs)
+        head.set_attn_implementation("eager")
+        config = head.config.encoder_config
+        encoded = head.base_model.encoder(ids, mask, output_hidden_states=True, output_attentions=True)
+        for arguments in (inputs, {"input_ids": ids, "attention_mask": mask}):
+            output = head(**arguments, output_hidden_states=True, output_attentions=True)
+            assert len(output.hidden_states) == config.num_hidden_layers + 1
+            assert len(output.attentions) == config.num_hidden_layers
+            for layer, other in zip(output.hidden_states, encoded.hidden_states, strict=True):
+                torch.testing.assert_close(layer[mask == 1], other[mask == 1], rtol=1e-4, atol=1e-5)
+            for weights, other in zip(output.attentions, encoded.attentions, strict=True):
+                torch.testing.assert_close(weights, other, rtol=1e-4, atol=1e-5)
+            if arguments is inputs:
+                torch.testing.assert_close(output.loss, expected.loss, rtol=1e-4, atol=1e-5)
+        assert expected.hidden_states is None
+        assert expected.attentions is None
+
+    def test_configuration_requests_layers_and_tuples(
+        self, head: PreTrainedModel, texts: dict[str, torch.Tensor], tmp_path: Path
+    ) -> None:
+        head.save_pretrained(tmp_path)
+        asked = {"output_hidden_states": True, "output_attentions": True}
+        depth = head.config.num_hidden_layers
+        for config in ({}, {"config": AutoConfig.from_pretrained(tmp_path, **asked)}):
+            loaded = self.head_class.from_pretrained(tmp_path, **(config or asked))
+            for output in (loaded(**texts), loaded.base_model(**texts), loaded(**self.head_inputs(loaded))):
+                assert len(output.hidden_states) == depth + 1
+                assert len(output.attentions) == depth
+        loaded = self.head_class.from_pretrained(tmp_path, return_dict=False)
+        assert isinstance(loaded(**texts), tuple)
+        assert isinstance(loaded.base_model(**texts), tuple)
+        inputs = self.head_inputs(loaded)
+        torch.testing.assert_close(loaded(**inputs)[0], head(**inputs).loss)
+
+    # In transformers.Trainer
+
+    def test_plain_trainer_evaluates(self, head: PreTrainedModel, tmp_path: Path) -> None:
+        inputs, given = self.head_inputs(head), []
+        trainer = Trainer(
+            head,
+            TrainingArguments(tmp_path, report_to="none", per_device_eval_batch_size=2, use_cpu=True),
+            data_collator=lambda rows: inputs,
+            compute_metrics=lambda predicted: given.append(predicted.predictions) or {"metric": 1.0},
+        )
+        metrics = trainer.evaluate(list(range(2)))
+        expected = head(**inputs)
+        assert metrics["eval_loss"] == pytest.approx(expected.loss.item(), rel=1e-4)
+        assert metrics["eval_metric"] == 1.0
+        [predictions] = given
+        answers = expected.embeddings if expected.get("logits") is None else expected.logits
+        if answers is not None:
+            torch.testing.assert_close(torch.tensor(predictions), answers, rtol=1e-4, atol=1e-5)
+
     # Losses
 
     def test_loss_terms_and_what_they_train(self, tiny_encoder: Path, variant: Variant) -> None:
@@ -381,6 +445,26 @@ class MethodCase:
         for name, value in fields.items():
             assert getattr(loaded, name) == value, name
         assert loaded.text_config.to_dict() == config.text_config.to_dict()
+
+    def test_configuration_copies(self, head: PreTrainedModel, tmp_path: Path) -> None:
+        head.save_pretrained(tmp_path)
+        config = head.config
+        for other in (
+            copy(config),
+            deepcopy(config),
+            self.config_class.from_dict(config.to_dict()),
+            self.config_class(**config.to_dict()),
+            self.config_class.from_pretrained(tmp_path),
+        ):
+            assert list(other.custom_pipelines) == list(self.config_class.pipelines)
+            assert other.to_dict() == config.to_dict() | {"architectures": other.architectures}
+
+    def test_configuration_of_the_encoder(self) -> None:
+        config = self.config_class(hidden_size=48, num_hidden_layers=3)
+        assert config.text_config.hidden_size == config.hidden_size == 48
+        assert config.text_config.num_hidden_layers == config.num_hidden_layers == 3
+        config.vocab_size = 77
+        assert config.text_config.vocab_size == config.vocab_size == 77
 
     # Saving and loading
 
@@ -509,6 +593,23 @@ class MethodCase:
         assert set(reloaded.state_dict()) == set(
             self.head_class.from_pretrained(tmp_path / "base").state_dict()
         )
+
+    def test_adapters_of_all_linear_layers_train(self, head: PreTrainedModel) -> None:
+        """Before merging, they have the effect and the gradients that they have after it."""
+        from peft import LoraConfig, get_peft_model
+
+        inputs = self.head_inputs(head)
+        without = head(**inputs).loss.item()
+        settings = LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False)
+        model = get_peft_model(head, settings).eval()
+        loss = model(**inputs).loss
+        loss.backward()
+        assert loss.item() != pytest.approx(without, rel=1e-4)
+        for name, value in model.named_parameters():
+            if value.requires_grad:
+                assert value.grad is not None, name
+                assert value.grad.any(), name
+        torch.testing.assert_close(model.merge_and_unload()(**inputs).loss, loss, rtol=1e-4, atol=1e-5)
 
 
 def case_of(method: str) -> type[MethodCase]:

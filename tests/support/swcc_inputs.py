@@ -27,7 +27,7 @@ def swcc_inputs(vocabulary: int) -> dict[str, torch.Tensor]:
         "co_event_weight": torch.linspace(0.1, 1.0, ROWS),
         "masked_input_ids": masked_ids,
         "masked_positions": positions,
-        "masked_labels": labels,
+        "masked_token_ids": labels,
         "paraphrase_input_ids": paraphrase_ids,
         "paraphrase_attention_mask": paraphrase_mask,
         "negative_input_ids": negative_ids.unflatten(0, (ROWS, NEGATIVES)),

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from swcc_inputs import swcc_inputs
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.integrations import integration_utils
 from transformers.utils import logging
 
 from eventformers.errors import EventformersError
 from eventformers.methods import load_method
+from eventformers.models.modeling_swcc import SwccForPreTraining
 from eventformers.trainers.arguments import EventTrainingArguments
+from eventformers.trainers.base import EventTrainer
 from eventformers.trainers.progress import ProgressBar, ProgressLines, log_text, progress_callback
 from eventformers.trainers.run import resolve_recipe, train_head
 
@@ -78,6 +81,23 @@ def test_a_run_in_a_pipe_prints_a_line_for_each_step(
     assert all(f"{name.replace('_', ' ')} " in logged[0] for name in LOSS_TERMS)
     assert sum("validation loss" in line for line in lines) == 2
     assert "{" not in told.err + told.out
+
+
+def test_evaluation_before_training_prints_the_loss(
+    tiny_encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = SwccForPreTraining.from_encoder(str(tiny_encoder))
+    inputs = swcc_inputs(head.config.vocab_size)
+    arguments = EventTrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none")
+    trainer = EventTrainer(head, arguments, data_collator=lambda rows: inputs, train_dataset=[0])
+    for _ in range(2):
+        loss = trainer.evaluate([0])["eval_loss"]
+        assert capsys.readouterr().err.splitlines()[-1] == f"validation loss {loss:.4g}"
+    arguments.max_steps = 1
+    trainer.train()
+    assert "training: 1 steps" in capsys.readouterr().err
+    trainer.evaluate([0])
+    assert "left" not in capsys.readouterr().err
 
 
 def test_a_terminal_has_one_bar_with_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:

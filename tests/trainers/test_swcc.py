@@ -124,9 +124,9 @@ def test_collator_masks_one_word_of_each_anchor(collator: SwccCollator) -> None:
     assert changed[everywhere, batch["masked_positions"]].all()
     mask = collator.tokenizer.mask_token_id
     assert (batch["masked_input_ids"][changed] == mask).all()
-    assert torch.equal(batch["input_ids"][everywhere, batch["masked_positions"]], batch["masked_labels"])
+    assert torch.equal(batch["input_ids"][everywhere, batch["masked_positions"]], batch["masked_token_ids"])
     special = set(collator.tokenizer.all_special_ids)
-    assert not special & set(batch["masked_labels"].tolist())
+    assert not special & set(batch["masked_token_ids"].tolist())
     assert len(set(batch["masked_positions"].tolist())) == 3
 
 

@@ -33,11 +33,15 @@ class SimCseForPreTrainingOutput(ModelOutput):
         loss: the contrast, a scalar; None without a positive.
         contrastive_loss: the same, under the name by which it is logged.
         embeddings: vectors of the anchors, not normalised, `(batch, projection_dim)`.
+        hidden_states: token vectors of every layer of the encoder for the anchors, if requested.
+        attentions: attention weights of every layer, if requested.
     """
 
     loss: torch.FloatTensor | None = None
     contrastive_loss: torch.FloatTensor | None = None
     embeddings: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
 class SimCsePreTrainedModel(EventPreTrainedModel):
