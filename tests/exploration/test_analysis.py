@@ -80,7 +80,7 @@ def vectors_of(encoder: EventEncoder, events: pa.Table) -> pa.Table:
     )
 
 
-def test_types_hold_every_event_once(encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_types_hold_events_once(encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(types, "SAMPLE", 10)
     events, documents = tables()
     frames = Frames(["Arrest", "Winning"], ["police arrest someone", "a team wins a game"], {}, 0)
@@ -89,7 +89,10 @@ def test_types_hold_every_event_once(encoder: EventEncoder, monkeypatch: pytest.
     assert [row["type_id"] for row in rows] == [0, 1, 2]
     sizes = [row["size"] for row in rows]
     assert sizes == sorted(sizes, reverse=True)
-    assert found.event_types["event_id"].to_pylist() == events["event_id"].to_pylist()
+    typed = set(found.event_types["event_id"].to_pylist())
+    assert found.event_types["event_id"].to_pylist() == [
+        event_id for event_id in events["event_id"].to_pylist() if event_id in typed
+    ]
     assert np.bincount(found.event_types["type_id"].to_numpy()).tolist() == sizes
     of_event = {row["event_id"]: row for row in found.event_types.to_pylist()}
     for row in rows:
@@ -97,8 +100,7 @@ def test_types_hold_every_event_once(encoder: EventEncoder, monkeypatch: pytest.
         assert {one["type_id"] for one in own} == {row["type_id"]}
         assert [one["cosine"] for one in own] == sorted((one["cosine"] for one in own), reverse=True)
         assert {frame["label"] for frame in row["frames"]} == {"Arrest", "Winning"}
-        assert row["name"] == ", ".join(row["words"][:3])
-    assert any("10 sampled mentions" in note for note in found.notes)
+    assert any("10 sampled events" in note for note in found.notes)
     again = types.find_types(events, documents, encoder, frames=frames, num_types=3)
     assert again.types.equals(found.types)
     assert again.event_types.equals(found.event_types)
@@ -110,13 +112,6 @@ def test_types_blocks_change_nothing(encoder: EventEncoder, monkeypatch: pytest.
     monkeypatch.setattr(types, "_BLOCK_EVENTS", 3)
     parts = types.find_types(events, documents, encoder, num_types=4)
     assert parts.event_types["type_id"].equals(whole.event_types["type_id"])
-
-
-def test_two_types_are_no_answer() -> None:
-    many = types.numbers_of_types(4_000)
-    assert (many[0] >= 20, many[-1]) == (True, types.MOST_TYPES)
-    assert types.numbers_of_types(14)[0] == 2
-    assert (types.numbers_of_types(1), types.numbers_of_types(2)) == ([1], [2])
 
 
 def test_frequent_verbs_are_sampled_by_the_root_of_their_frequency() -> None:
@@ -137,6 +132,7 @@ def test_frequent_verbs_are_sampled_by_the_root_of_their_frequency() -> None:
         ("be", "was", "what", "He was what he was.", "was"),
         ("arrest", "was", "dog", "He was at the dog.", "was"),
         ("be", "was", "she", "he was (she)", "was"),
+        ("take", "took", "place", "It took its place.", "took its place"),
     ],
 )
 def test_stop_words_are_read_with_what_completes_them(

@@ -47,7 +47,7 @@ def explore(
     ] = None,
     commonsense: Annotated[str | None, typer.Option(help="Model of completions, likewise.")] = None,
     num_types: Annotated[
-        int | None, typer.Option(help="Number of event types. Default: by the silhouette.")
+        int | None, typer.Option(help="Number of event types. Default: as many as are distinct.")
     ] = None,
     frames: Annotated[
         str | None, typer.Option(help="Frames to link types to: files, a folder or Hub id.")

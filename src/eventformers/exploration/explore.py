@@ -140,7 +140,7 @@ def explore(
         types: model of event types, likewise.
         grounding: bi-encoder that links events to the knowledge base, likewise.
         commonsense: model that completes events with the graph, likewise.
-        num_types: number of event types; None takes the one with the highest silhouette.
+        num_types: maximum number of event types; None takes as many as there are groups of similar events.
         frames: frames to link types to, as `induce` reads them; None links none.
         knowledge_base: entries to link events to, as `ground` reads them; None leaves the links out.
         graph: commonsense graph, or its index, as `complete` reads them; None leaves the completions out.

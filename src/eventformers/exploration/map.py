@@ -16,7 +16,7 @@ from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_T
 from eventformers.errors import EventformersError
 from eventformers.exploration.neighbours import nearest, text_vectors
 from eventformers.exploration.steps import Step, StepRun
-from eventformers.exploration.types import EVENT_TYPES_TABLE, TYPES_TABLE, event_terms
+from eventformers.exploration.types import EVENT_TYPES_TABLE, TYPES_TABLE, UNTYPED, event_terms
 from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.induction.clustering import by_size
 from eventformers.inference.induction.induce import NAME_PARTS
@@ -35,7 +35,6 @@ MOST_REGIONS = 40
 REGION_TEXTS = 40
 """Minimum number of distinct texts for each region, on average."""
 
-UNTYPED = -1
 SEED = 0
 _UMAP_NEIGHBOURS = 15
 _FEWEST_TEXTS = 8
@@ -130,7 +129,7 @@ def draw_map(
     type_ids = [UNTYPED] * len(rows)
     if event_types is not None:
         found = pc.index_in(events["event_id"], event_types["event_id"])
-        type_ids = event_types["type_id"].take(found).to_pylist()
+        type_ids = pc.fill_null(event_types["type_id"].take(found), UNTYPED).to_pylist()
     type_names = [] if types is None else types.sort_by("type_id")["name"].to_pylist()
     told = {row["document_id"]: row for row in documents.select(["document_id", "title", "date"]).to_pylist()}
     points = places.points[text_of]

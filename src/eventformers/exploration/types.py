@@ -12,6 +12,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.sparse import csr_array
+from scipy.spatial.distance import squareform
 
 from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE
 from eventformers.exploration.neighbours import vector_column, vectors_of
@@ -19,19 +22,13 @@ from eventformers.exploration.steps import Keep, Step, StepRun, keep_nothing
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.encoding.unit_vectors import unit_vectors
-from eventformers.inference.induction.clustering import (
-    AverageLinkage,
-    by_size,
-    candidate_numbers,
-    choose_num_clusters,
-)
+from eventformers.inference.induction.clustering import ALIKE, by_size
 from eventformers.inference.induction.frame_linking import Frames, load_frames
 from eventformers.inference.induction.induce import NAME_PARTS, usual_trigger_input
-from eventformers.inference.induction.mention_distances import Labels, MentionVectors
+from eventformers.inference.induction.mention_distances import Labels
 from eventformers.inference.induction.mention_encoding import encode_labels, encode_mentions
 from eventformers.inference.induction.type_naming import (
     ScoredLabel,
-    cluster_centroids,
     has_only_stop_words,
     key_terms,
     name_clusters,
@@ -44,16 +41,39 @@ EVENT_TYPES_TABLE = "event_types.parquet"
 SAMPLE = 4_000
 """Maximum number of mentions to cluster, which is quadratic in time and memory."""
 
-MOST_TYPES = 100
-"""Maximum number of types to try: a longer list is hard to read."""
+LEVEL = 2.6
+"""Minimum mean cosine between the mentions of a type: this many times as far above the median of all pairs as
+the 5th percentile, which types do not affect, is below it. Among articles of Wikinews, one in a hundred pairs
+of mentions with different verbs is that much alike."""
 
-FEWEST_SHARE = 5
-"""Largest number of types to try, divided by the smallest."""
+FEWEST_MENTIONS = 5
+"""Minimum number of sampled mentions of a type; a quarter of the square root of their number if that is
+more, so that types become larger and hardly more numerous with more mentions."""
+
+MOST_TYPES = 100
+"""Maximum number of types: a longer list is hard to read."""
+
+NAMED_SHARE = 0.1
+"""Minimum share of a type's events with a verb of its name; at least two events."""
+
+NEAR_SHARE = 0.75
+"""Minimum mean cosine of an event with the events of its type, as a share of the mean cosine between them."""
+
+UNTYPED = -1
+"""Type of an event that fits no type."""
+
+# fmt: off
+LIGHT_VERBS = frozenset({
+    "bring", "come", "get", "give", "go", "hold", "keep", "let", "make", "put", "run", "set", "take", "turn",
+})
+# fmt: on
+"""English verbs whose object says what happens: "take place", "make a decision", "hold elections"."""
 
 TOP = 5
 """Number of words, frames and examples of a type."""
 
 SEED = 0
+_CANDIDATES = 20
 _BLOCK_EVENTS = 16_384
 _COLUMNS = (
     *("event_id", "document_id", "sentence_start", "sentence_end", "trigger", "trigger_start"),
@@ -81,7 +101,7 @@ class FoundTypes(NamedTuple):
 
     Attributes:
         types: rows of `TYPES_SCHEMA`, the largest type first.
-        event_types: rows of `EVENT_TYPES_SCHEMA`, one for each event.
+        event_types: rows of `EVENT_TYPES_SCHEMA`, one for each event with a type.
         notes: sentences for the report.
     """
 
@@ -103,17 +123,22 @@ def find_types(
 ) -> FoundTypes:
     """Cluster the triggers of events in their sentences, and describe the clusters.
 
-    A sample of the mentions is clustered by average linkage on manifold weights, as in `induce`; every
-    mention belongs to the type with the nearest centroid. A frequent verb is sampled less often than its
-    share, by the square root of its frequency. Verbs that are stop words, such as "be" and "have", form no
-    types of their own: their mentions are read with the words that complete the verb.
+    A sample of the mentions is clustered by average linkage on cosines. Two groups become one while the mean
+    cosine between them is far above that of unrelated mentions (`LEVEL`). Groups with enough mentions are
+    types. Every event belongs to the type with the nearest centroid if its mean cosine with the type's events
+    is that high, too; otherwise it has no type.
+
+    A frequent verb is sampled less often than its share, by the square root of its frequency. Verbs that say
+    little by themselves, stop words such as "be" and `LIGHT_VERBS`, form no types of their own: their
+    mentions are read with the words that complete the verb.
 
     Args:
         events: the events, with the columns of `events.parquet`.
         documents: their documents.
         encoder: a model of event type induction or any plain encoder.
         frames: frames to link the types to; None links none.
-        num_types: number of types; None uses the number with the highest silhouette.
+        num_types: maximum number of groups, however different their mentions, each of which is a type; None
+            finds the number as above.
         batch_size: maximum number of texts in a batch, or `auto`.
         show_progress: draw progress bars on standard error.
         keep: keeps the vectors of each block of mentions.
@@ -124,27 +149,45 @@ def find_types(
     rows = events.select(_COLUMNS).to_pylist()
     vectors = _encode(encoder, rows, documents, batch_size, show_progress, keep)
     sample = sample_mentions([row["lemma"] for row in rows], SAMPLE)
-    of_sample = MentionVectors(vectors[sample])
-    tree = AverageLinkage.of_mentions([of_sample])
-    if num_types is None:
-        num_types = choose_num_clusters(tree, of_sample, numbers_of_types(len(sample))).num_clusters
-    clusters = tree.cut(min(num_types, len(sample)))
-    found = cluster_centroids(of_sample.embeddings, clusters).astype(np.float32)
-    labels = by_size((vectors @ found.T).argmax(axis=1))
-    centroids = _centroids(vectors, labels)
-    cosines = np.einsum("nd,nd->n", vectors, centroids[labels])
-    types = _describe(rows, labels, cosines, _linked(frames, centroids, encoder, batch_size))
-    event_types = pa.table([events["event_id"], labels, cosines], schema=EVENT_TYPES_SCHEMA)
+    groups, level = group_mentions(vectors[sample], num_types)
+    labels = np.full(len(rows), UNTYPED)
+    labels[sample] = groups
+    # The second time by the centroids of all events of a type, not only of those in the sample.
+    for _ in range(2):
+        labels = _nearest(vectors, labels, level)
+    typed = np.flatnonzero(labels != UNTYPED)
+    centroids = _units(_means(vectors, labels))
+    cosines = np.einsum("nd,nd->n", vectors[typed], centroids[labels[typed]])
+    types = _describe(rows, labels, typed, cosines, _linked(frames, centroids, encoder, batch_size))
+    event_types = pa.table(
+        [events["event_id"].take(typed), labels[typed], cosines], schema=EVENT_TYPES_SCHEMA
+    )
     return FoundTypes(types, event_types, _notes(rows, sample, types))
 
 
-def numbers_of_types(mentions: int) -> list[int]:
-    """Return the numbers of types to try for a sample of mentions.
+def group_mentions(vectors: Vectors, num_types: int | None = None) -> tuple[Labels, float]:
+    """Group sampled mentions into types.
 
-    The silhouette of texts in two languages is highest with two types, so small numbers are left out.
+    Args:
+        vectors: the vectors of the mentions at length 1, `(n, d)`.
+        num_types: maximum number of types, however different their mentions; None finds the number.
+
+    Returns:
+        The type of each mention, 0 the largest, or `UNTYPED`, `(n,)`; and the mean cosine with the mentions
+        of a type that a member has at least.
     """
-    most = min(MOST_TYPES, mentions, 2 * math.isqrt(mentions))
-    return [number for number in candidate_numbers(mentions, most) if number >= most // FEWEST_SHARE]
+    if len(vectors) < 2:
+        return np.full(len(vectors), UNTYPED if num_types is None else 0), 0.0
+    cosines = squareform(vectors @ vectors.T, checks=False)
+    low, median = np.quantile(cosines, (0.05, 0.5)).tolist()
+    level = median + LEVEL * (median - low)
+    tree = linkage(np.maximum(1 - cosines, 0), "average")
+    if num_types is not None:
+        return by_size(fcluster(tree, num_types, "maxclust")), level
+    groups = by_size(fcluster(tree, max(1 - level, ALIKE), "distance"))
+    fewest = max(FEWEST_MENTIONS, math.isqrt(len(vectors)) // 4)
+    number = min(MOST_TYPES, np.count_nonzero(np.bincount(groups) >= fewest))
+    return np.where(groups < number, groups, UNTYPED), level
 
 
 def sample_mentions(lemmas: Sequence[str], number: int) -> Positions:
@@ -155,10 +198,10 @@ def sample_mentions(lemmas: Sequence[str], number: int) -> Positions:
         number: maximum number of mentions to draw.
 
     Returns:
-        Positions, sorted. Verbs that are stop words are not drawn if there are others.
+        Positions, sorted. Verbs that say little by themselves are not drawn if there are others.
     """
     counts = Counter(lemmas)
-    weight_of = {lemma: 0.0 if has_only_stop_words(lemma) else count**-0.5 for lemma, count in counts.items()}
+    weight_of = {lemma: 0.0 if _says_little(lemma) else count**-0.5 for lemma, count in counts.items()}
     weights = np.array([weight_of[lemma] for lemma in lemmas])
     if not weights.any():
         weights[:] = 1
@@ -170,11 +213,11 @@ def sample_mentions(lemmas: Sequence[str], number: int) -> Positions:
 def mention_end(row: Row, sentence: str) -> int:
     """Return the end, in its sentence, of what is read for an event.
 
-    That is the trigger; for a verb that is a stop word, also what follows it up to the last word of its
-    predicate and object, if the sentence has them: "was | angry", "is the | president".
+    That is the trigger; for a verb that says little by itself, also what follows it up to the last word of
+    its predicate and object, if the sentence has them: "was | angry", "took | place".
     """
     end = int(row["trigger_end"]) - int(row["sentence_start"])
-    if not has_only_stop_words(row["lemma"]):
+    if not _says_little(row["lemma"]):
         return end
     words = [*row["predicate"].split()[1:], *row["object"].split()]
     ends = [end]
@@ -227,13 +270,39 @@ def _mentions(rows: Sequence[Row], texts: Mapping[str, str]) -> Iterator[dict[st
         }
 
 
-def _centroids(vectors: Vectors, labels: Labels) -> Vectors:
-    """Return the centroid of each cluster at length 1, without a copy of all vectors."""
-    sums = np.zeros((int(labels.max()) + 1, vectors.shape[1]))
-    np.add.at(sums, labels, vectors)
-    return unit_vectors(sums, [f"the centroid of type {place}" for place in range(len(sums))]).astype(
-        np.float32
-    )
+def _says_little(verb: str) -> bool:
+    return verb in LIGHT_VERBS or has_only_stop_words(verb)
+
+
+def _means(vectors: Vectors, labels: Labels) -> Vectors:
+    """Return the mean vector of each type, `(types, d)`, without a copy of all vectors."""
+    places = np.flatnonzero(labels != UNTYPED)
+    sizes = np.bincount(labels[places])
+    shares = 1 / sizes[labels[places]]
+    return csr_array((shares, (labels[places], places)), shape=(len(sizes), len(labels))) @ vectors
+
+
+def _units(means: Vectors) -> Vectors:
+    return unit_vectors(means, [f"the centroid of type {place}" for place in range(len(means))])
+
+
+def _nearest(vectors: Vectors, labels: Labels, level: float) -> Labels:
+    """Return the type with the nearest centroid of each event, 0 the largest.
+
+    It is `UNTYPED` if the event's mean cosine with the type's events is below a level, or far below that
+    between them.
+    """
+    found = np.full(len(vectors), UNTYPED)
+    means = _means(vectors, labels)
+    if len(means):
+        cosines = vectors @ _units(means).T
+        nearest = cosines.argmax(axis=1)
+        # The mean cosine with the vectors of a type is the product with their mean.
+        lengths = np.linalg.norm(means, axis=1)
+        least = np.maximum(level, NEAR_SHARE * lengths**2)
+        fits = (cosines[np.arange(len(nearest)), nearest] * lengths[nearest]) >= least[nearest]
+        found[fits] = by_size(nearest[fits])
+    return found
 
 
 def _linked(
@@ -248,35 +317,59 @@ def _linked(
 def _describe(
     rows: Sequence[Row],
     labels: Labels,
+    typed: Positions,
     cosines: NDArray[np.float32],
     frames: Sequence[tuple[ScoredLabel, ...]],
 ) -> pa.Table:
-    words = key_terms([event_terms(row) for row in rows], labels, TOP)
-    weak = weaknesses([row["trigger"] for row in rows], [row["document_id"] for row in rows], labels)
-    order = np.lexsort((-cosines, labels))
-    starts = np.searchsorted(labels[order], np.arange(len(words) + 1))
-    return pa.Table.from_pylist(
-        [
+    number = len(frames)
+    # Events without a type are one more cluster, as the terms of a type are compared with those of the rest.
+    clusters = np.where(labels == UNTYPED, number, labels)
+    terms = [event_terms(row) for row in rows]
+    words = key_terms(terms, clusters, _CANDIDATES)
+    weak = weaknesses([row["trigger"] for row in rows], [row["document_id"] for row in rows], clusters)
+    order = typed[np.lexsort((-cosines, labels[typed]))]
+    starts = np.searchsorted(labels[order], np.arange(number + 1))
+    described = []
+    for type_id in range(number):
+        places = order[starts[type_id] : starts[type_id + 1]]
+        verbs = Counter(terms[place][0] for place in places)
+        listed = [term.label for term in words[type_id]]
+        name, named = _name(listed, verbs)
+        unnamed = f"{named:,} of {len(places):,} events have a verb of its name"
+        described.append(
             {
-                "type_id": number,
-                "name": ", ".join(term.label for term in words[number][:NAME_PARTS]) or f"type {number}",
-                "size": int(starts[number + 1] - starts[number]),
-                "words": [term.label for term in words[number]],
-                "frames": [frame._asdict() for frame in frames[number]],
-                "weak": weak[number],
-                "examples": _examples(rows, order[starts[number] : starts[number + 1]]),
+                "type_id": type_id,
+                "name": name or f"type {type_id}",
+                "size": len(places),
+                "words": listed[:TOP],
+                "frames": [frame._asdict() for frame in frames[type_id]],
+                "weak": "; ".join(filter(None, [weak[type_id], unnamed if 2 * named < len(places) else ""])),
+                "examples": _examples(rows, places),
             }
-            for number in range(len(words))
-        ],
-        schema=TYPES_SCHEMA,
-    )
+        )
+    return pa.Table.from_pylist(described, schema=TYPES_SCHEMA)
+
+
+def _name(terms: Sequence[str], verbs: Counter[str]) -> tuple[str, int]:
+    """Name a type by its first verbs that enough of its events have; see `NAMED_SHARE`.
+
+    Args:
+        terms: verbs and objects of the type, best first.
+        verbs: the verbs of its events.
+
+    Returns:
+        The name, "" without such verbs; and how many events have one of them.
+    """
+    least = max(2, NAMED_SHARE * verbs.total())
+    chosen = [term for term in terms if verbs[term] >= least and not has_only_stop_words(term)][:NAME_PARTS]
+    return ", ".join(chosen), sum(verbs[term] for term in chosen)
 
 
 def event_terms(row: Row) -> tuple[str, str]:
     """Return the terms that name groups of events: the verb, with its complement if it is a stop word, and
     the object."""
     verb = row["predicate"] if has_only_stop_words(row["lemma"]) else row["lemma"]
-    return verb, row["object"]
+    return verb.lower(), row["object"].lower()
 
 
 def _examples(rows: Sequence[Row], nearest: Positions) -> list[str]:
@@ -292,10 +385,9 @@ def _examples(rows: Sequence[Row], nearest: Positions) -> list[str]:
 def _notes(rows: Sequence[Row], sample: Positions, types: pa.Table) -> list[str]:
     notes = []
     if len(sample) < len(rows):
-        notes.append(
-            f"Types are clusters of {len(sample):,} sampled mentions; each of the {len(rows):,} events has "
-            "the type with the nearest centroid."
-        )
+        notes.append(f"Types are clusters of {len(sample):,} sampled events; others have the nearest type.")
+    if others := len(rows) - sum(types["size"].to_pylist()):
+        notes.append(f"Events that fit no type: {others:,} of {len(rows):,}.")
     if weak := sum(map(bool, types["weak"].to_pylist())):
         notes.append(f"{weak:,} of {types.num_rows:,} types are weak; the column weak says why.")
     return notes

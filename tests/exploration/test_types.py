@@ -1,0 +1,136 @@
+"""Event types of an exploration: how many there are, which events have none, names, and weak types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from eventformers.datasets_scripts.base import SAMPLES
+from eventformers.exploration import types
+from eventformers.inference.encode import EventEncoder, load_encoder
+
+SAMPLE_EVENTS = SAMPLES / "texts" / "extracted"
+WIDTH = 256
+
+
+def around(direction: int, number: int, spread: float, seed: int = 0) -> np.ndarray:
+    """Vectors around an axis, at length 1."""
+    noise = np.random.default_rng((seed, direction)).normal(size=(number, WIDTH)) * spread / WIDTH**0.5
+    vectors = noise + np.eye(WIDTH)[direction]
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def scattered(number: int, seed: int = 1) -> np.ndarray:
+    """Vectors in all directions, at length 1."""
+    vectors = np.random.default_rng(seed).normal(size=(number, WIDTH))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.mark.parametrize("groups", [3, 12, 40])
+def test_the_number_of_types_is_that_of_the_groups(groups: int) -> None:
+    vectors = np.concatenate([*(around(place, 12, 0.6) for place in range(groups)), scattered(60)])
+    found, level = types.group_mentions(vectors)
+    together = found[:-60].reshape(groups, 12)
+    assert (together == together[:, :1]).all()
+    assert sorted(together[:, 0].tolist()) == list(range(groups))
+    assert (found[-60:] == types.UNTYPED).mean() > 0.9
+    assert 0 < level < 0.7
+
+
+def test_mentions_that_are_not_alike_have_no_types() -> None:
+    found, _ = types.group_mentions(scattered(300))
+    assert (found == types.UNTYPED).mean() > 0.9
+    for number in (0, 1, 2, types.FEWEST_MENTIONS - 1):
+        found, _ = types.group_mentions(around(0, number, 0.1))
+        assert found.tolist() == [types.UNTYPED] * number
+    found, _ = types.group_mentions(np.repeat(around(0, 1, 0.1), 9, axis=0))
+    assert found.tolist() == [0] * 9
+
+
+def test_a_type_has_more_mentions_in_a_larger_sample() -> None:
+    few, many = (
+        np.concatenate([around(0, 9, 0.5), *(around(place, 30, 0.5) for place in range(1, groups))])
+        for groups in (3, 60)
+    )
+    assert types.group_mentions(few)[0].max() == 2
+    assert types.group_mentions(many)[0].max() == 58
+
+
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_a_given_number_of_types(number: int) -> None:
+    vectors = np.concatenate([around(place, 3, 0.2) for place in range(6)])
+    found, _ = types.group_mentions(vectors, number)
+    assert sorted(set(found.tolist())) == list(range(number))
+
+
+def found_of(
+    monkeypatch: pytest.MonkeyPatch, verbs: Sequence[str], vectors: np.ndarray, **options: Any
+) -> types.FoundTypes:
+    """The types of events with given verbs and vectors, one event in a document."""
+    monkeypatch.setattr(types, "_encode", lambda *_: vectors)
+    rows = [
+        {
+            **{"event_id": f"d{number}#0", "document_id": f"d{number}", "sentence_start": 0},
+            **{"sentence_end": 1, "trigger": verb, "trigger_start": 0, "trigger_end": 1, "predicate": verb},
+            **{"object": f"object {number % 2}", "text": f"text {number}", "lemma": verb},
+        }
+        for number, verb in enumerate(verbs)
+    ]
+    return types.find_types(pa.Table.from_pylist(rows), pa.table({}), cast("EventEncoder", None), **options)
+
+
+def test_events_far_from_all_types_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    verbs = ["arrest"] * 20 + ["catch"] * 10 + ["flood"] * 20 + [f"other {n}" for n in range(30)]
+    vectors = np.concatenate([around(0, 30, 0.5), around(1, 20, 0.5), scattered(30)])
+    found = found_of(monkeypatch, verbs, vectors)
+    rows = found.types.to_pylist()
+    assert [(row["name"], row["size"], row["weak"]) for row in rows] == [
+        ("arrest, catch", 30, ""),
+        ("flood", 20, ""),
+    ]
+    typed = dict(zip(*found.event_types.select(["event_id", "type_id"]).to_pydict().values(), strict=True))
+    assert typed == {f"d{number}#0": int(number >= 30) for number in range(50)}
+    assert "Events that fit no type: 30 of 80." in found.notes
+    # Above the level of unrelated events, but far from its type as a whole.
+    vectors[49] = 0.6 * np.eye(WIDTH)[1] + 0.8 * np.eye(WIDTH)[7]
+    assert "d49#0" not in found_of(monkeypatch, verbs, vectors).event_types["event_id"].to_pylist()
+
+
+def test_a_name_has_verbs_that_many_of_the_events_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    verbs = ["arrest"] * 27 + ["jail"] * 2 + ["seize"] + [f"verb {n}" for n in range(30)] + ["flood"] * 10
+    found = found_of(
+        monkeypatch, verbs, np.concatenate([around(0, 30, 0.5), around(1, 30, 0.5), around(2, 10, 0.5)])
+    )
+    names = {row["name"]: row["weak"] for row in found.types.to_pylist()}
+    # "jail" is less than a tenth of its type, and the second type has no verb that two events share.
+    assert names == {
+        "arrest": "",
+        "type 1": "0 of 30 events have a verb of its name",
+        "flood": "",
+    }
+    assert "1 of 3 types are weak; the column weak says why." in found.notes
+
+
+def test_types_of_the_samples() -> None:
+    events, documents = (pq.read_table(SAMPLE_EVENTS / f"{name}.parquet") for name in ("events", "documents"))
+    found = types.find_types(events, documents, load_encoder(None, device="cpu"))
+    rows = found.types.to_pylist()
+    assert 10 <= len(rows) <= 25
+    verb_of = dict(zip(events["event_id"].to_pylist(), events["lemma"].to_pylist(), strict=True))
+    names = {row["type_id"]: row["name"] for row in rows}
+    verbs: dict[str, set[str]] = {}
+    for row in found.event_types.to_pylist():
+        verbs.setdefault(verb_of[row["event_id"]], set()).add(names[row["type_id"]])
+    # Their types were once "hire, build, drivers" and "promise, announce, rocket".
+    assert "flood" not in verbs
+    assert "declare" not in verbs
+    assert verbs["win"] == verbs["defeat"] == {"win, defeat"}
+    named = sum(
+        verb_of[row["event_id"]] in names[row["type_id"]].split(", ") for row in found.event_types.to_pylist()
+    )
+    assert named >= 0.9 * found.event_types.num_rows
