@@ -52,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         assert len(event_lines(extracted)) == counts.written["documents"]
         assert len(chain_lines(extracted)) == counts.written["chains"]
 
-    parsed = [(extractor.pipeline(document.text), document) for document in documents]
+    parser = extractor.parser
+    parsed = list(parser.parse((document, parser.normalised(document.text)) for document in documents))
 
     def read_parses() -> None:
         found = [extractor.extract_parsed(doc, document, ExtractionCounts()) for doc, document in parsed]

@@ -54,7 +54,7 @@ def test_prints_scores_and_errors(
     monkeypatch.setattr(benchmark, "extracted", lambda pipeline, sentences: [[] for _ in sentences])
     benchmark.main([f"--pipeline={english_pipeline}", "--split=development", "--errors"])
     printed = capsys.readouterr().out
-    assert "development: 25 sentences, 68 events" in printed
+    assert "development: 25 sentences, 74 events" in printed
     assert "check: " not in printed
-    assert "68 annotated)" in printed
+    assert "74 annotated)" in printed
     assert "  - scientists | cautioned against | excess" in printed

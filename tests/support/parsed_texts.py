@@ -1,7 +1,7 @@
 """Parsed texts that are written by hand, so that what is read from a parse is tested without a parser.
 
 A sentence is one text: its tokens separated by blanks, each `word/TAG/head/dependency`, where `head` counts
-the tokens of the sentence from 1 and the root has its own number.
+the tokens of the sentence from 1 and the root has its own number. The word `\\n` is an end of a line.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from spacy.tokens import Doc
 
 _PARTS_OF_SPEECH = {
     **{"DT": "DET", "IN": "ADP", "MD": "AUX", "PRP": "PRON", "PRP$": "PRON", "WP": "PRON", "WDT": "PRON"},
-    **{"RB": "ADV", "RP": "ADP", "TO": "PART", "CC": "CCONJ", ".": "PUNCT", ",": "PUNCT", "EX": "PRON"},
-    **{"JJ": "ADJ", "NN": "NOUN", "NNS": "NOUN", "NNP": "PROPN", "CD": "NUM"},
+    **{"RB": "ADV", "RBR": "ADV", "RP": "ADP", "TO": "PART", "CC": "CCONJ", ".": "PUNCT", ",": "PUNCT"},
+    **{"JJ": "ADJ", "NN": "NOUN", "NNS": "NOUN", "NNP": "PROPN", "CD": "NUM", "_SP": "SPACE", "EX": "PRON"},
 }
 _VOCABULARY = spacy.blank("en").vocab
 _BE = {"was", "is", "were", "been", "are", "be"}
@@ -25,7 +25,7 @@ def parsed_text(*sentences: str, lemmas: dict[str, str] | None = None) -> Doc:
         start = len(words)
         for token in sentence.split():
             word, tag, head, dependency = token.rsplit("/", 3)
-            words.append(word)
+            words.append(word.replace("\\n", "\n"))
             tags.append(tag)
             heads.append(start + int(head) - 1)
             dependencies.append(dependency)

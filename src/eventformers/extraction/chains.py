@@ -10,7 +10,7 @@ from eventformers.datasets_scripts.chain_readers import PRONOUNS
 from eventformers.datasets_scripts.distinct_ids import DistinctIds
 from eventformers.datasets_scripts.protagonist_chains import NO_PROTAGONISTS
 from eventformers.extraction.coreference import Resolver, coreference_clusters
-from eventformers.extraction.events import ExtractedEvent, mention_text
+from eventformers.extraction.events import ExtractedEvent, head_text, mention_text
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -36,7 +36,8 @@ def find_chains(
     cluster; its protagonist is the first mention that is not a pronoun. In the events, the protagonist
     replaces pronouns of its cluster, so that each event can be read on its own. Without clusters, a chain has
     the events with an argument of the same head word, except pronouns. An event with two protagonists is in
-    both chains; an event whose subject and object are the same protagonist is in its chain once.
+    both chains; an event whose subject and object are the same protagonist is in its chain once. Of the
+    events of one verb, which differ by the people that are joined, a chain has the first of its protagonist.
 
     Args:
         doc: the parsed text.
@@ -54,7 +55,7 @@ def find_chains(
     names = [_protagonist(cluster, arguments) for cluster in clusters]
     cluster_of = _clusters_by_head(clusters)
     named: list[ExtractedEvent] = []
-    groups: dict[int, list[int]] = {}
+    groups: dict[int, dict[int, int]] = {}
     for number, event in enumerate(events):
         subject, target = (
             None if index is None else cluster_of.get(index)
@@ -62,24 +63,26 @@ def find_chains(
         )
         for cluster in dict.fromkeys((subject, target)):
             if cluster is not None:
-                groups.setdefault(cluster, []).append(number)
+                groups.setdefault(cluster, {}).setdefault(event.offset, number)
         if subject is not None and event.subject in PRONOUNS:
             event = replace(event, subject=names[subject])
         if target is not None and event.object in PRONOUNS:
             event = replace(event, object=names[target])
         named.append(event)
-    return named, [ExtractedChain(names[cluster], numbers) for cluster, numbers in groups.items()]
+    return named, [
+        ExtractedChain(names[cluster], list(numbers.values())) for cluster, numbers in groups.items()
+    ]
 
 
 def _chains_of_heads(doc: Doc, events: Sequence[ExtractedEvent]) -> list[ExtractedChain]:
-    groups: dict[str, list[int]] = {}
+    groups: dict[str, dict[int, int]] = {}
     for number, event in enumerate(events):
         indexes = [index for index in (event.subject_index, event.object_index) if index is not None]
-        heads = dict.fromkeys(" ".join(doc[index].lower_.split()) for index in indexes)
+        heads = dict.fromkeys(head_text(doc[index]) for index in indexes)
         for head in heads:
             if head not in NO_PROTAGONISTS and any(map(str.isalnum, head)):
-                groups.setdefault(head, []).append(number)
-    return [ExtractedChain(head, numbers) for head, numbers in groups.items()]
+                groups.setdefault(head, {}).setdefault(event.offset, number)
+    return [ExtractedChain(head, list(numbers.values())) for head, numbers in groups.items()]
 
 
 def _clusters_by_head(clusters: Sequence[Sequence[Span]]) -> dict[int, int]:
@@ -96,7 +99,7 @@ def _clusters_by_head(clusters: Sequence[Sequence[Span]]) -> dict[int, int]:
 def _protagonist(cluster: Sequence[Span], arguments: str) -> str:
     heads = [span.root for span in cluster]
     head = next((head for head in heads if head.lower_ not in PRONOUNS), heads[0])
-    return mention_text(head) if arguments == "spans" else " ".join(head.lower_.split())
+    return mention_text(head) if arguments == "spans" else head_text(head)
 
 
 def chain_ids(document_id: str, chains: Sequence[ExtractedChain]) -> list[str]:

@@ -8,30 +8,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, product
 from typing import TYPE_CHECKING
 
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.extraction.grammar import (
+    DIRECT_OBJECTS,
+    HELPERS,
+    INDIRECT_OBJECTS,
+    LINKED,
+    SUBJECTS,
+    child_of,
+    coordinator,
+    governs,
+    is_adjective,
+    is_clause_head,
+    is_infinitive,
+    is_participle,
+    is_past_participle,
+    is_word,
+    joined,
+)
+from eventformers.extraction.polarity import Polarity, governs_negatively, negative_pronoun
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
 
 ARGUMENT_FORMS = ("heads", "spans")
+NORMALISED = "eventformers_normalised"
+"""Key of the `NormalisedText` in the `user_data` of a parsed text."""
 
 # fmt: off
-_HELPERS = frozenset({"aux", "auxpass", "aux:pass", "cop"})
-_NO_CLAUSES = _HELPERS | {
-    "acomp", "amod", "case", "compound", "compound:prt", "det", "expl", "mark", "nmod", "oprd", "poss",
-    "prep", "prt", "punct",
-}
-_SUBJECTS = frozenset({"nsubj", "nsubjpass", "nsubj:pass"})
 # Dependents that replace a subject: "there was", "to leave is right".
 _NO_SUBJECTS = frozenset({"expl", "csubj", "csubjpass", "csubj:pass"})
 _PASSIVE_MARKS = frozenset(
     {"nsubjpass", "auxpass", "csubjpass", "nsubj:pass", "aux:pass", "csubj:pass"}
 )
-_DIRECT_OBJECTS = frozenset({"dobj", "obj"})
-_INDIRECT_OBJECTS = frozenset({"dative", "iobj"})
-_LINKED = frozenset({"attr", "acomp", "oprd"})
 _PARTICLES = frozenset({"prt", "compound:prt"})
 _RELATIVE_CLAUSES = frozenset({"relcl", "acl:relcl", "acl"})
 _RELATIVE_PRONOUNS = frozenset({"who", "whom", "which", "that"})
@@ -40,15 +52,28 @@ _RELATIVE_WORDS = _RELATIVE_PRONOUNS | {"how", "what", "when", "where", "whereby
 _CIRCUMSTANCES = frozenset({
     "day", "moment", "month", "night", "place", "reason", "time", "way", "week", "year",
 })
-_NEGATIONS = frozenset({"not", "n't", "n’t", "never"})
+# Verbs that do not share the object of a verb that is joined to them: "came and saw Peter".
+_INTRANSITIVE = frozenset({
+    "appear", "arrive", "awake", "bend", "bow", "break", "climb", "collapse", "come", "crash", "cry", "dance",
+    "die", "disappear", "emerge", "escape", "exist", "fall", "fight", "flee", "fly", "gather", "go", "happen",
+    "hurry", "intervene", "jump", "kneel", "laugh", "lean", "leap", "leave", "lie", "listen", "live", "look",
+    "march", "meet", "move", "pause", "protest", "rally", "react", "rebel", "return", "ride", "rise", "run",
+    "rush", "sail", "scream", "sing", "sit", "sleep", "smile", "speak", "stand", "start", "stay", "step",
+    "stop", "swim", "talk", "travel", "turn", "wait", "wake", "walk", "work",
+})
 # "accused him of leaving", "kept him from leaving": the object leaves.
 _PREPOSITIONS_OF_OBJECTS = frozenset({"as", "from", "into", "of"})
 # "the door was hard to open": its subject is opened.
 _ADJECTIVES_OF_OBJECTS = frozenset({"difficult", "easy", "hard", "impossible", "simple", "tough"})
-_OUTSIDE_SPANS = _HELPERS | _SUBJECTS | _RELATIVE_CLAUSES | {
+_OUTSIDE_SPANS = HELPERS | SUBJECTS | _RELATIVE_CLAUSES | {
     "appos", "advcl", "punct", "mark", "expl", "neg", "csubj", "parataxis", "agent", "ccomp",
 }
 # fmt: on
+
+
+_MOST_PAIRS = 16
+"""Most events of one verb: of longer lists, each subject has the first object and each object the first
+subject."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +134,11 @@ def extract_events(doc: Doc, arguments: str = "heads") -> list[ExtractedEvent]:
     - Without a direct object, the object is an indirect one, else the noun of a copula, else that of the
       first preposition after the verb, which then ends the predicate (`sat on`). An adjective or participle
       after a copula is part of the predicate (`was angry at`).
-    - A negation is an adverb of the verb, `without` before it, or in heads the `no` of a subject or object.
+    - Joined subjects and objects ("Israel and Egypt signed a treaty") give one event for each; joined verbs
+      share their subject, and the object or agent of the last one ("arrested and beat protesters").
+    - A verb is negated by its own words or by the word that governs it (`polarity`); a verb such as "fail" or
+      "refuse" and its complement are two events, the second one negated.
+    - A role has a letter, and is no white space and no address of the web.
 
     Args:
         doc: a text with dependencies, sentences, and parts of speech or English (Penn Treebank) tags.
@@ -156,29 +185,28 @@ class _Clauses:
         self.doc, self.spans = doc, spans
         self._subject_of: dict[int, Token | None] = {}
         self._passive: dict[int, bool] = {}
+        self._polarity = Polarity(self._grammatical_subject, self._joins_its_head)
 
     def events(self) -> Iterator[ExtractedEvent]:
-        """Yield one event for each clause."""
+        """Yield the events of each clause."""
         for number, sentence in enumerate(self.doc.sents):
             for token in sentence:
                 if token.dep_ == "cop" and not is_clause_head(token.head):
-                    yield self._copula(number, token)
-                elif is_clause_head(token) and not self._joins_its_head(token):
-                    yield self._event(number, token)
+                    yield from self._copula(number, token)
+                elif is_clause_head(token) and not (self._joins_its_head(token) or _is_handle(token)):
+                    yield from self._event(number, token)
 
-    def _event(self, sentence: int, verb: Token) -> ExtractedEvent:
+    def _event(self, sentence: int, verb: Token) -> Iterator[ExtractedEvent]:
         words, last = [verb.lower_, *_particles(verb)], verb
-        negated = _is_negated(verb)
         while (complement := self._joined_complement(last)) is not None:
             if self.spans:
                 words += [child.lower_ for child in complement.lefts if child.lower_ == "to"]
             words += [complement.lower_, *_particles(complement)]
-            negated = negated or _is_negated(complement)
             last = complement
         subject = self._grammatical_subject(verb)
         passive = self._is_passive(verb)
         if passive:
-            agent = _agent(last)
+            agent = _agent(last) or _agent(self._last_joined(last))
             subject, target = (agent[1] if agent else None), subject
         elif last is not verb and self._is_passive(last):
             target = None
@@ -186,10 +214,15 @@ class _Clauses:
                 words.append(agent[0])
                 target = agent[1]
         else:
-            target = self._omitted_object(verb, last, words) or self._object(last, words)
-        return self._made(sentence, verb, subject, words, target, passive, negated)
+            target = (
+                self._omitted_object(verb, last, words)
+                or self._object(last, words)
+                or self._shared_object(last)
+            )
+        negated = self._polarity.is_negated(last)
+        yield from self._made(sentence, verb, subject, words, target, passive, negated)
 
-    def _copula(self, sentence: int, copula: Token) -> ExtractedEvent:
+    def _copula(self, sentence: int, copula: Token) -> Iterator[ExtractedEvent]:
         """The event of a copula that depends on the predicate noun or adjective, as in Universal
         Dependencies."""
         linked = copula.head
@@ -200,9 +233,9 @@ class _Clauses:
         else:
             words += [child.lower_ for child in linked.lefts if child.dep_ == "case"]
             target = linked
-        negated = _is_negated(linked)
+        negated = self._polarity.is_negated(linked)
         subject = self._grammatical_subject(linked)
-        return self._made(sentence, copula, subject, words, target, False, negated)
+        yield from self._made(sentence, copula, subject, words, target, False, negated)
 
     def _made(
         self,
@@ -213,24 +246,34 @@ class _Clauses:
         target: Token | None,
         passive: bool,
         negated: bool,
-    ) -> ExtractedEvent:
-        return ExtractedEvent(
-            sentence=sentence,
-            offset=verb.idx,
-            subject=self._text(subject),
-            predicate=" ".join(" ".join(words).split()),
-            object=self._text(target),
-            lemma=(verb.lemma_ or verb.lower_).lower(),
-            passive=passive,
-            negated=negated or (not self.spans and (_has_no(subject) or _has_no(target))),
-            subject_index=None if subject is None else subject.i,
-            object_index=None if target is None else target.i,
-        )
+    ) -> Iterator[ExtractedEvent]:
+        subjects = _participants(subject, verb, negated)
+        targets = _participants(target, verb, negated)
+        pairs = product(subjects, targets)
+        if len(subjects) * len(targets) > _MOST_PAIRS:
+            pairs = chain(product(subjects, targets[:1]), product(subjects[:1], targets[1:]))
+        made: dict[tuple[str, str, bool], ExtractedEvent] = {}
+        for (agent, agent_excluded), (patient, patient_excluded) in pairs:
+            event = ExtractedEvent(
+                sentence=sentence,
+                offset=verb.idx,
+                subject=self._text(agent),
+                predicate=" ".join(" ".join(words).split()),
+                object=self._text(patient),
+                lemma=(verb.lemma_ or verb.lower_).lower(),
+                passive=passive,
+                negated=negated ^ agent_excluded ^ patient_excluded,
+                subject_index=None if agent is None else agent.i,
+                object_index=None if patient is None else patient.i,
+            )
+            # "114 active cases and 33 recovered cases"
+            made.setdefault((event.subject, event.object, event.negated), event)
+        yield from made.values()
 
     def _text(self, head: Token | None) -> str:
         if head is None:
             return ""
-        return mention_text(head) if self.spans else " ".join(head.lower_.split())
+        return mention_text(head) if self.spans else head_text(head)
 
     def _grammatical_subject(self, verb: Token) -> Token | None:
         if verb.i not in self._subject_of:
@@ -238,33 +281,33 @@ class _Clauses:
         return self._subject_of[verb.i]
 
     def _find_subject(self, verb: Token) -> Token | None:
-        own = _child(verb, _SUBJECTS)
+        own = child_of(verb, SUBJECTS)
         if own is not None:
             return self._antecedent(own, verb)
-        if _child(verb, _NO_SUBJECTS) is not None:
+        if child_of(verb, _NO_SUBJECTS) is not None:
             return None
         dependency, head = verb.dep_, verb.head
         if dependency == "acl":
-            return head if _is_participle(verb) else None
+            return head if is_participle(verb) else None
         if dependency == "xcomp":
             return self._subject_of_complement(verb)
         if dependency == "pcomp":
             return self._subject_of_gerund(verb)
-        if dependency == "advcl" and _is_infinitive(verb) and self._is_passive(head):
+        if dependency == "advcl" and is_infinitive(verb) and self._is_passive(head):
             agent = _agent(head)
             return None if agent is None else agent[1]
         # "was pending and came"
-        head = head.head if dependency == "conj" and head.dep_ in _LINKED else head
-        return self._grammatical_subject(head) if dependency in ("conj", "advcl") and _governs(head) else None
+        head = head.head if dependency == "conj" and head.dep_ in LINKED else head
+        return self._grammatical_subject(head) if dependency in ("conj", "advcl") and governs(head) else None
 
     def _subject_of_complement(self, verb: Token) -> Token | None:
         """The subject of an open complement: the object of its head, else the subject of its head."""
-        head, linked = verb.head, _child(verb.head, _LINKED)
-        if head.dep_ in _LINKED:
+        head, linked = verb.head, child_of(verb.head, LINKED)
+        if head.dep_ in LINKED:
             head, linked = head.head, head
-        if not _governs(head):
+        if not governs(head):
             return None
-        if (target := _child(head, _DIRECT_OBJECTS)) is not None:
+        if (target := child_of(head, DIRECT_OBJECTS)) is not None:
             return target
         subject = self._grammatical_subject(head)
         # "it was right to leave"
@@ -275,12 +318,14 @@ class _Clauses:
     def _subject_of_gerund(self, verb: Token) -> Token | None:
         """The subject of a verb after a preposition: the object or the subject of the verb before it."""
         preposition = head = verb.head
-        while head.dep_ in ("prep", "pcomp") and head.head.i != head.i and not is_clause_head(head):
+        while (
+            head.dep_ in ("prep", "pcomp") or (head.dep_ in LINKED and head.pos_ == "ADJ")
+        ) and not is_clause_head(head):
             head = head.head
-        if not _governs(head):
+        if not governs(head):
             return None
         if preposition.head.i == head.i and preposition.lower_ in _PREPOSITIONS_OF_OBJECTS:
-            target = _child(head, _DIRECT_OBJECTS)
+            target = child_of(head, DIRECT_OBJECTS)
             if target is not None:
                 return target
         return self._grammatical_subject(head)
@@ -307,10 +352,10 @@ class _Clauses:
         labels = {child.dep_ for child in verb.children}
         if labels & _PASSIVE_MARKS:
             return True
-        if labels & _HELPERS or labels & _SUBJECTS or not _is_past_participle(verb):
+        if labels & HELPERS or labels & SUBJECTS or not is_past_participle(verb):
             return False
         if verb.dep_ == "conj":
-            return verb.head.dep_ in _LINKED or self._is_passive(verb.head)
+            return verb.head.dep_ in LINKED or self._is_passive(verb.head)
         return verb.dep_ in ("acl", "advcl")
 
     def _joins_its_head(self, verb: Token) -> bool:
@@ -318,38 +363,64 @@ class _Clauses:
         return verb.dep_ == "xcomp" and is_clause_head(verb.head) and self._takes_complements(verb.head)
 
     def _joined_complement(self, verb: Token) -> Token | None:
-        complement = _child(verb, {"xcomp"})
+        complement = child_of(verb, {"xcomp"})
         if complement is None or not is_clause_head(complement) or not self._takes_complements(verb):
             return None
         return complement
 
     def _takes_complements(self, verb: Token) -> bool:
-        return _child(verb, _DIRECT_OBJECTS | _LINKED) is None and not self._is_passive(verb)
+        if child_of(verb, DIRECT_OBJECTS | LINKED) is not None or self._is_passive(verb):
+            return False
+        return not governs_negatively(verb)
+
+    def _last_joined(self, verb: Token) -> Token:
+        """The last of verbs that are joined with nothing but adverbs between them: "arrested and later
+        beat"."""
+        last = verb
+        while (following := next((child for child in last.rights if child.dep_ == "conj"), None)) is not None:
+            between = verb.doc[last.i + 1 : following.i]
+            if not (
+                is_clause_head(following)
+                and (following.tag_ == "VBG") == (verb.tag_ == "VBG")
+                and all(word.dep_ in ("advmod", "cc", "punct") for word in between)
+                and coordinator(following) in ("and", "or")
+            ):
+                return verb
+            last = following
+        return last
+
+    def _shared_object(self, verb: Token) -> Token | None:
+        """The object of the last joined verb, which this one shares: "arrested and beat protesters"."""
+        last = self._last_joined(verb)
+        if last.i == verb.i or verb.lemma_.lower() in _INTRANSITIVE or self._is_passive(last):
+            return None
+        found = child_of(last, DIRECT_OBJECTS)
+        return None if found is None or found.i < last.i else found
 
     def _omitted_object(self, verb: Token, last: Token, words: list[str]) -> Token | None:
         """The noun before a relative clause without a relative pronoun, if the clause lacks an object: "cars
         Anna sold". Add the preposition that lacks its noun to `words`: "the house Anna lived in"."""
         noun = verb.head
-        if verb.dep_ not in ("relcl", "acl:relcl") or _child(verb, _SUBJECTS) is None:
+        if verb.dep_ not in ("relcl", "acl:relcl") or child_of(verb, SUBJECTS) is None:
             return None
         before = verb.doc[verb.left_edge.i : verb.i]
         if verb.left_edge.i != noun.i + 1 or any(word.lower_ in _RELATIVE_WORDS for word in before):
             return None
-        if noun.lemma_ in _CIRCUMSTANCES or _is_adjective(noun):
+        if noun.lemma_ in _CIRCUMSTANCES or is_adjective(noun):
             return None
-        if last.pos_ == "AUX" or _child(last, _DIRECT_OBJECTS | _LINKED | {"ccomp", "xcomp"}) is not None:
+        if last.pos_ == "AUX" or child_of(last, DIRECT_OBJECTS | LINKED | {"ccomp", "xcomp"}) is not None:
             return None
         words += [child.lower_ for child in last.rights if child.dep_ == "prep" and not any(child.children)]
         return noun
 
     def _object(self, verb: Token, words: list[str]) -> Token | None:
         """Find the object of an active verb; add words that belong to the predicate to `words`."""
-        for labels in (_DIRECT_OBJECTS, _INDIRECT_OBJECTS):
-            found = _child(verb, labels)
+        for labels in (DIRECT_OBJECTS, INDIRECT_OBJECTS):
+            found = child_of(verb, labels)
             if found is not None and found.pos_ != "ADP" and found.tag_ not in ("IN", "TO"):
                 return self._antecedent(found, verb)
-        linked = _child(verb, _LINKED | {"xcomp"})
-        if linked is not None and not is_clause_head(linked) and not _is_adjective(linked):
+        linked = child_of(verb, LINKED | {"xcomp"})
+        if linked is not None and not is_clause_head(linked) and not is_adjective(linked):
             return linked
         found = None
         if linked is not None and not is_clause_head(linked):
@@ -359,90 +430,76 @@ class _Clauses:
         return None if found is None else self._antecedent(found, verb)
 
 
-def is_clause_head(token: Token) -> bool:
-    """True if a token is a verb that heads a clause, including copulas."""
-    if token.dep_ in _NO_CLAUSES:
-        return False
-    return token.pos_ in ("VERB", "AUX") if token.pos else token.tag_.startswith("VB")
+def head_text(head: Token) -> str:
+    """The head word of a mention in lower case; a handle has its `@`, and "no one" both words."""
+    if head.lower_ == "one" and negative_pronoun(head):
+        return "no one"
+    return f"@{head.lower_}" if _is_handle(head) else " ".join(head.lower_.split())
 
 
 def mention_text(head: Token) -> str:
-    """The words of a mention by its head, in lower case, without its relative clauses and appositions."""
+    """The words of a mention by its head, in lower case, without its relative clauses and appositions, and
+    without a `no`, which the event's negation states."""
     start, end = head.i, head.i + 1
     for child in sorted(head.lefts, key=lambda child: -child.i):
-        if child.dep_ in _OUTSIDE_SPANS and child.dep_ != "punct":
+        if (child.dep_ in _OUTSIDE_SPANS and child.dep_ != "punct") or child.lower_ in (
+            "no",
+            "neither",
+            "not",
+        ):
             break
         start = child.left_edge.i
     for child in head.rights:
-        if child.dep_ in _OUTSIDE_SPANS:
+        if child.dep_ in _OUTSIDE_SPANS or child.dep_ in ("cc", "conj"):
             break
         end = child.right_edge.i + 1
-    return " ".join(head.doc[start:end].text.lower().split())
+    words = (head_text(token) + token.whitespace_ for token in head.doc[start:end])
+    return " ".join("".join(words).split())
 
 
-def _governs(head: Token) -> bool:
-    return is_clause_head(head) or _child(head, {"cop"}) is not None
+def _is_handle(token: Token) -> bool:
+    normalised = token.doc.user_data.get(NORMALISED)
+    return normalised is not None and normalised.is_handle(token.idx)
 
 
-def _child(token: Token, labels: frozenset[str] | set[str]) -> Token | None:
-    return next((child for child in token.children if child.dep_ in labels), None)
+def _participants(head: Token | None, verb: Token, negated: bool) -> list[tuple[Token | None, bool]]:
+    """The heads of an argument: itself and those that are joined to it on the same side of the verb; True for
+    one that the text excludes, such as "but not Egypt"."""
+    if head is None:
+        return [(None, False)]
+    if negative_pronoun(head) and (of := child_of(head, {"prep"})) is not None and of.lower_ == "of":
+        # "none of the men"
+        head = child_of(of, {"pobj"}) or head
+    found: list[tuple[Token | None, bool]] = []
+    for token in joined(head):
+        is_beside = (token.i < verb.i) == (head.i < verb.i)
+        # In "nobody failed to come", nobody did not come, so that somebody else is its subject.
+        is_nobody = negative_pronoun(token) and not negated
+        if (
+            is_beside
+            and is_word(token)
+            and not is_nobody
+            and (token.i == head.i or not is_clause_head(token))
+        ):
+            before = token.doc[token.left_edge.i - 1].lower_ if token.left_edge.i else ""
+            excluded = "not" in (before, *(child.lower_ for child in token.lefts)) and token.i != head.i
+            found.append((token, excluded))
+    return found or [(None, False)]
 
 
 def _particles(verb: Token) -> list[str]:
     return [child.lower_ for child in verb.rights if child.dep_ in _PARTICLES]
 
 
-def _has_no(argument: Token | None) -> bool:
-    """True for "no cause", whose head alone does not negate; not after a preposition ("for no reason")."""
-    if argument is None or (argument.dep_ in ("pobj", "obl") and argument.head.dep_ != "agent"):
-        return False
-    return any(child.dep_ == "det" and child.lower_ in ("no", "neither") for child in argument.lefts)
-
-
-def _is_negated(verb: Token) -> bool:
-    if verb.dep_ == "pcomp" and verb.head.lower_ == "without":
-        return True
-    for child in verb.children:
-        if child.dep_ == "neg" or (child.dep_ == "advmod" and child.lower_ in _NEGATIONS):
-            return True
-        # "no longer"
-        if child.dep_ == "advmod" and any(inner.dep_ == "neg" for inner in child.lefts):
-            return True
-        if child.dep_ == "advmod" and "Neg" in child.morph.get("Polarity"):
-            return True
-    return False
-
-
-def _is_past_participle(verb: Token) -> bool:
-    return verb.tag_ == "VBN" or (
-        "Part" in verb.morph.get("VerbForm") and "Pres" not in verb.morph.get("Tense")
-    )
-
-
-def _is_infinitive(verb: Token) -> bool:
-    return verb.tag_ == "VB" or "Inf" in verb.morph.get("VerbForm")
-
-
-def _is_participle(verb: Token) -> bool:
-    return verb.tag_ in ("VBG", "VBN") or "Part" in verb.morph.get("VerbForm")
-
-
-def _is_adjective(token: Token) -> bool:
-    """True for adjectives, adverbs, and participles such as "shocked" in "was shocked"."""
-    if token.pos:
-        return token.pos_ in ("ADJ", "ADV", "VERB")
-    return token.tag_.startswith(("JJ", "RB", "VB"))
-
-
 def _agent(verb: Token) -> tuple[str, Token] | None:
     """The preposition and the noun of the agent of a passive."""
-    agent = _child(verb, {"agent"})
+    agent = child_of(verb, {"agent"})
     if agent is not None:
-        noun = _child(agent, {"pobj"})
+        noun = child_of(agent, {"pobj"})
         return None if noun is None else (agent.lower_, noun)
     for child in verb.rights:
         if child.dep_ in ("obl:agent", "obl"):
-            case = _child(child, {"case"})
+            case = child_of(child, {"case"})
             if child.dep_ == "obl:agent" or (case is not None and case.lower_ == "by"):
                 return ("by" if case is None else case.lower_, child)
     return None
@@ -458,12 +515,12 @@ def _prepositional(governor: Token, words: list[str]) -> Token | None:
                 return child
         if child.dep_ not in ("prep", "dative"):
             continue
-        prepositions, noun = [child.lower_], _child(child, {"pobj"})
+        prepositions, noun = [child.lower_], child_of(child, {"pobj"})
         inner = child
         # "out of the house"
-        while noun is None and (following := _child(inner, {"prep"})) is not None:
+        while noun is None and (following := child_of(inner, {"prep"})) is not None:
             prepositions.append(following.lower_)
-            inner, noun = following, _child(following, {"pobj"})
+            inner, noun = following, child_of(following, {"pobj"})
         if noun is not None:
             words += prepositions
             return noun

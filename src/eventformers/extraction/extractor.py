@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -24,11 +24,13 @@ from eventformers.extraction.events import (
     extract_events,
 )
 from eventformers.extraction.language import is_in_another_language
+from eventformers.extraction.normalising import NormalisedText
+from eventformers.extraction.parsing import TextParser, place_given
 from eventformers.extraction.texts import TextDocument
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Doc, Span
+    from spacy.tokens import Doc
 
 GET_A_PIPELINE = (
     "get one with `python -m spacy download en_core_web_sm` and pass its name, or pass the folder of one"
@@ -139,6 +141,7 @@ class EventExtractor:
     def __init__(self, settings: ExtractionSettings) -> None:
         self.settings = settings
         self.pipeline = load_pipeline(settings.pipeline)
+        self.parser = TextParser(self.pipeline)
         self._filter = settings.event_filter
         self._resolver = resolver_of(settings.coreference)
         factories = self.pipeline.pipe_factories
@@ -166,8 +169,7 @@ class EventExtractor:
             counts: counts of what is skipped and written; added to.
         """
         for batch in _batches(self._accepted(documents, counts)):
-            pairs = [(document.text, document) for document in batch]
-            for doc, document in self.pipeline.pipe(pairs, as_tuples=True, batch_size=len(pairs)):
+            for doc, document in self.parser.parse(batch):
                 extracted = self.extract_parsed(doc, document, counts)
                 if extracted is not None:
                     yield extracted
@@ -194,17 +196,13 @@ class EventExtractor:
         if not kept:
             counts.skipped["document_without_kept_events"] += 1
             return None
-        sentences = [_without_space(sentence) for sentence in doc.sents]
-        trigger_ends = {token.idx: token.idx + len(token) for token in doc}
-        placed = [
-            PlacedEvent(
-                event,
-                trigger_end=trigger_ends[event.offset],
-                sentence_start=sentences[event.sentence][0],
-                sentence_end=sentences[event.sentence][1],
-            )
-            for event in (found[number] for number in kept)
-        ]
+        sentences = [place_given(sentence) for sentence in doc.sents]
+        triggers = {token.idx: place_given(token) for token in doc}
+        placed = []
+        for number in kept:
+            event = found[number]
+            start, end = triggers[event.offset]
+            placed.append(PlacedEvent(replace(event, offset=start), end, *sentences[event.sentence]))
         origin = {"source": document.source, "license": document.license}
         event_row = {
             "id": document.document_id,
@@ -248,32 +246,32 @@ class EventExtractor:
 
     def _accepted(
         self, documents: Iterable[TextDocument], counts: ExtractionCounts
-    ) -> Iterator[TextDocument]:
+    ) -> Iterator[tuple[TextDocument, NormalisedText]]:
+        longest = self.pipeline.max_length
         for document in documents:
-            if len(document.text) > self.pipeline.max_length:
-                counts.skipped[f"document_over_{self.pipeline.max_length}_characters"] += 1
-            elif is_in_another_language(document.text, self.pipeline.lang):
-                counts.skipped["document_in_another_language"] += 1
+            if (
+                len(document.text) <= longest
+                and len(text := self.parser.normalised(document.text)) <= longest
+            ):
+                if is_in_another_language(text.text, self.pipeline.lang):
+                    counts.skipped["document_in_another_language"] += 1
+                else:
+                    yield document, text
             else:
-                yield document
+                counts.skipped[f"document_over_{longest}_characters"] += 1
 
 
-def _without_space(sentence: Span) -> tuple[int, int]:
-    """Start and end of a sentence without white space around it: an empty line is a token of its own."""
-    text = sentence.text
-    start = sentence.start_char + len(text) - len(text.lstrip())
-    return start, start + len(text.strip())
-
-
-def _batches(documents: Iterable[TextDocument]) -> Iterator[list[TextDocument]]:
-    batch: list[TextDocument] = []
+def _batches(
+    documents: Iterable[tuple[TextDocument, NormalisedText]],
+) -> Iterator[list[tuple[TextDocument, NormalisedText]]]:
+    batch: list[tuple[TextDocument, NormalisedText]] = []
     characters = 0
-    for document in documents:
-        if batch and characters + len(document.text) > _CHARACTERS_AT_ONCE:
+    for document, text in documents:
+        if batch and characters + len(text) > _CHARACTERS_AT_ONCE:
             yield batch
             batch, characters = [], 0
-        batch.append(document)
-        characters += len(document.text)
+        batch.append((document, text))
+        characters += len(text)
     if batch:
         yield batch
 

@@ -1,0 +1,91 @@
+"""Questions about the dependency tree of a sentence, which all rules of the extraction share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spacy.tokens import Token
+
+# fmt: off
+HELPERS = frozenset({"aux", "auxpass", "aux:pass", "cop"})
+SUBJECTS = frozenset({"nsubj", "nsubjpass", "nsubj:pass"})
+DIRECT_OBJECTS = frozenset({"dobj", "obj"})
+INDIRECT_OBJECTS = frozenset({"dative", "iobj"})
+LINKED = frozenset({"attr", "acomp", "oprd"})
+_NO_CLAUSES = HELPERS | {
+    "acomp", "amod", "case", "compound", "compound:prt", "det", "expl", "mark", "nmod", "oprd", "poss",
+    "prep", "prt", "punct",
+}
+# fmt: on
+
+
+def is_clause_head(token: Token) -> bool:
+    """True if a token is a verb that heads a clause, including copulas."""
+    if token.dep_ in _NO_CLAUSES or not is_word(token):
+        return False
+    return token.pos_ in ("VERB", "AUX") if token.pos else token.tag_.startswith("VB")
+
+
+def is_word(token: Token) -> bool:
+    """True for what can be a verb or a role: with a letter, and no address of the web."""
+    return any(map(str.isalpha, token.text)) and not token.like_url
+
+
+def governs(head: Token) -> bool:
+    """True for a verb that heads a clause, and for a predicate with a copula."""
+    return is_clause_head(head) or child_of(head, {"cop"}) is not None
+
+
+def child_of(token: Token, labels: frozenset[str] | set[str]) -> Token | None:
+    """The first dependent with one of these labels that is no white space."""
+    return next((child for child in token.children if child.dep_ in labels and not child.is_space), None)
+
+
+def coordinator(verb: Token) -> str:
+    """The conjunction before a joined verb, or before the last one of its list; "" without one."""
+    while verb.dep_ == "conj":
+        between = [child for child in verb.head.children if child.dep_ == "cc" and child.i < verb.i]
+        words = [*between, *(child for child in verb.lefts if child.dep_ == "cc")]
+        words = [word for word in words if word.i > verb.head.i]
+        if words:
+            return words[-1].lower_
+        following = next((child for child in verb.rights if child.dep_ == "conj"), None)
+        if following is None:
+            break
+        verb = following
+    return ""
+
+
+def joined(head: Token) -> Iterator[Token]:
+    """A word and those that are joined to it, in order: "Israel", "Egypt" and "Jordan"."""
+    waiting = [head]
+    while waiting:
+        token = waiting.pop()
+        yield token
+        waiting += reversed([child for child in token.rights if child.dep_ == "conj"])
+
+
+def is_past_participle(verb: Token) -> bool:
+    """True for the form "arrested" of a passive."""
+    return verb.tag_ == "VBN" or (
+        "Part" in verb.morph.get("VerbForm") and "Pres" not in verb.morph.get("Tense")
+    )
+
+
+def is_infinitive(verb: Token) -> bool:
+    """True for an infinitive, with "to" or without."""
+    return verb.tag_ == "VB" or "Inf" in verb.morph.get("VerbForm")
+
+
+def is_participle(verb: Token) -> bool:
+    """True for a participle of any tense."""
+    return verb.tag_ in ("VBG", "VBN") or "Part" in verb.morph.get("VerbForm")
+
+
+def is_adjective(token: Token) -> bool:
+    """True for adjectives, adverbs, and participles such as "shocked" in "was shocked"."""
+    if token.pos:
+        return token.pos_ in ("ADJ", "ADV", "VERB")
+    return token.tag_.startswith(("JJ", "RB", "VB"))

@@ -1,0 +1,313 @@
+"""Polarity of clauses: whether a text says that an event did not happen.
+
+A clause is negated by its own words ("not", "nobody", "no cause", "without") or by the word that governs it:
+"failed to pay", "unfit to be president", "prevented from leaving", "was not able to leave". Two negations
+cancel each other out: "did not fail to pay".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from eventformers.extraction.grammar import (
+    DIRECT_OBJECTS,
+    INDIRECT_OBJECTS,
+    LINKED,
+    SUBJECTS,
+    child_of,
+    coordinator,
+    is_infinitive,
+)
+
+if TYPE_CHECKING:
+    from spacy.tokens import Token
+
+# fmt: off
+_ADVERBS = frozenset({"not", "n't", "n’t", "nt", "never", "hardly", "scarcely", "nowhere", "neither", "nor"})
+_AFTER_NOT = frozenset({"just", "least", "merely", "only", "simply", "solely", "surprisingly", "unlike"})
+_NEGATIVE_PRONOUNS = frozenset({"neither", "no-one", "nobody", "none", "noone", "nothing"})
+_DETERMINERS = frozenset({"neither", "no"})
+_NO_AND_MORE = frozenset({"doubt", "fewer", "less", "question", "sooner", "wonder"})
+# "nothing but the truth"
+_EXCEPTIONS = frozenset({"but", "except", "less", "other", "save", "short"})
+# "by no means", "at no time"
+_CIRCUMSTANCES = frozenset({
+    "account", "case", "circumstance", "mean", "means", "point", "stage", "time", "way",
+})
+# Their complement did not happen.
+_VERBS = frozenset({
+    "abstain", "avoid", "ban", "bar", "decline", "deny", "disallow", "disqualify", "evade", "fail", "forbid",
+    "forget", "forgo", "hesitate", "neglect", "omit", "preclude", "pretend", "prevent", "prohibit", "refrain",
+    "refuse", "resist",
+})
+_VERBS_WITH_FROM = _VERBS | {
+    "block", "deter", "discourage", "dissuade", "excuse", "exclude", "exempt", "hinder", "keep", "protect",
+    "restrain", "restrict", "save", "spare", "stop", "suspend",
+}
+_VERBS_WITH_OF = frozenset({"absolve", "acquit", "clear", "exonerate"})
+_VERBS_WITH_CLAUSES = frozenset({"deny", "disprove", "doubt", "pretend", "refute"})
+# Their complement happens if they do: "did not allow him to leave".
+_VERBS_OF_ENABLING = frozenset({
+    "allow", "authorise", "authorize", "cause", "empower", "enable", "entitle", "get", "help", "let", "make",
+    "permit", "qualify",
+})
+# "did not think that he left" says that he did not leave.
+_VERBS_OF_OPINION = frozenset({"believe", "expect", "imagine", "suppose", "think"})
+_MISTAKEN = frozenset({
+    "erroneously", "falsely", "incorrectly", "mistakenly", "unjustly", "wrongfully", "wrongly",
+})
+_ADJECTIVES = frozenset({
+    "afraid", "false", "hesitant", "impossible", "incapable", "ineligible", "innocent", "loath", "powerless",
+    "reluctant", "unable", "unauthorised", "unauthorized", "unfit", "unlikely", "unprepared", "unqualified",
+    "unready", "unsuitable", "unsuited", "untrue", "unwilling",
+})
+# What these describe happened: "was not surprised to find".
+_FACTUAL_ADJECTIVES = frozenset({
+    "alone", "ashamed", "delighted", "disappointed", "first", "foolish", "glad", "happy", "last", "lucky",
+    "only", "pleased", "proud", "right", "sad", "shocked", "sorry", "stupid", "surprised", "wise", "wrong",
+})
+_ADJECTIVES_OF_CLAUSES = frozenset({"likely", "possible", "probable", "true"})
+_NOUNS = frozenset({
+    "ban", "denial", "failure", "impossibility", "inability", "prohibition", "refusal", "reluctance",
+    "unwillingness",
+})
+_PREPOSITIONS = frozenset({"against", "without"})
+# Words before "of", "than" and "from": "instead of leaving", "rather than leave", "far from leaving".
+_BEFORE = frozenset({("instead", "of"), ("out", "of"), ("short", "of"), ("rather", "than"), ("far", "from")})
+_LIGHT_VERBS = frozenset({"be", "find", "get", "give", "have", "make", "see", "take"})
+# fmt: on
+
+
+class Polarity:
+    """The polarity of the clauses of one text.
+
+    Args:
+        subject_of: finds the grammatical subject of a verb, its own or that of another verb.
+        joins: says whether a verb belongs to the predicate of its head.
+    """
+
+    def __init__(self, subject_of: Callable[[Token], Token | None], joins: Callable[[Token], bool]) -> None:
+        self._subject_of, self._joins = subject_of, joins
+        self._negated: dict[int, bool] = {}
+
+    def is_negated(self, verb: Token) -> bool:
+        """True if a text says that the event of a verb, or of a predicate with a copula, did not happen."""
+        if verb.i not in self._negated:
+            governed = self._governed(verb)
+            cue = _has_cue(verb) or self._shares_cue(verb)
+            if governed is None:
+                # Not the noun before a relative clause: "no man who left".
+                subject = child_of(verb, SUBJECTS) or self._subject_of(verb)
+                governed = subject is not None and is_negative(subject)
+            elif (own := child_of(verb, SUBJECTS)) is not None:
+                governed ^= is_negative(own)
+            self._negated[verb.i] = cue ^ governed
+        return self._negated[verb.i]
+
+    def _governed(self, verb: Token) -> bool | None:
+        """True if the governor of a clause negates it, False if it does not, None if it says nothing."""
+        head = verb.head
+        if verb.dep_ == "conj":
+            # "refused to eat or sleep"
+            return self._governed(head) if self._shares(verb) else None
+        if verb.dep_ in ("xcomp", "ccomp", "advcl", "csubj"):
+            return self._of_complement(verb, head)
+        if verb.dep_ == "pcomp":
+            return self._of_preposition(verb, head)
+        if verb.dep_ == "acl" and verb.tag_ not in ("VBN", "VBG"):
+            return self._of_noun(head, verb)
+        return None
+
+    def _of_complement(self, verb: Token, head: Token) -> bool | None:
+        adjective = head
+        if head.dep_ in LINKED:
+            head = head.head
+        elif (linked := child_of(head, LINKED)) is not None:
+            adjective = linked
+        if adjective.i != head.i or child_of(head, {"cop"}) is not None:
+            if adjective.pos_ in ("NOUN", "PROPN"):
+                return None if verb.dep_ == "ccomp" else self._of_noun(adjective, verb)
+            return self._of_adjective(verb, adjective, self.is_negated(head))
+        lemma, infinitive = head.lemma_.lower(), is_infinitive(verb)
+        if verb.dep_ in ("advcl", "csubj"):
+            return None
+        negates = lemma in (_VERBS if infinitive else _VERBS - {"forget"})
+        # "could not help laughing"
+        negates = negates or (lemma == "help" and verb.tag_ == "VBG" and self.is_negated(head))
+        if verb.dep_ == "ccomp" and not infinitive:
+            negates = lemma in _VERBS_WITH_CLAUSES or _is_mistaken(head)
+            if not negates and lemma not in _VERBS_OF_OPINION:
+                return None
+        elif not (negates or self._joins(verb) or lemma in _VERBS_OF_ENABLING | _VERBS_OF_OPINION):
+            return None
+        return negates ^ self.is_negated(head)
+
+    def _of_adjective(self, verb: Token, adjective: Token, negated: bool) -> bool | None:
+        word = adjective.lower_
+        degrees = {child.lower_ for child in adjective.children if child.dep_ == "advmod"}
+        if verb.dep_ == "ccomp" and not is_infinitive(verb):
+            if word in ("false", "untrue"):
+                return not negated
+            return negated if word in _ADJECTIVES_OF_CLAUSES else None
+        if verb.dep_ in ("advcl", "csubj") and not degrees & {"too", "enough"} and word not in _ADJECTIVES:
+            return None
+        if word in _ADJECTIVES or "too" in degrees:
+            return not negated
+        return None if word in _FACTUAL_ADJECTIVES else negated
+
+    def _of_preposition(self, verb: Token, preposition: Token) -> bool | None:
+        word, head = preposition.lower_, preposition.head
+        if (
+            word == "from"
+            and head.pos_ in ("NOUN", "PROPN", "PRON")
+            and head.dep_ in (*DIRECT_OBJECTS, *SUBJECTS)
+        ):
+            head = head.head
+        lemma = head.lemma_.lower()
+        if (
+            (word == "from" and lemma in _VERBS_WITH_FROM)
+            or (word == "of" and lemma in _VERBS_WITH_OF)
+            or (word in ("of", "for", "with", "as") and _is_mistaken(head))
+        ):
+            return not self.is_negated(head)
+        if head.dep_ in LINKED and head.pos_ == "ADJ":
+            # "not guilty of killing", "incapable of killing"
+            return self._of_adjective(verb, head, self.is_negated(head.head))
+        if word in ("of", "on", "in", "at") and head.pos_ == "NOUN":
+            return self._of_noun(head, verb)
+        return None
+
+    def _of_noun(self, noun: Token, verb: Token) -> bool | None:
+        """Of "failure to pay", "no intention to pay", "did not have time to pay"."""
+        if verb.i >= 2 and verb.nbor(-2).lower_ == "but":
+            # "no choice but to leave"
+            return None
+        negated = is_negative(noun) and noun.lemma_.lower() not in _NO_AND_MORE
+        governor = noun.head
+        if not negated and governor.lemma_.lower() in _LIGHT_VERBS and noun.dep_ in (*DIRECT_OBJECTS, "attr"):
+            negated = self.is_negated(governor)
+        if noun.lemma_.lower() in _NOUNS:
+            return not negated
+        return True if negated else None
+
+    def _shares(self, verb: Token) -> bool:
+        """True if a verb shares what stands before the verb that it is joined to: "did not eat or sleep"."""
+        head = verb.head
+        return (
+            verb.tag_ == head.tag_
+            and verb.tag_ in ("VB", "VBG", "VBN")
+            and coordinator(verb) != "but"
+            and child_of(verb, SUBJECTS | {"aux", "auxpass", "neg"}) is None
+        )
+
+    def _shares_cue(self, verb: Token) -> bool:
+        if verb.dep_ != "conj" or child_of(verb, SUBJECTS) is not None:
+            return False
+        # "did not eat and drink", "never ate or drank"
+        has_auxiliary = child_of(verb.head, {"aux", "auxpass"}) is not None
+        joined_by_or = coordinator(verb) == "or" and child_of(verb, {"aux", "auxpass"}) is None
+        if not (joined_by_or or (has_auxiliary and self._shares(verb))):
+            return False
+        return _has_adverb(verb.head) or self._shares_cue(verb.head)
+
+
+def is_negative(argument: Token) -> bool:
+    """True for "nobody" and "no cause"; not for "nothing but the truth"."""
+    following = argument.doc[argument.i + 1].lower_ if argument.i + 1 < len(argument.doc) else ""
+    if following in _EXCEPTIONS:
+        return False
+    if argument.lower_ in _NEGATIVE_PRONOUNS:
+        return True
+    for child in argument.lefts:
+        if child.lower_ in _DETERMINERS and child.dep_ in ("advmod", "cc", "det", "neg", "preconj"):
+            return True
+        # "not a single man", "not one"
+        if child.lower_ == "not" and child.nbor().lower_ in ("a", "one", "any", "single"):
+            return True
+    return False
+
+
+def negative_pronoun(argument: Token) -> bool:
+    """True for a pronoun that names nobody: "nobody", "no one", "nothing"."""
+    return is_negative(argument) and (argument.lower_ in _NEGATIVE_PRONOUNS or argument.lower_ == "one")
+
+
+def _has_cue(verb: Token) -> bool:
+    return _has_adverb(verb) or _stands_behind_negation(verb) or _has_negative_object(verb)
+
+
+def _has_adverb(verb: Token) -> bool:
+    for child in verb.children:
+        word = child.lower_
+        if child.dep_ in ("neg", "advmod", "preconj", "cc", "det") and word in _ADVERBS:
+            # "nor" after a verb belongs to the next one.
+            if not (_is_weak(child) or (child.i > verb.i and word in ("neither", "nor"))):
+                return True
+        elif child.dep_ == "neg" or (child.dep_ == "advmod" and "Neg" in child.morph.get("Polarity")):
+            return True
+        elif child.dep_ in ("advmod", "npadvmod") and child.lemma_.lower() not in _NO_AND_MORE:
+            # "no longer"
+            if any(inner.dep_ in ("neg", "det") and inner.lower_ == "no" for inner in child.lefts):
+                following = child.doc[child.i + 1].lower_ if child.i + 1 < len(child.doc) else ""
+                if following != "than":
+                    return True
+        elif child.dep_ == "prep":
+            noun = child_of(child, {"pobj"})
+            if noun is not None and noun.lemma_.lower() in _CIRCUMSTANCES and is_negative(noun):
+                return True
+    return coordinator(verb) == "nor"
+
+
+def _is_weak(adverb: Token) -> bool:
+    """True for "not only", "whether or not", and for "hardly had he left when"."""
+    following = adverb.doc[adverb.i + 1] if adverb.i + 1 < len(adverb.doc) else None
+    if adverb.i and adverb.nbor(-1).lower_ == "or":
+        return True
+    if following is None:
+        return False
+    if adverb.lower_ in ("hardly", "scarcely"):
+        return following.lower_ == "had"
+    return following.lower_ in _AFTER_NOT
+
+
+def _stands_behind_negation(verb: Token) -> bool:
+    place = verb.i - 1
+    if place > 0 and verb.nbor(-1).lower_ == "to" and verb.nbor(-2).lower_ == "yet":
+        # "has yet to respond"
+        return True
+    while place > 0 and (
+        verb.doc[place].lower_ in ("to", "be", "being", "having") or verb.doc[place].pos_ == "ADV"
+    ):
+        if (verb.doc[place - 1].lower_, verb.doc[place].lower_) in _BEFORE:
+            break
+        place -= 1
+    if place < 0:
+        return False
+    word = verb.doc[place]
+    if word.lower_ in _PREPOSITIONS and verb.dep_ in ("pcomp", "advcl"):
+        return True
+    return place > 0 and (verb.doc[place - 1].lower_, word.lower_) in _BEFORE
+
+
+def _has_negative_object(verb: Token) -> bool:
+    objects = DIRECT_OBJECTS | INDIRECT_OBJECTS | LINKED
+    for child in verb.children:
+        if child.dep_ in objects and is_negative(child):
+            return True
+        if child.dep_ == "agent" and (noun := child_of(child, {"pobj"})) is not None and is_negative(noun):
+            return True
+        if child.dep_ == "prep" and child.i > verb.i and child.lower_ != "for":
+            noun = child_of(child, {"pobj"})
+            if noun is not None and negative_pronoun(noun):
+                return True
+    return False
+
+
+def _is_mistaken(verb: Token) -> bool:
+    return any(child.dep_ == "advmod" and child.lower_ in _MISTAKEN for child in verb.children)
+
+
+def governs_negatively(verb: Token) -> bool:
+    """True for a verb whose complement did not happen, so that both are events: "failed to pay"."""
+    return verb.lemma_.lower() in _VERBS
