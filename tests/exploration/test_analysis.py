@@ -21,6 +21,7 @@ from eventformers.exploration.settings import Context
 from eventformers.exploration.steps import StepRun
 from eventformers.inference.chains.scorers import EncoderChainScorer
 from eventformers.inference.commonsense.alternative_index import build_alternative_index
+from eventformers.inference.commonsense.complete_many import ManyCompletions
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.grounding import linking
 from eventformers.inference.grounding.knowledge_base import load_knowledge_base
@@ -306,6 +307,23 @@ def test_completions_of_events_in_chains_come_first(
     assert texts == [everything[9], everything[2], *everything[:2], everything[3]]
     assert {row["relation"] for row in rows} == set(completions.EVENT_RELATIONS)
     assert any("5 of 14 distinct events" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("event", "lemma", "tail", "is_new"),
+    [
+        ("aune flooded town", "flood", "flood", False),
+        ("families lost homes", "lose", "loss of a house", False),
+        ("man admitted robbery", "admit", "be robbed", False),
+        ("police searched flat", "search", "the police come", False),
+        ("it is angry", "be", "it is late", True),
+        ("man lost temper", "lose", "anger", True),
+        ("prosecutors charged men", "charge", "court", True),
+    ],
+)
+def test_completions_do_not_repeat_their_event(event: str, lemma: str, tail: str, is_new: bool) -> None:
+    completed = ManyCompletions(event, "Causes", [(tail, 0.9), ("rain", 0.5)])
+    assert [text for text, _ in completions._new(completed, lemma)] == [tail] * is_new + ["rain"]
 
 
 def plane(encoder: EventEncoder, **options: Any) -> map_step.EventMap:

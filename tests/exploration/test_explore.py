@@ -149,7 +149,7 @@ def test_a_repeated_run_loads_nothing_and_touches_nothing(
 
 def test_vectors_continue_after_the_last_block(explore: Explore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "_BLOCK_TEXTS", 3)
-    options = {"skip": ["types", "next_events", "map", "page"]}
+    options = {"skip": ["types", "map", "page"]}
     encode, blocks = EventEncoder.encode, []
 
     def interrupted(self: EventEncoder, *arguments: Any, **keywords: Any) -> Any:
@@ -167,6 +167,15 @@ def test_vectors_continue_after_the_last_block(explore: Explore, monkeypatch: py
     assert [row["text"] for row in rows_of(found, "vectors")] == list(texts)
 
 
+def test_related_events_are_listed_on_request(explore: Explore, tiny_encoder: Path) -> None:
+    assert "next_events" not in explore().tables
+    found = explore(next_events=True)
+    assert rows_of(found, "next_events")
+    assert any(note.startswith("Few related events come next: of 60 judged") for note in found.notes)
+    assert "next_events" not in explore().tables, "a table of an earlier run does not stay"
+    assert "next_events" in explore(chains=tiny_encoder).tables
+
+
 def ran(exploration: Exploration) -> set[str]:
     return {step.name for step in exploration.steps if not step.reused}
 
@@ -178,7 +187,7 @@ def test_a_change_recomputes_what_depends_on_it(
 
     explore()
     assert ran(explore(batch_size=1)) == set(), "it changes no result"
-    assert "chains" in ran(explore(min_chain_length=4)) <= {"chains", "next_events", "page"}
+    assert "chains" in ran(explore(min_chain_length=4)) <= {"chains", "page"}
     events_changed = ran(explore(ROWS[:1]))
     assert {"documents", "events", "vectors", "chains"} <= events_changed
     other_model = ran(explore(ROWS[:1], events=tiny_encoder_without_dropout))

@@ -130,9 +130,14 @@ def test_a_click_opens_the_document_with_its_triggers(browser, folder):
         "Type",
         "Link to the knowledge base",
         "Chain of the minister",
-        "Likely next",
+        "Related events",
         "Completions",
         "More like this",
+    ]
+    # How good the lists are stands beside them.
+    assert [text.split(":")[0] for text in texts(browser, "#reader-event section > h3 + p.weak")] == [
+        "Few related events come next",
+        "Few completions fit",
     ]
     assert texts(browser, "#reader-event .roles dd")[:3] == [
         rows[0][role] for role in ("subject", "predicate", "object")

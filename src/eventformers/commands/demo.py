@@ -78,7 +78,6 @@ def explore_samples(
         SAMPLES / "texts" / "extracted",
         Path(output) / EXPLORE,
         events=encoder,
-        graph=SAMPLES / "commonsense",
         device=device,
         show_progress=True,
     )

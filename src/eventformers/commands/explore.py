@@ -39,13 +39,23 @@ def explore(
         typer.Option(help="Encoder of events: folder or Hub id. Default: the packaged all-MiniLM-L6-v2."),
     ] = None,
     chains: Annotated[
-        str | None, typer.Option(help="Model of next events, likewise. Default: the encoder of events.")
+        str | None,
+        typer.Option(
+            help="Model of --next-events, likewise, which turns them on. Default: that of --events."
+        ),
     ] = None,
     types: Annotated[str | None, typer.Option(help="Model of event types, likewise.")] = None,
     grounding: Annotated[
         str | None, typer.Option(help="Bi-encoder of links to the knowledge base, likewise.")
     ] = None,
     commonsense: Annotated[str | None, typer.Option(help="Model of completions, likewise.")] = None,
+    next_events: Annotated[
+        bool,
+        typer.Option(
+            "--next-events",
+            help="List the events of the corpus that are related to each chain. Few of them come next.",
+        ),
+    ] = False,
     num_types: Annotated[
         int | None, typer.Option(help="Number of event types. Default: as many as are distinct.")
     ] = None,
@@ -106,6 +116,7 @@ def explore(
         types=types,
         grounding=grounding,
         commonsense=commonsense,
+        next_events=next_events,
         num_types=num_types,
         frames=frames,
         knowledge_base=knowledge_base,

@@ -104,6 +104,7 @@ def explore(
     types: Model = None,
     grounding: Model = None,
     commonsense: Model = None,
+    next_events: bool = False,
     num_types: int | None = None,
     frames: str | Path | None = None,
     knowledge_base: str | Path | None = None,
@@ -136,10 +137,12 @@ def explore(
         pipeline: name or folder of a spaCy pipeline with a tagger and a parser; None uses the installed one.
         events: encoder of events: folder or Hub id, a loaded encoder, or None for the packaged
             all-MiniLM-L6-v2.
-        chains: model that ranks next events, likewise; None uses the encoder of events.
+        chains: model that ranks the events related to a chain, likewise; None uses the encoder of events.
         types: model of event types, likewise.
         grounding: bi-encoder that links events to the knowledge base, likewise.
         commonsense: model that completes events with the graph, likewise.
+        next_events: list the events of the corpus that are related to each chain; a model of `chains` turns
+            this on, too.
         num_types: maximum number of event types; None takes as many as there are groups of similar events.
         frames: frames to link types to, as `induce` reads them; None links none.
         knowledge_base: entries to link events to, as `ground` reads them; None leaves the links out.
@@ -175,6 +178,7 @@ def explore(
             "grounding": grounding,
             "commonsense": commonsense,
         },
+        next_events=next_events or chains is not None,
         num_types=num_types,
         frames=frames,
         knowledge_base=knowledge_base,

@@ -1,4 +1,4 @@
-"""The step that finds for each chain which events of the corpus are likely to come next."""
+"""The step that finds the events of the corpus that are related to each chain, if it is turned on."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ NEXT_EVENTS_TABLE = "next_events.parquet"
 TOP = 5
 """Number of next events of a chain."""
 
+JUDGED = (
+    "Few related events come next: of 60 judged chains of news, the first one could in 11; an event drawn at "
+    "random could in 1."
+)
+"""How good they are, for the page and the report. The step is off by default."""
+
 _SEARCHED = 100
 """Number of nearest candidates from which those with a verb of the chain are left out."""
 _COLUMNS = ("event_id", "text", "subject", "predicate", "object", "lemma", "negated")
@@ -41,7 +47,7 @@ Row = Mapping[str, Any]
 
 
 def find_next_events(events: pa.Table, chains: pa.Table, scorer: CosineScorer) -> Found:
-    """Rank the distinct events of a corpus as next events of each chain, in rows of `SCHEMA`, best first.
+    """Rank the distinct events of a corpus by how related they are to each chain, in rows of `SCHEMA`.
 
     Candidates have a verb and an object that are not stop words, and their verb does not report speech:
     events such as "he said" are near every chain. A candidate has another verb than all events of the chain,
@@ -59,8 +65,9 @@ def find_next_events(events: pa.Table, chains: pa.Table, scorer: CosineScorer) -
     candidates = list(_candidates(rows))
     ids, members = chains["chain_id"].to_pylist(), chains["event_ids"].to_pylist()
     notes = [
-        f"Next events are chosen among {len(candidates):,} distinct events: their verb and object are not "
-        f"stop words, and their verb reports no speech. The latest {MAX_EVENTS} events of a chain count."
+        f"Related events are chosen among {len(candidates):,} distinct events: their verb and object are not "
+        f"stop words, and their verb reports no speech. The latest {MAX_EVENTS} events of a chain count.",
+        JUDGED,
     ]
     if not candidates or not ids:
         return Found(SCHEMA.empty_table(), notes)
@@ -145,4 +152,5 @@ NEXT_EVENTS = Step(
     reads=(EVENTS_TABLE, VECTORS_TABLE, CHAINS_TABLE),
     writes=(NEXT_EVENTS_TABLE,),
     models=("chains",),
+    settings=lambda context: {} if context.settings.next_events else None,
 )

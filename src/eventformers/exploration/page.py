@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE
 from eventformers.errors import EventformersError
+from eventformers.exploration import completions, next_events
 from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE
 from eventformers.exploration.page_data import compressed, packed, packed_texts
 from eventformers.exploration.steps import Step, StepRun
@@ -43,7 +44,7 @@ _TABLES = {
     "chains": "events of one protagonist in a document",
     "types": "event types with words, frames and examples",
     "event_types": "the type of each event",
-    "next_events": "likely next events of each chain",
+    "next_events": "events of the corpus related to each chain",
     "links": "links of events to the knowledge base",
     "completions": "what precedes and follows each event",
     "map": "places on the map and nearest neighbours",
@@ -111,6 +112,8 @@ def _page(folder: Path, tables: dict[str, pa.Table], report: dict[str, Any]) -> 
         mapped="map" in tables,
         texts_together=_TEXTS_TOGETHER,
         neighbours_together=_NEIGHBOURS_TOGETHER,
+        related=next_events.JUDGED,
+        completed=completions.JUDGED,
         notes=notes,
         settings={
             step: _shown(settings) for step, settings in report.get("settings", {}).items() if settings

@@ -166,7 +166,7 @@ function nextPart(next, chain) {
     const note = event < 0 ? "" : documents.title.at(events.document.at(event));
     list.append(scored(next.text.at(row), next.score.at(row), event < 0 ? null : eventAddress(event), note));
   }
-  return [part("Likely next", list)];
+  return [part("Related events", make("p", { class: "weak" }, document.body.dataset.related), list)];
 }
 
 async function completionsPart(event) {
@@ -180,7 +180,8 @@ async function completionsPart(event) {
     if (!relations.has(relation)) relations.set(relation, make("ol", { class: "scores" }));
     relations.get(relation).append(scored(completions.tail.at(row), completions.score.at(row)));
   }
-  return [part("Completions", ...[...relations].flatMap(([relation, list]) => [make("h4", {}, relation), list]))];
+  const note = make("p", { class: "weak" }, document.body.dataset.completed);
+  return [part("Completions", note, ...[...relations].flatMap(([relation, list]) => [make("h4", {}, relation), list]))];
 }
 
 let mapRows = null;

@@ -36,6 +36,7 @@ class ExploreSettings:
     columns: TextColumns = USUAL_COLUMNS
     pipeline: str | None = None
     models: Mapping[str, Model] = field(default_factory=dict)
+    next_events: bool = False
     num_types: int | None = None
     frames: str | Path | None = None
     knowledge_base: str | Path | None = None
