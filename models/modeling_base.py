@@ -115,6 +115,12 @@ def requested_layers(config: EventConfig, settings: Mapping[str, Any]) -> dict[s
     return {name: value for name, value in values.items() if value}
 
 
+def select_layers(layers: tuple[torch.Tensor, ...], asked: bool | Sequence[int]) -> tuple:
+    """Replace layers by None, unless all are requested or their index is."""
+    kept = range(len(layers)) if isinstance(asked, bool) else [place % len(layers) for place in asked]
+    return tuple(layer if place in kept else None for place, layer in enumerate(layers))
+
+
 def layers_of(output: ModelOutput) -> dict[str, tuple[torch.Tensor, ...]]:
     """The `hidden_states` and `attentions` of an encoder's output that it has, for the output of a head."""
     return {name: output[name] for name in ("hidden_states", "attentions") if output.get(name) is not None}
@@ -318,6 +324,11 @@ class EventTextEncoder(EventPreTrainedModel):
         kwargs.update(input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds)
         return self.encoder(**{**kwargs, **requested_layers(self.config, kwargs)}, return_dict=True)
 
+    @staticmethod
+    def _mask_of_tokens(attention_mask: torch.Tensor | None, hidden: torch.Tensor) -> torch.Tensor | None:
+        """The mask of the tokens that have vectors: prefix tuning extends it by the keys before them."""
+        return None if attention_mask is None else attention_mask[:, -hidden.shape[1] :]
+
     @contextmanager
     def keeping_layers(
         self, input_ids: torch.Tensor | None, **kwargs
@@ -326,12 +337,21 @@ class EventTextEncoder(EventPreTrainedModel):
 
         Args:
             input_ids: these texts, `(..., length)`.
-            **kwargs: `output_hidden_states` and `output_attentions`; None takes the configuration's.
+            **kwargs: `output_hidden_states` and `output_attentions`; None takes the configuration's. Others
+                are ignored.
 
         Yields:
             A mapping that holds `hidden_states`, `(rows, length, hidden_size)` of each layer, and
             `attentions`, `(rows, heads, length, length)` of each layer, at the end, if they are requested.
+
+        Raises:
+            ValueError: `kwargs` has the input of prompt or prefix tuning, which would be without effect.
         """
+        if any(kwargs.get(name) is not None for name in ("inputs_embeds", "past_key_values")):
+            raise ValueError(
+                "found inputs_embeds or past_key_values, as prompt and prefix tuning pass them, with inputs "
+                "of several texts; accepted: input_ids, and LoRA or another adapter of layers"
+            )
         asked, kept = requested_layers(self.config, kwargs), {}
         if input_ids is None or not asked:
             yield kept
@@ -339,7 +359,8 @@ class EventTextEncoder(EventPreTrainedModel):
         names = [name.removeprefix("output_") for name in asked]
         hooks = [
             self.encoder.register_forward_pre_hook(
-                lambda _, arguments, settings: (arguments, {**settings, **asked}), with_kwargs=True
+                lambda _, arguments, settings: (arguments, {**settings, **dict.fromkeys(asked, True)}),
+                with_kwargs=True,
             ),
             self.encoder.register_forward_hook(
                 lambda _, arguments, output: kept.update({name: output[name] for name in names})
@@ -356,7 +377,8 @@ class EventTextEncoder(EventPreTrainedModel):
         ends = {"hidden_states": (width, None), "attentions": (width, width)}
         for name, layers in kept.items():
             tokens, last = map(slice, ends[name])
-            kept[name] = tuple(None if layer is None else layer[:rows, ..., tokens, last] for layer in layers)
+            cut = tuple(layer[:rows, ..., tokens, last] for layer in layers)
+            kept[name] = select_layers(cut, asked[f"output_{name}"])
 
     def encode_tokens(self, **inputs) -> torch.Tensor:
         """Compute the token vectors that the method uses: the encoder's last layer.
@@ -504,7 +526,7 @@ class EventEncoderModel(EventTextEncoder):
         distinct, place = torch.stack([texts, masks]).unique(dim=1, return_inverse=True)
         [(hidden, mask)] = self.encode_together([(distinct[0], distinct[1])])
         for name, layers in (self._layers or {}).items():
-            self._layers[name] = tuple(None if layer is None else layer[place] for layer in layers)
+            self._layers[name] = tuple(layer[place] for layer in layers)
         shapes = [ids.shape[:-1] for ids, _ in groups]
         vectors = self.pool(hidden, mask)[place].split([shape.numel() for shape in shapes])
         return [rows.unflatten(0, shape) for rows, shape in zip(vectors, shapes, strict=True)]
@@ -532,8 +554,9 @@ class EventEncoderModel(EventTextEncoder):
             `EventModelOutput`.
         """
         output = self._run_encoder(input_ids, attention_mask, token_type_ids, inputs_embeds, **kwargs)
+        mask = self._mask_of_tokens(attention_mask, output.last_hidden_state)
         return EventModelOutput(
-            embeddings=self.truncate(self.pool(output.last_hidden_state, attention_mask)),
+            embeddings=self.truncate(self.pool(output.last_hidden_state, mask)),
             last_hidden_state=output.last_hidden_state,
             hidden_states=output.hidden_states,
             attentions=output.attentions,

@@ -151,7 +151,7 @@ class EventGroundingForSequenceClassification(EventGroundingCrossPreTrainedModel
             present = attention_mask.any(dim=-1)
             # Attention over padding only would give NaN.
             readable = attention_mask.masked_fill(~present.unsqueeze(-1), 1)
-            with model.keeping_layers(input_ids, **kwargs) as layers:
+            with model.keeping_layers(input_ids, inputs_embeds=inputs_embeds, **kwargs) as layers:
                 [embeddings] = model.embed_distinct([(input_ids, readable)])
             logits = self.prediction_head(embeddings).float().masked_fill(~present, float("-inf"))
         loss = None

@@ -18,6 +18,7 @@ from .modeling_base import (
     EventModelOutput,
     EventPreTrainedModel,
     requested_layers,
+    select_layers,
     start_wide,
 )
 from .pooling import content_mask, content_mean_pool
@@ -323,16 +324,17 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         Returns:
             `EventTypeInductionModelOutput`.
         """
-        last_alone, asked = self.config.layers_read == [-1], requested_layers(self.config, kwargs)
-        if not last_alone:
-            kwargs["output_hidden_states"] = True
+        last_alone = self.config.layers_read == [-1]
+        asked = requested_layers(self.config, kwargs).get("output_hidden_states")
+        kwargs["output_hidden_states"] = bool(asked) or not last_alone
         encoded = self._run_encoder(input_ids, attention_mask, token_type_ids, inputs_embeds, **kwargs)
         tokens = encoded.last_hidden_state if last_alone else self._read_layers(encoded.hidden_states)
-        pooled = self.pool_mentions(tokens, attention_mask, trigger_mask, token_factors=token_factors)
+        mask = self._mask_of_tokens(attention_mask, tokens)
+        pooled = self.pool_mentions(tokens, mask, trigger_mask, token_factors=token_factors)
         return EventTypeInductionModelOutput(
             embeddings=self.truncate(pooled.embeddings),
             last_hidden_state=encoded.last_hidden_state,
-            hidden_states=encoded.hidden_states if "output_hidden_states" in asked else None,
+            hidden_states=select_layers(encoded.hidden_states, asked) if asked else None,
             attentions=encoded.attentions,
             query=self.query_map(pooled.embeddings),
             key=self.key_map(pooled.embeddings),

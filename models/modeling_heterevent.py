@@ -273,6 +273,7 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
         """
         output = self._run_encoder(input_ids, attention_mask, token_type_ids, inputs_embeds, **kwargs)
         hidden = output.last_hidden_state
+        attention_mask = self._mask_of_tokens(attention_mask, hidden)
         if attention_mask is None:
             attention_mask = torch.ones(hidden.shape[:2], dtype=torch.long, device=hidden.device)
         token_numbers = input_ids

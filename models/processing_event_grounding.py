@@ -80,8 +80,10 @@ class EventGroundingProcessor(EventProcessor):
                 with `title` and `date` of its document; or a list of such.
             events: a title, an object with `title` and `description`, or a list of such. With mentions, too,
                 there is one event for each mention, and each row is the text of both, for the cross-encoder.
-            text: see `EventProcessor`.
-            **settings: arguments of the tokenizer, with `text`.
+            text: see `EventProcessor`. A list of pairs is mentions with their events, as `CrossEncoder` of
+                sentence-transformers passes them: a text with its mention between `[[` and `]]`, or the
+                mention alone, and the title of an event or its whole text.
+            **settings: arguments of the tokenizer, with `text`; a pair has the lengths of the processor.
 
         Returns:
             `input_ids` and `attention_mask`, `(rows, length)`.
@@ -89,8 +91,11 @@ class EventGroundingProcessor(EventProcessor):
         Raises:
             ValueError: both are missing, their numbers differ, or one has no text.
         """
-        if text is not None:
+        if text is not None and not is_pairs(text):
             return super().__call__(text=text, **settings)
+        if text is not None:
+            inputs = [mention if _MARKED.search(mention) else _alone(mention) for mention, _ in text]
+            events = [event for _, event in text]
         if inputs is None and events is None:
             raise ValueError(f"found neither mentions nor events; accepted: {ACCEPTED_MENTION}; or events")
         tokens = self.tokens
@@ -106,6 +111,18 @@ class EventGroundingProcessor(EventProcessor):
             )
         rows = columns[0] if len(columns) == 1 else list(map(tokens.pair, *columns))
         return BatchEncoding(tokens.pad(rows))
+
+
+def is_pairs(text: object) -> bool:
+    """True for a list of pairs of two texts."""
+    return isinstance(text, (list, tuple)) and all(
+        isinstance(pair, (list, tuple)) and len(pair) == 2 and all(isinstance(part, str) for part in pair)
+        for pair in text
+    )
+
+
+def _alone(mention: str) -> dict[str, str]:
+    return {"context_left": "", "mention": mention, "context_right": ""}
 
 
 def _listed(inputs: object) -> list[Any]:

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 import torch
 from tiny import save_tiny_cross_encoder
-from transformers import AutoTokenizer
+from tokenizers import processors
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertTokenizerFast
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encoding.arrays import Vectors
+from eventformers.inference.grounding.encoding import event_text, mention_text
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
 from eventformers.inference.grounding.retrieve_rerank import rerank
 from eventformers.inference.search.candidate_index import Candidates
@@ -124,6 +126,66 @@ def test_a_configuration_that_is_refused_is_told(folder: Path, tmp_path: Path) -
     path.write_text(json.dumps(json.loads(path.read_text()) | {"mention_tokens": 2}))
     with pytest.raises(EventformersError, match=r"cannot load .*: mention_tokens is 2; accepted: an integer"):
         load_cross_encoder(tmp_path / "changed")
+
+
+def _save_plain(encoder: Path, folder: Path, separators: int, labels: int = 1) -> Path:
+    """A cross-encoder as sentence-transformers saves it, whose pairs have one or two separating tokens."""
+    torch.manual_seed(0)
+    tokenizer = BertTokenizerFast.from_pretrained(encoder)
+    sizes = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+    }
+    config = BertConfig(**sizes, intermediate_size=16, num_labels=labels, initializer_range=0.3)
+    if separators == 2:
+        ends = [("[CLS]", tokenizer.cls_token_id), ("[SEP]", tokenizer.sep_token_id)]
+        pair = "[CLS] $A [SEP] [SEP] $B [SEP]"
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", pair=pair, special_tokens=ends
+        )
+        tokenizer.model_input_names = ["input_ids", "attention_mask"]
+    BertForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("separators", [1, 2])
+def test_scores_of_a_cross_encoder_of_another_library(
+    tiny_encoder: Path, tmp_path: Path, separators: int
+) -> None:
+    others = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+    folder = _save_plain(tiny_encoder, tmp_path / "plain", separators)
+    reranker = load_cross_encoder(folder, device="cpu")
+    scores = PairScores(reranker, MENTIONS[:2], EVENTS)(PAIRS[:, 0] % 2, PAIRS[:, 1])
+    texts = [(mention_text(MENTIONS[m % 2]), event_text(EVENTS[e])) for m, e in PAIRS.tolist()]
+    expected = others.CrossEncoder(str(folder), device="cpu").predict(
+        texts, activation_fn=torch.nn.Identity()
+    )
+    assert np.ptp(expected) > 0.01
+    np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
+    assert (reranker.retriever_weight, reranker.learned_by_softmax) == (0.0, False)
+
+
+def test_long_pairs_of_another_library_keep_the_mention(tiny_encoder: Path, tmp_path: Path) -> None:
+    reranker = load_cross_encoder(_save_plain(tiny_encoder, tmp_path / "plain", 1), device="cpu")
+    tokenizer, words = reranker.encoder.tokenizer, "the man said it " * 20
+    scorer = PairScores(
+        reranker, [MentionText(words, "flooded", words)], [EventText("storm", f"{words}bridge")]
+    )
+    rows, _ = scorer._inputs.token_rows([(0, 0)])
+    text = tokenizer.decode(rows[0][1:])
+    assert len(rows[0]) - 1 <= reranker.encoder.max_length
+    assert "flooded" in text
+    assert "bridge" not in text
+    scorer(np.array([0]), np.array([0]))
+    assert scorer.cut == {"context": 1, "text": 1}
+
+
+def test_a_classifier_of_several_labels_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:
+    with pytest.raises(EventformersError, match="with 3 labels, which does not score pairs"):
+        load_cross_encoder(_save_plain(tiny_encoder, tmp_path / "plain", 1, labels=3))
 
 
 def test_scores_that_are_not_finite_are_told(folder: Path) -> None:

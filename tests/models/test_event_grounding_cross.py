@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from event_grounding_inputs import candidate_inputs, sharpen_attention
 from method_case import MethodCase, Variant, random_texts
-from transformers import PreTrainedModel
+from tiny import save_tiny_cross_encoder
+from transformers import PreTrainedModel, pipeline
 
 from eventformers.models import losses
 from eventformers.models.configuration_event_grounding import EventGroundingCrossConfig
@@ -20,6 +22,35 @@ from eventformers.models.modeling_event_grounding_cross import (
 )
 
 LOSS = "candidate_loss"
+
+
+def test_it_loads_in_sentence_transformers(tiny_encoder: Path, tmp_path: Path) -> None:
+    others = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+    folder = str(save_tiny_cross_encoder(tiny_encoder, tmp_path / "model"))
+    mention = "The city was hit by [[the flood]]."
+    events = ["2014 flood", "a storm of the city", "election"]
+    ranked = pipeline("event-grounding", model=folder)(mention, events=events)
+    assert len({round(one["score"], 5) for one in ranked}) == len(events)
+    model = others.CrossEncoder(folder, device="cpu")
+    scores = model.predict([(mention, one["event"]) for one in ranked])
+    np.testing.assert_allclose(scores, [one["score"] for one in ranked], rtol=1e-5)
+    found = model.rank(mention, events)
+    assert [one["corpus_id"] for one in found] == [one["index"] for one in ranked]
+    alone = {"context_left": "", "mention": "the flood", "context_right": ""}
+    [expected] = pipeline("event-grounding", model=folder)(alone, events=events[:1])
+    assert model.predict([("the flood", events[0])])[0] == pytest.approx(expected["score"], rel=1e-5)
+
+
+def test_it_has_one_label(tiny_encoder: Path, tmp_path: Path) -> None:
+    folder = save_tiny_cross_encoder(tiny_encoder, tmp_path / "model")
+    message = "num_labels is 3, but .* one logit .*; accepted: 1"
+    with pytest.raises(ValueError, match=message):
+        EventGroundingForSequenceClassification.from_pretrained(folder, num_labels=3)
+    with pytest.raises(ValueError, match=message):
+        EventGroundingCrossConfig(num_labels=3)
+    assert (
+        EventGroundingForSequenceClassification.from_pretrained(folder, num_labels=1).config.num_labels == 1
+    )
 
 
 class TestEventGroundingCross(MethodCase):

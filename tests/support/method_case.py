@@ -301,6 +301,9 @@ class MethodCase:
                 torch.testing.assert_close(layer[mask == 1], other[mask == 1], rtol=1e-4, atol=1e-5)
             for weights, other in zip(output.attentions, encoded.attentions, strict=True):
                 torch.testing.assert_close(weights, other, rtol=1e-4, atol=1e-5)
+            last = head(**arguments, output_hidden_states=[-1]).hidden_states
+            assert last[:-1] == (None,) * config.num_hidden_layers
+            torch.testing.assert_close(last[-1], output.hidden_states[-1])
             if arguments is inputs:
                 torch.testing.assert_close(output.loss, expected.loss, rtol=1e-4, atol=1e-5)
         assert expected.hidden_states is None
@@ -593,6 +596,22 @@ class MethodCase:
         assert set(reloaded.state_dict()) == set(
             self.head_class.from_pretrained(tmp_path / "base").state_dict()
         )
+
+    def test_prefix_tuning(self, head: PreTrainedModel, texts: dict[str, torch.Tensor]) -> None:
+        """A prefix trains on texts; a head, whose inputs are several texts, refuses it."""
+        from peft import PrefixTuningConfig, get_peft_model
+
+        inputs, before = self.head_inputs(head), head.base_model(**texts).embeddings
+        settings = PrefixTuningConfig(task_type="FEATURE_EXTRACTION", num_virtual_tokens=3)
+        model = get_peft_model(head.base_model, settings).eval()
+        embeddings = model(**texts).embeddings
+        assert not torch.allclose(embeddings, before, atol=1e-4)
+        embeddings[:, 0].sum().backward()
+        assert all(weight.grad.any() for weight in model.prompt_encoder.parameters())
+        several = get_peft_model(head, settings)
+        if inputs["input_ids"].dim() > 2 or self.head_auto_class == "AutoModelForPreTraining":
+            with pytest.raises(ValueError, match="inputs_embeds or past_key_values"):
+                several(**inputs)
 
     def test_adapters_of_all_linear_layers_train(self, head: PreTrainedModel) -> None:
         """Before merging, they have the effect and the gradients that they have after it."""

@@ -206,7 +206,7 @@ def _reading(encoder: EventEncoder, side: Side, grounds: bool) -> tuple[int, _To
         if side == "mention":
             return tokeniser.mention_tokens, tokeniser.mentions
         return tokeniser.event_tokens, tokeniser.events
-    tokenise = _plain_mention_tokens if side == "mention" else _plain_event_tokens
+    tokenise = plain_mention_tokens if side == "mention" else plain_event_tokens
     return limit, partial(tokenise, encoder.tokenizer, limit, encoder.prompt(_PROMPT_NAMES[side]))
 
 
@@ -214,9 +214,10 @@ def _plain_texts(side: Side, texts: Sequence[Any]) -> list[str]:
     return [mention_text(text) if side == "mention" else event_text(text) for text in texts]
 
 
-def _plain_event_tokens(
+def plain_event_tokens(
     tokenizer: PreTrainedTokenizerBase, limit: int, prompt: str, events: Sequence[EventText]
 ) -> TokenisedTexts:
+    """Tokenise events as plain text, truncated at the end."""
     texts = _plain_texts("event", events)
     for position, text in enumerate(texts):
         if not text.strip():
@@ -228,7 +229,7 @@ def _plain_event_tokens(
     return TokenisedTexts(encoded["input_ids"], {"text": cut} if cut else {})
 
 
-def _plain_mention_tokens(
+def plain_mention_tokens(
     tokenizer: PreTrainedTokenizerBase, limit: int, prompt: str, mentions: Sequence[MentionText]
 ) -> TokenisedTexts:
     """Tokenise mentions with their contexts as plain text; long ones keep the tokens around the mention."""

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 import torch
 from torch import nn
-from transformers import AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
+from transformers import (
+    AutoModelForSequenceClassification,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.encoding.distinct_rows import DistinctRows
 from eventformers.inference.encoding.event_inputs import TextInputs, TokenRow
-from eventformers.inference.grounding.encoding import scores_pairs
+from eventformers.inference.grounding.encoding import plain_event_tokens, plain_mention_tokens, scores_pairs
 from eventformers.loading.models import load_whole, load_with_tokenizer
 from eventformers.models.grounding_tokens import EventText, MentionText, TokenisedTexts
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
@@ -45,17 +50,60 @@ class CrossEncoder:
     """
 
     encoder: EventEncoder
-    tokeniser: GroundingTokeniser
+    tokeniser: GroundingTokeniser | PlainPairTokeniser
 
     @property
     def learned_by_softmax(self) -> bool:
         """True if its scores are comparable only among the candidates of one mention."""
-        return bool(self.encoder.model.config.linking_objective == "softmax")
+        return bool(getattr(self.encoder.model.config, "linking_objective", None) == "softmax")
 
     @property
     def retriever_weight(self) -> float:
         """Weight of the retrieval score that its configuration has."""
-        return float(self.encoder.model.config.retriever_weight)
+        return float(getattr(self.encoder.model.config, "retriever_weight", 0.0))
+
+
+class PlainPairTokeniser:
+    """Tokeniser of mentions and events for the cross-encoder of another library, as two plain texts.
+
+    A pair has the tokens that `tokenizer(mention in its context, "title . description")` gives.
+
+    Args:
+        tokenizer: the tokenizer of the model.
+        max_length: maximum number of tokens of a pair. A mention with its context has at most half of it.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, max_length: int) -> None:
+        self.tokenizer = tokenizer
+        self._single = self._special_tokens("a")
+        self._before, self._between, self.after = self._special_tokens("a", "a")
+        self.max_length = self.event_tokens = max_length
+        self.mention_tokens = max_length // 2
+
+    def _special_tokens(self, *texts: str) -> list[TokenRow]:
+        """The special tokens before, between and after texts of one token."""
+        encoded = self.tokenizer(*texts)
+        sides = [-1 if side is None else side for side in encoded.sequence_ids()]
+        parts, start = [], 0
+        for side in range(len(texts)):
+            place = sides.index(side)
+            parts.append(encoded["input_ids"][start:place])
+            start = len(sides) - sides[::-1].index(side)
+        return [*parts, encoded["input_ids"][start:]]
+
+    def mentions(self, mentions: Sequence[MentionText]) -> TokenisedTexts:
+        """Tokenise mentions with their contexts; long ones keep the tokens around the mention."""
+        return plain_mention_tokens(self.tokenizer, self.mention_tokens, "", mentions)
+
+    def events(self, events: Sequence[EventText]) -> TokenisedTexts:
+        """Tokenise events; long ones are truncated at the end."""
+        return plain_event_tokens(self.tokenizer, self.event_tokens, "", events)
+
+    def pair(self, mention: TokenRow, event: TokenRow) -> TokenRow:
+        """Join a row of `mentions` and a row of `events`, after the number of tokens before the event."""
+        first, last = map(len, self._single)
+        before = [*self._before, *mention[first : len(mention) - last], *self._between]
+        return [len(before), *before, *event[first : len(event) - last], *self.after]
 
 
 def load_cross_encoder(
@@ -64,7 +112,7 @@ def load_cross_encoder(
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
 ) -> CrossEncoder:
-    """Load a cross-encoder of event grounding.
+    """Load a cross-encoder: one of event grounding, or one of another library with one label.
 
     Args:
         name_or_path: folder or Hub id.
@@ -72,22 +120,31 @@ def load_cross_encoder(
         dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
 
     Raises:
-        EventformersError: the model does not exist, its folder is incomplete, a weight is missing, or it is
-            not a cross-encoder of event grounding.
+        EventformersError: the model does not exist, its folder is incomplete, a weight is missing, or it
+            does not score pairs by one number.
         UnknownNameError: an unknown dtype.
     """
 
     def load_model(source: str, config: PreTrainedConfig) -> PreTrainedModel:
-        if not scores_pairs(config):
+        classifies = any(name.endswith("ForSequenceClassification") for name in config.architectures or ())
+        if not scores_pairs(config) and not (classifies and config.num_labels == 1):
+            found = f", with {config.num_labels} labels" if classifies else ""
             raise EventformersError(
-                f"{name_or_path} is a model of the type {config.model_type}, which does not score pairs; "
-                "accepted: a cross-encoder of event grounding"
+                f"{name_or_path} is a model of the type {config.model_type}{found}, which does not score "
+                "pairs; accepted: a cross-encoder of event grounding, or another with one label, as those of "
+                "sentence-transformers"
             )
         return load_whole(AutoModelForSequenceClassification, source)
 
     loaded = load_with_tokenizer(name_or_path, load_model, device=device, dtype=dtype)
-    tokeniser = GroundingTokeniser.of(loaded.tokenizer, loaded.model.config)
-    return CrossEncoder(EventEncoder(**loaded._asdict()), tokeniser)
+    encoder = EventEncoder(**loaded._asdict())
+    if scores_pairs(loaded.model.config):
+        return CrossEncoder(encoder, GroundingTokeniser.of(loaded.tokenizer, loaded.model.config))
+    if not loaded.tokenizer.is_fast:
+        raise EventformersError(
+            f"{name_or_path} has a tokenizer without offsets; accepted: a cross-encoder with tokenizer.json"
+        )
+    return CrossEncoder(encoder, PlainPairTokeniser(loaded.tokenizer, loaded.max_length))
 
 
 class PairInputs(TextInputs):
@@ -102,7 +159,9 @@ class PairInputs(TextInputs):
         cut: positions of truncated mentions and events, by part as in `TokenisedTexts`.
     """
 
-    def __init__(self, tokeniser: GroundingTokeniser, mentions: Mentions, events: Events) -> None:
+    def __init__(
+        self, tokeniser: GroundingTokeniser | PlainPairTokeniser, mentions: Mentions, events: Events
+    ) -> None:
         super().__init__(
             tokeniser.tokenizer,
             "subject_predicate_object",
@@ -135,6 +194,36 @@ class PairInputs(TextInputs):
         return texts.rows
 
 
+class PlainPairInputs(PairInputs):
+    """A converter of pairs for `PlainPairTokeniser`, with segments if the model has them."""
+
+    _tokeniser: PlainPairTokeniser
+
+    def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
+        """Return the token ids of pairs, truncated at the end of their events; see `PairInputs`."""
+        rows, _ = super().token_rows(keys)
+        end = len(self._tokeniser.after)
+        room = self._tokeniser.max_length + 1 - end
+        for place, (row, (_, event)) in enumerate(zip(rows, cast("Any", keys), strict=True)):
+            if len(row) > room + end:
+                rows[place] = [*row[:room], *row[len(row) - end :]]
+                self.cut.setdefault("text", set()).add(event)
+        return rows, []
+
+    def length(self, row: TokenRow) -> int:
+        """Number of tokens of a pair."""
+        return len(row) - 1
+
+    def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
+        """Return `input_ids` and, if needed, `attention_mask` and `token_type_ids`, `(batch, length)`."""
+        arguments = super().tensors([row[1:] for row in rows], device)
+        if "token_type_ids" in self.tokenizer.model_input_names:
+            starts = torch.tensor([row[:1] for row in rows], device=device)
+            places = torch.arange(arguments["input_ids"].shape[1], device=device)
+            arguments["token_type_ids"] = (places >= starts).long() * arguments.get("attention_mask", 1)
+        return arguments
+
+
 class PairScores:
     """A scorer of pairs of given mentions and events, for `rerank`.
 
@@ -156,7 +245,9 @@ class PairScores:
         show_progress: bool = False,
     ) -> None:
         self._encoder = cross_encoder.encoder
-        self._inputs = PairInputs(cross_encoder.tokeniser, mentions, events)
+        is_plain = isinstance(cross_encoder.tokeniser, PlainPairTokeniser)
+        inputs_class = PlainPairInputs if is_plain else PairInputs
+        self._inputs = inputs_class(cross_encoder.tokeniser, mentions, events)
         self._batch_size: int | Literal["auto"] = batch_size
         self._show_progress = show_progress
 
