@@ -7,8 +7,8 @@ The annotations are in `extraction_accuracy.jsonl`: for each sentence the id of 
 offset there, its SHA-256 and its events as [subject, predicate, object, negated], by the definitions of
 docs/extract.md. The sentences are from Wikinews, licence CC BY 2.5, and were drawn by seed, one from a
 document. They were annotated before the extractor ran on them, and afterwards once more for the people and
-things that are joined, and for hyphenated words. The rules were changed on the split `development`, checked on
-`check`, and never on `held_out`. Each sentence is parsed alone.
+things that are joined, and for hyphenated words. The rules were changed on the split `development`, checked
+on `check`, and never on `held_out`. Each sentence is parsed alone.
 """
 
 from __future__ import annotations

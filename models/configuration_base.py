@@ -118,6 +118,7 @@ class EventConfig(PreTrainedConfig):
     hidden_size = of_encoder("hidden_size")
     num_hidden_layers = of_encoder("num_hidden_layers")
     num_attention_heads = of_encoder("num_attention_heads")
+    max_position_embeddings = of_encoder("max_position_embeddings")
 
     # The class comes first: before it tries the next type, the check of a union prints the whole value.
     text_config: PreTrainedConfig | dict | None = None
@@ -152,6 +153,11 @@ class EventConfig(PreTrainedConfig):
     def is_decoder_only(self) -> bool:
         """True if the encoder is a language model whose tokens see only those before them."""
         return is_decoder_only(self.encoder_config)
+
+    @property
+    def reads_text_alone(self) -> bool:
+        """True if the model computes a vector from a text alone, as sentence-transformers asks for."""
+        return True
 
     @property
     def embedding_dim(self) -> int:

@@ -184,6 +184,11 @@ class EventGroundingCrossConfig(GroundingConfig):
         super().__post_init__(**kwargs)
 
     @property
+    def reads_text_alone(self) -> bool:
+        """False: the model reads a mention and an event together."""
+        return False
+
+    @property
     def num_labels(self) -> int:
         """1: the model has one logit for each pair."""
         return 1

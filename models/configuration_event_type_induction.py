@@ -112,6 +112,11 @@ class EventTypeInductionConfig(EventConfig):
         return self.trigger_input in ("span", "marked_span")
 
     @property
+    def reads_text_alone(self) -> bool:
+        """True if the model needs only the sentence, without a trigger."""
+        return not (self.marks_trigger or self.pools_trigger)
+
+    @property
     def finds_trigger(self) -> bool:
         """True if the model finds the trigger itself."""
         return self.trigger_input == "found"

@@ -114,6 +114,11 @@ class HeterEventConfig(EventConfig):
     freeze_encoder: bool = False
 
     @property
+    def reads_text_alone(self) -> bool:
+        """False: a model of chains needs the roles of an event."""
+        return False
+
+    @property
     def event_vector_dim(self) -> int:
         """Size of the vector of an event from `encode_events`: d, plus `chain_dim` with `event_skip`."""
         return self.event_dim + (self.chain_dim if self.event_skip else 0)

@@ -28,6 +28,7 @@ from .configuration_base import EventConfig, ModelPipelines, is_decoder_only
 from .distributed import num_processes
 from .encoder_files import EncoderSettings, read_encoder_settings
 from .pooling import POOLINGS
+from .sentence_transformers_files import write_sentence_transformers_files
 from .similarities import unit
 
 if TYPE_CHECKING:
@@ -280,6 +281,8 @@ class EventPreTrainedModel(PreTrainedModel):
             {task: {**entry, "type": "text"} for task, entry in config_class.pipelines.items()}
         )
         saved = super().save_pretrained(save_directory, **kwargs)
+        if kwargs.get("is_main_process", True):
+            write_sentence_transformers_files(self.base_model, save_directory)
         _copy_imported_code(Path(save_directory), type(self), config_class)
         if push_to_hub and kwargs.get("is_main_process", True):
             self.push_to_hub(of_push.pop("repo_id", Path(save_directory).name), **of_push)

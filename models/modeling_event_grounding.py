@@ -172,6 +172,22 @@ class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
             self.event_tower = EventEncoderModel(config, encoder=encoder)
         self.post_init()
 
+    def embed_text_alone(self, **inputs):
+        """Raise an error: the folder has no encoder for each tower; see `EventPreTrainedModel`.
+
+        Args:
+            **inputs: the tokenised text.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(
+            "sentence-transformers needs an encoder with its own tokenizer for each tower; this folder was "
+            "saved without a tokenizer; accepted: eventformers.encode, the folder of a training run, or one "
+            "completed by write_sentence_transformers_files(model, folder, tokenizer) of "
+            "eventformers.models.sentence_transformers_files"
+        )
+
     def tower(self, side: str) -> EventEncoderModel:
         """The encoder of one side.
 

@@ -8,7 +8,7 @@ from transformers import BatchEncoding, PreTrainedConfig, ProcessorMixin
 
 from .event_items import items_of, read_item, text_of
 from .event_tokens import longest_input
-from .text_prompts import prompt_of, tokenise_after
+from .text_prompts import clear_call_settings, prompt_of, tokenise_after
 
 _FILE_ARGUMENTS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
 
@@ -30,6 +30,7 @@ class EventProcessor(ProcessorMixin):
     """
 
     def __init__(self, tokenizer, event_order="subject_predicate_object", max_length=None, prompts=None):
+        clear_call_settings(tokenizer)
         super().__init__(tokenizer)
         self.event_order, self.max_length, self.prompts = event_order, max_length, prompts
 
@@ -51,6 +52,11 @@ class EventProcessor(ProcessorMixin):
             config, _ = PreTrainedConfig.get_config_dict(pretrained_model_name_or_path, **where)
             settings = cls.settings_of(config)
         return settings, unused
+
+    def save_pretrained(self, save_directory, push_to_hub=False, **kwargs):
+        """Save the tokenizer and the settings, without truncation and padding of the last call."""
+        clear_call_settings(self.tokenizer)
+        return super().save_pretrained(save_directory, push_to_hub, **kwargs)
 
     @property
     def longest(self) -> int:

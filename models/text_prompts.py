@@ -34,6 +34,22 @@ def prompt_tokens(tokenizer: Any, prompt: str) -> list[int]:
     return tokenizer(prompt, add_special_tokens=False)["input_ids"] if prompt else []
 
 
+def clear_call_settings(tokenizer: Any) -> None:
+    """Remove truncation and padding from a tokenizer, which would be saved with those of its last call.
+
+    Other libraries apply what they find in `tokenizer.json`, and a processor takes `init_kwargs`, which a
+    tokenizer fills from that file, as defaults of its calls.
+
+    Args:
+        tokenizer: the tokenizer; a slow one has nothing to remove.
+    """
+    if tokenizer.is_fast:
+        tokenizer.backend_tokenizer.no_truncation()
+        tokenizer.backend_tokenizer.no_padding()
+    for name in ("max_length", "stride", "truncation_strategy", "pad_to_multiple_of"):
+        tokenizer.init_kwargs.pop(name, None)
+
+
 def tokenise_after(prompt: str, tokenizer: Any, texts: Sequence[str], **settings: Any) -> Any:
     """Tokenise texts after a prompt; the offsets of tokens are those in the text alone.
 
@@ -47,6 +63,7 @@ def tokenise_after(prompt: str, tokenizer: Any, texts: Sequence[str], **settings
         The encoding, a `BatchEncoding`.
     """
     encoded = tokenizer([prompt + text for text in texts], **settings)
+    clear_call_settings(tokenizer)
     if prompt and "offset_mapping" in encoded:
         # The tokens of the prompt get empty offsets, as special tokens have.
         offsets, before = encoded["offset_mapping"], len(prompt)

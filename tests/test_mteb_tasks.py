@@ -11,7 +11,7 @@ from eventformers.datasets_scripts import build_dataset
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
 from eventformers.inference.encode import load_encoder
-from eventformers.publishing.sentence_transformers_files import write_sentence_transformers_files
+from eventformers.models.sentence_transformers_files import write_sentence_transformers_files
 
 
 def test_without_mteb_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,7 +31,7 @@ def model(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     encoder = load_encoder(tiny_encoder, device="cpu")
     encoder.tokenizer.save_pretrained(folder)
     loaded = load_encoder(folder, device="cpu")
-    write_sentence_transformers_files(loaded.model, loaded.tokenizer, folder)
+    write_sentence_transformers_files(loaded.model, folder, loaded.tokenizer)
     return folder
 
 

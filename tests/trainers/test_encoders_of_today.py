@@ -17,8 +17,8 @@ from eventformers import SwccForPreTraining
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.methods import load_method
+from eventformers.models.sentence_transformers_files import write_sentence_transformers_files
 from eventformers.models.text_prompts import tokenise_after
-from eventformers.publishing.sentence_transformers_files import write_sentence_transformers_files
 from eventformers.trainers import tokenising
 from eventformers.trainers.lora import ADAPTER_FOLDER, add_lora, merged
 from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
@@ -58,7 +58,7 @@ def train(
     )
     save_run(run, folder)
     model = AutoModel.from_pretrained(folder)
-    write_sentence_transformers_files(model, run.tokenizer, folder)
+    write_sentence_transformers_files(model, folder, run.tokenizer)
     return run
 
 

@@ -17,5 +17,4 @@ METHOD = Method(
     card="simcse_events.card.METHOD_CARD",
     reads="events",
     showing="eventformers.commands.demo.NEAREST_EVENT",
-    loads_as_sentence_transformer=True,
 )

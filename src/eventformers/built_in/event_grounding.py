@@ -27,7 +27,6 @@ METHOD = Method(
     default_recipe="minilm-current-events",
     paper_recipe="paper-multilingual",
     companions=("events", "hierarchy"),
-    loads_as_sentence_transformer=True,
 )
 
 CROSS_ENCODER = Method(

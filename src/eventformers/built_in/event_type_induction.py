@@ -1,14 +1,6 @@
 """Semi-supervised event type induction by batch attention (Edwards and Ji, 2023)."""
 
-from collections.abc import Mapping
-
 from eventformers.methods import Method
-
-
-def reads_sentences_alone(config: Mapping[str, object]) -> bool:
-    """True if a model with this configuration needs only the sentence, without a trigger."""
-    return config.get("trigger_input") in ("none", "found")
-
 
 METHOD = Method(
     name="event_type_induction",
@@ -32,5 +24,4 @@ METHOD = Method(
     paper="type-induction",
     tables="eventformers.reproduction.papers.type_induction.TYPE_INDUCTION_TABLES",
     default_recipe="minilm-geneva",
-    loads_as_sentence_transformer="eventformers.built_in.event_type_induction.reads_sentences_alone",
 )

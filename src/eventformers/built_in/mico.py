@@ -24,5 +24,4 @@ METHOD = Method(
     tables="eventformers.reproduction.papers.mico.MICO_TABLES",
     default_recipe="minilm-best",
     paper_recipe="paper-bert-base",
-    loads_as_sentence_transformer=True,
 )

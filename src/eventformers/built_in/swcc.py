@@ -21,5 +21,4 @@ METHOD = Method(
     paper="swcc",
     tables="eventformers.reproduction.papers.swcc.SWCC_TABLES",
     default_recipe="minilm-verbs",
-    loads_as_sentence_transformer=True,
 )

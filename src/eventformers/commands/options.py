@@ -37,7 +37,7 @@ Malformed = Annotated[
     ),
 ]
 Pipeline = Annotated[
-    str | None, typer.Option(help="Name or folder of a spaCy pipeline. Default: the installed one.")
+    str | None, typer.Option(help="Name or folder of a spaCy pipeline. Default: the packaged English one.")
 ]
 Processes = Annotated[int, typer.Option(help="Number of parsing processes.")]
 MinChainLength = Annotated[int, typer.Option(help="Minimum number of distinct events of a chain.")]

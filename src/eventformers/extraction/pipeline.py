@@ -108,7 +108,8 @@ def extract(
     Args:
         texts: files and folders: plain text with one document a file, JSON lines, CSV, Parquet, or SGML.
         output: the folder to write.
-        pipeline: name or folder of a spaCy pipeline with a tagger and a parser; None uses the installed one.
+        pipeline: name or folder of a spaCy pipeline with a tagger and a parser; None uses the packaged
+            English one, or the only installed one.
         coreference: `auto`, `heads`, `spacy`, `fastcoref`, `coreferee`, `module:function`, or a function of a
             spaCy Doc (`ExtractionSettings`).
         arguments: `heads` or `spans`.

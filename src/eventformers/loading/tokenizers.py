@@ -9,6 +9,7 @@ from transformers import AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBas
 from eventformers.errors import EventformersError, first_line
 from eventformers.loading.model_files import find_file
 from eventformers.models.loaded_files import check_tokenizer
+from eventformers.models.text_prompts import clear_call_settings
 
 
 def load_tokenizer(
@@ -29,6 +30,7 @@ def load_tokenizer(
     tokenizer: PreTrainedTokenizerBase | None = None
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **where)
+        clear_call_settings(tokenizer)
         check_tokenizer(tokenizer, getattr(config.get_text_config(), "vocab_size", None))
     except Exception as error:
         # With damaged files, libraries raise errors of every kind, plain `Exception` included.

@@ -22,7 +22,7 @@ from eventformers.exploration.folder import PAGE_FILE, STATE_FOLDER
 from eventformers.files import refuse_unfinished
 from eventformers.methods import all_methods
 from eventformers.model_cards.training_record import read_training_record
-from eventformers.publishing.sentence_transformers_files import SENTENCE_TRANSFORMERS_FILES
+from eventformers.models.sentence_transformers_files import SENTENCE_TRANSFORMERS_FILES
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
 from eventformers.trainers.lora import ADAPTER_FOLDER
 

@@ -39,11 +39,7 @@ def published() -> list[Published]:
                 "PeftModel",
                 "pipeline",
                 *method.config_class.pipelines,
-                *(
-                    ["SentenceTransformer"]
-                    if method.is_sentence_transformer(method.config_class().to_dict())
-                    else []
-                ),
+                *(["SentenceTransformer"] if method.config_class().reads_text_alone else []),
             ),
         )
         for name, method in all_methods().items()

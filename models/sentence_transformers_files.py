@@ -5,8 +5,6 @@ as two encoders, each in its own folder, because sentence-transformers asks a mo
 the folder of the model routes queries to the mention tower and documents to the event tower.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -17,14 +15,10 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 from torch import nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from eventformers.files import write_text
-from eventformers.loading.models import longest_input
-from eventformers.methods import load_method
-from eventformers.models.configuration_base import EventConfig
-from eventformers.models.modeling_base import EventEncoderModel, encoder_arguments
-from eventformers.models.text_prompts import TEXT_KINDS, prompt_of, prompt_tokens
+from .configuration_base import EventConfig
+from .event_tokens import longest_input
+from .text_prompts import TEXT_KINDS, prompt_of, prompt_tokens
 
 _MODULES_FILE = "modules.json"
 _SETTINGS_FILE = "config_sentence_transformers.json"
@@ -47,30 +41,27 @@ SENTENCE_TRANSFORMERS_FILES = (
 """Files and folders that this module writes."""
 
 
-def write_sentence_transformers_files(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: str | Path
-) -> None:
+def write_sentence_transformers_files(model: Any, folder: str | Path, tokenizer: Any = None) -> None:
     """Write the files for sentence-transformers; for a model that it cannot use, files that reject its texts.
 
     Without any files it would pool the model's token vectors, which differ from the vectors of `encode`.
 
     Args:
         model: the model without its head.
-        tokenizer: its tokenizer.
         folder: the folder of the saved model.
+        tokenizer: its tokenizer. Without one, the limit is that of the saved tokenizer and the encoder, and
+            the files of a model with two towers reject texts, since each tower needs its own tokenizer.
     """
     folder = Path(folder)
-    limit = longest_input(tokenizer, model.config.encoder_config)
+    limit = None if tokenizer is None else longest_input(tokenizer, model.config.encoder_config)
     settings = _own_settings(model.config)
-    if not load_method(model.config.model_type).is_sentence_transformer(model.config.to_dict()):
-        _write_modules(folder, {"": _TRANSFORMER}, settings, similarity="cosine")
-        _write_transformer(folder, "embeddings", "sentence_embedding", limit, method="embed_text_alone")
-        return
-    if hasattr(model, "tower"):
+    has_towers = hasattr(model, "tower")
+    if has_towers and tokenizer is not None:
         _write_towers(model, tokenizer, limit, settings, folder)
         return
+    method = "forward" if model.config.reads_text_alone and not has_towers else "embed_text_alone"
     _write_modules(folder, {"": _TRANSFORMER}, settings, similarity="cosine")
-    _write_transformer(folder, "embeddings", "sentence_embedding", limit)
+    _write_transformer(folder, "embeddings", "sentence_embedding", limit, method=method)
 
 
 def _own_settings(config: EventConfig) -> dict[str, object]:
@@ -85,7 +76,7 @@ def _own_settings(config: EventConfig) -> dict[str, object]:
 
 def _write_towers(
     model: Any,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: Any,
     limit: int,
     settings: Mapping[str, object],
     folder: Path,
@@ -117,14 +108,16 @@ def _write_towers(
 def _write_tower(
     model: Any,
     side: str,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: Any,
     limit: int,
     settings: Mapping[str, object],
     folder: Path,
 ) -> dict[str, str]:
     """Write one tower as a pretrained encoder with its pooling; return the class of each module by its
     folder."""
-    tower: EventEncoderModel = model.tower(side)
+    from .modeling_base import encoder_arguments
+
+    tower = model.tower(side)
     tower.encoder.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     modules = {"": _TRANSFORMER, "1_Pooling": _POOLING}
@@ -155,7 +148,7 @@ def _write_tower(
     return modules
 
 
-def _output_layer(tower: EventEncoderModel) -> nn.Linear:
+def _output_layer(tower: Any) -> nn.Linear:
     """Return the projection of a tower with its first `truncate_dim` rows; the identity's without one."""
     size, kept = tower.config.encoder_config.hidden_size, tower.config.embedding_dim
     layer = nn.Linear(size, kept, dtype=tower.dtype)
@@ -202,17 +195,18 @@ def _write_transformer(
     folder: Path,
     field: str,
     feature: str,
-    limit: int,
+    limit: int | None,
     model_settings: Mapping[str, bool] | None = None,
     method: str = "forward",
 ) -> None:
-    """Write the mapping from fields of a method's output to features, and the maximum number of tokens."""
+    """Write the mapping from fields of a method's output to features, and the token limit if known."""
     settings: dict[str, object] = {
         "transformer_task": "feature-extraction",
         "modality_config": {"text": {"method": method, "method_output_name": field}},
         "module_output_name": feature,
-        "processor_kwargs": {"model_max_length": limit},
     }
+    if limit is not None:
+        settings["processor_kwargs"] = {"model_max_length": limit}
     if model_settings:
         settings["model_kwargs"] = dict(model_settings)
     _write_json(folder / _TRANSFORMER_FILE, settings)
@@ -232,4 +226,5 @@ def _share(source: Path, target: Path) -> None:
 
 
 def _write_json(path: Path, content: Mapping[str, object] | Sequence[object]) -> None:
-    write_text(path, json.dumps(content, indent=2) + "\n")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
