@@ -26,7 +26,15 @@ LEMMAS = {
             "be": "is was were",
         },
         **{"charge": "charged", "convict": "convicted", "decide": "decided", "deny": "denied", "do": "did"},
-        **{"fail": "failed", "find": "found", "forget": "forgot", "have": "has", "kill": "killed killing"},
+        **{
+            "fail": "failed",
+            "find": "found",
+            "forget": "forgot",
+            "have": "has",
+            "indicate": "indicated",
+            "argue": "argued",
+            "kill": "killed killing",
+        },
         **{"laugh": "laughing", "leave": "left leaving", "mean": "means", "pay": "paying", "plan": "plans"},
         **{"prevent": "prevented", "refuse": "refused", "say": "said", "stop": "stopped"},
     }.items()

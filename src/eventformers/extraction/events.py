@@ -23,6 +23,7 @@ from eventformers.extraction.grammar import (
     governs,
     is_adjective,
     is_clause_head,
+    is_finite,
     is_infinitive,
     is_participle,
     is_past_participle,
@@ -39,6 +40,7 @@ NORMALISED = "eventformers_normalised"
 """Key of the `NormalisedText` in the `user_data` of a parsed text."""
 
 # fmt: off
+_BEFORE_FINITE_VERBS = frozenset({"advmod", "aux", "auxpass", "neg"})
 # Dependents that replace a subject: "there was", "to leave is right".
 _NO_SUBJECTS = frozenset({"expl", "csubj", "csubjpass", "csubj:pass"})
 _PASSIVE_MARKS = frozenset(
@@ -60,6 +62,17 @@ _INTRANSITIVE = frozenset({
     "march", "meet", "move", "pause", "protest", "rally", "react", "rebel", "return", "ride", "rise", "run",
     "rush", "sail", "scream", "sing", "sit", "sleep", "smile", "speak", "stand", "start", "stay", "step",
     "stop", "swim", "talk", "travel", "turn", "wait", "wake", "walk", "work",
+})
+# Their object leaves in "advised him to leave", also where the parse takes "to leave" as a purpose.
+_VERBS_OF_ASKING = frozenset({
+    "advise", "allow", "ask", "beg", "cause", "challenge", "command", "compel", "convince", "enable",
+    "encourage", "expect", "forbid", "force", "instruct", "invite", "order", "permit", "persuade", "request",
+    "require", "teach", "tell", "urge", "warn",
+})
+# Verbs whose subject may follow them: "…, argued the lawyer".
+_VERBS_OF_SPEECH = frozenset({
+    "add", "admit", "announce", "argue", "claim", "conclude", "declare", "explain", "insist", "note",
+    "report", "reply", "say", "state", "suggest", "tweet", "warn", "write",
 })
 # "accused him of leaving", "kept him from leaving": the object leaves.
 _PREPOSITIONS_OF_OBJECTS = frozenset({"as", "from", "into", "of"})
@@ -185,6 +198,11 @@ class _Clauses:
         self.doc, self.spans = doc, spans
         self._subject_of: dict[int, Token | None] = {}
         self._passive: dict[int, bool] = {}
+        # Objects of the parse that are subjects of the next verb.
+        self._taken: set[int] = set()
+        for token in doc:
+            if is_clause_head(token) and child_of(token, SUBJECTS) is None:
+                self._taken_subject(token)
         self._polarity = Polarity(self._grammatical_subject, self._joins_its_head)
 
     def events(self) -> Iterator[ExtractedEvent]:
@@ -284,21 +302,58 @@ class _Clauses:
         own = child_of(verb, SUBJECTS)
         if own is not None:
             return self._antecedent(own, verb)
+        if (taken := self._taken_subject(verb)) is not None:
+            return taken
         if child_of(verb, _NO_SUBJECTS) is not None:
             return None
         dependency, head = verb.dep_, verb.head
         if dependency == "acl":
+            if head.lower_ == "order" and head.head.dep_ == "prep" and governs(head.head.head):
+                # "in order to leave"
+                return self._grammatical_subject(head.head.head)
             return head if is_participle(verb) else None
         if dependency == "xcomp":
             return self._subject_of_complement(verb)
         if dependency == "pcomp":
             return self._subject_of_gerund(verb)
+        if dependency == "advcl" and is_infinitive(verb) and head.lemma_.lower() in _VERBS_OF_ASKING:
+            if self._is_passive(head):
+                return self._grammatical_subject(head)
+            if (target := self._direct_object(head)) is not None:
+                return target
         if dependency == "advcl" and is_infinitive(verb) and self._is_passive(head):
             agent = _agent(head)
             return None if agent is None else agent[1]
         # "was pending and came"
         head = head.head if dependency == "conj" and head.dep_ in LINKED else head
         return self._grammatical_subject(head) if dependency in ("conj", "advcl") and governs(head) else None
+
+    def _taken_subject(self, verb: Token) -> Token | None:
+        """The noun before a finite verb without a subject, or the speaker after it, if the parse takes it as
+        an object: "said the state of emergency is over"."""
+        if child_of(verb, _NO_SUBJECTS | {"mark"}) is not None or not is_finite(verb):
+            return None
+        noun = _inverted_subject(verb)
+        # "hours spread over years" may have a participle.
+        is_clear = verb.tag_ != "VBD" or verb.pos_ == "AUX" or verb.head.lemma_.lower() in _VERBS_OF_SPEECH
+        if noun is None and is_clear and verb.dep_ in ("ccomp", "advcl", "conj", "ROOT"):
+            start = min(
+                (child.i for child in verb.lefts if child.dep_ in _BEFORE_FINITE_VERBS), default=verb.i
+            )
+            while start > verb.sent.start and verb.doc[start - 1].is_quote:
+                start -= 1
+            nouns = _objects_that_end(verb.doc, start)
+            if nouns:
+                noun = nouns[0] if verb.dep_ in ("conj", "ROOT") else nouns[-1]
+            elif verb.dep_ in ("ccomp", "advcl"):
+                noun = _object_before_prepositions(verb.head, start)
+        if noun is not None:
+            self._taken.add(noun.i)
+        return noun
+
+    def _direct_object(self, verb: Token) -> Token | None:
+        found = child_of(verb, DIRECT_OBJECTS)
+        return None if found is None or found.i in self._taken else found
 
     def _subject_of_complement(self, verb: Token) -> Token | None:
         """The subject of an open complement: the object of its head, else the subject of its head."""
@@ -307,7 +362,7 @@ class _Clauses:
             head, linked = head.head, head
         if not governs(head):
             return None
-        if (target := child_of(head, DIRECT_OBJECTS)) is not None:
+        if (target := self._direct_object(head)) is not None and is_word(target):
             return target
         subject = self._grammatical_subject(head)
         # "it was right to leave"
@@ -318,9 +373,15 @@ class _Clauses:
     def _subject_of_gerund(self, verb: Token) -> Token | None:
         """The subject of a verb after a preposition: the object or the subject of the verb before it."""
         preposition = head = verb.head
-        while (
-            head.dep_ in ("prep", "pcomp") or (head.dep_ in LINKED and head.pos_ == "ADJ")
-        ) and not is_clause_head(head):
+        # "prior to leaving", "guilty of leaving", "in the process of leaving"
+        while head.head.i != head.i and not is_clause_head(head):
+            if not (
+                head.dep_ in ("prep", "pcomp")
+                or (head.dep_ == "advmod" and head.i < verb.i)
+                or (head.dep_ in LINKED and head.pos_ == "ADJ")
+                or (head.dep_ == "pobj" and preposition.lower_ == "of")
+            ):
+                break
             head = head.head
         if not governs(head):
             return None
@@ -417,7 +478,12 @@ class _Clauses:
         """Find the object of an active verb; add words that belong to the predicate to `words`."""
         for labels in (DIRECT_OBJECTS, INDIRECT_OBJECTS):
             found = child_of(verb, labels)
-            if found is not None and found.pos_ != "ADP" and found.tag_ not in ("IN", "TO"):
+            if (
+                found is not None
+                and found.i not in self._taken
+                and found.pos_ != "ADP"
+                and found.tag_ not in ("IN", "TO")
+            ):
                 return self._antecedent(found, verb)
         linked = child_of(verb, LINKED | {"xcomp"})
         if linked is not None and not is_clause_head(linked) and not is_adjective(linked):
@@ -491,6 +557,46 @@ def _particles(verb: Token) -> list[str]:
     return [child.lower_ for child in verb.rights if child.dep_ in _PARTICLES]
 
 
+def _objects_that_end(doc: Doc, place: int) -> list[Token]:
+    """The objects whose last word stands before a place, the innermost one first."""
+    found: list[Token] = []
+    if place:
+        noun = doc[place - 1]
+        while noun.right_edge.i == place - 1:
+            if noun.dep_ in DIRECT_OBJECTS and noun.head.i < noun.i:
+                found.append(noun)
+            if noun.head.i == noun.i:
+                break
+            noun = noun.head
+    return found
+
+
+def _object_before_prepositions(verb: Token, place: int) -> Token | None:
+    """The object of a verb, if only its prepositions stand between that and a later place."""
+    found = child_of(verb, DIRECT_OBJECTS)
+    if found is None or not verb.i < found.i < place:
+        return None
+    end = found.right_edge.i + 1
+    for child in verb.rights:
+        if child.dep_ == "prep" and child.left_edge.i == end:
+            end = child.right_edge.i + 1
+    return found if end == place else None
+
+
+def _inverted_subject(verb: Token) -> Token | None:
+    """The speaker after a verb that follows what is said, if the parse takes it as the object."""
+    speaker = child_of(verb, DIRECT_OBJECTS)
+    is_inverted = (
+        speaker is not None
+        and verb.lemma_.lower() in _VERBS_OF_SPEECH
+        and verb.i > verb.sent.start
+        and verb.nbor(-1).is_punct
+        and speaker.left_edge.i == verb.i + 1
+        and not coordinator(verb)
+    )
+    return speaker if is_inverted else None
+
+
 def _agent(verb: Token) -> tuple[str, Token] | None:
     """The preposition and the noun of the agent of a passive."""
     agent = child_of(verb, {"agent"})
@@ -513,7 +619,8 @@ def _prepositional(governor: Token, words: list[str]) -> Token | None:
             if cases:
                 words += cases
                 return child
-        if child.dep_ not in ("prep", "dative"):
+        # Not "including" and "according to".
+        if child.dep_ not in ("prep", "dative") or child.tag_ == "VBG":
             continue
         prepositions, noun = [child.lower_], child_of(child, {"pobj"})
         inner = child

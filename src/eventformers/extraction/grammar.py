@@ -25,12 +25,19 @@ def is_clause_head(token: Token) -> bool:
     """True if a token is a verb that heads a clause, including copulas."""
     if token.dep_ in _NO_CLAUSES or not is_word(token):
         return False
-    return token.pos_ in ("VERB", "AUX") if token.pos else token.tag_.startswith("VB")
+    is_verb = token.pos_ in ("VERB", "AUX") if token.pos else token.tag_.startswith("VB")
+    # Of an unknown verb ("jeopardised"), only its auxiliary is recognised.
+    return is_verb or child_of(token, {"auxpass"}) is not None
 
 
 def is_word(token: Token) -> bool:
-    """True for what can be a verb or a role: with a letter, and no address of the web."""
-    return any(map(str.isalpha, token.text)) and not token.like_url
+    """True for what can be a verb or a role: with a letter of a script that the language may use, and no
+    address of the web."""
+    has_case = token.vocab.writing_system["has_case"]
+    has_letter = any(
+        letter.isalpha() and not (has_case and letter.lower() == letter.upper()) for letter in token.text
+    )
+    return has_letter and not token.like_url
 
 
 def governs(head: Token) -> bool:
@@ -71,6 +78,14 @@ def is_past_participle(verb: Token) -> bool:
     """True for the form "arrested" of a passive."""
     return verb.tag_ == "VBN" or (
         "Part" in verb.morph.get("VerbForm") and "Pres" not in verb.morph.get("Tense")
+    )
+
+
+def is_finite(verb: Token) -> bool:
+    """True for a verb of a whole clause: "leaves", "had left", "will leave"."""
+    finite = ("MD", "VBD", "VBP", "VBZ")
+    return verb.tag_ in finite or any(
+        child.tag_ in finite for child in verb.lefts if child.dep_ in ("aux", "auxpass")
     )
 
 

@@ -120,6 +120,8 @@ class Polarity:
         return None
 
     def _of_complement(self, verb: Token, head: Token) -> bool | None:
+        if verb.dep_ in ("advcl", "csubj") and not is_infinitive(verb):
+            return None
         adjective = head
         if head.dep_ in LINKED:
             head = head.head
@@ -127,7 +129,7 @@ class Polarity:
             adjective = linked
         if adjective.i != head.i or child_of(head, {"cop"}) is not None:
             if adjective.pos_ in ("NOUN", "PROPN"):
-                return None if verb.dep_ == "ccomp" else self._of_noun(adjective, verb)
+                return self._of_noun(adjective, verb) if verb.dep_ == "xcomp" else None
             return self._of_adjective(verb, adjective, self.is_negated(head))
         lemma, infinitive = head.lemma_.lower(), is_infinitive(verb)
         if verb.dep_ in ("advcl", "csubj"):
@@ -147,7 +149,7 @@ class Polarity:
         word = adjective.lower_
         degrees = {child.lower_ for child in adjective.children if child.dep_ == "advmod"}
         if verb.dep_ == "ccomp" and not is_infinitive(verb):
-            if word in ("false", "untrue"):
+            if word in ("doubtful", "false", "impossible", "improbable", "unlikely", "untrue"):
                 return not negated
             return negated if word in _ADJECTIVES_OF_CLAUSES else None
         if verb.dep_ in ("advcl", "csubj") and not degrees & {"too", "enough"} and word not in _ADJECTIVES:
@@ -238,7 +240,8 @@ def _has_cue(verb: Token) -> bool:
 
 
 def _has_adverb(verb: Token) -> bool:
-    for child in verb.children:
+    adjective = child_of(verb, {"acomp"}) if verb.pos_ == "AUX" else None
+    for child in (*verb.children, *(adjective.lefts if adjective is not None else ())):
         word = child.lower_
         if child.dep_ in ("neg", "advmod", "preconj", "cc", "det") and word in _ADVERBS:
             # "nor" after a verb belongs to the next one.
