@@ -57,7 +57,7 @@ def write_sentence_transformers_files(model: Any, folder: str | Path, tokenizer:
     settings = _own_settings(model.config)
     has_towers = hasattr(model, "tower")
     if has_towers and tokenizer is not None:
-        _write_towers(model, tokenizer, limit, settings, folder)
+        _write_towers(model, tokenizer, settings, folder)
         return
     method = "forward" if model.config.reads_text_alone and not has_towers else "embed_text_alone"
     _write_modules(folder, {"": _TRANSFORMER}, settings, similarity="cosine")
@@ -77,12 +77,12 @@ def _own_settings(config: EventConfig) -> dict[str, object]:
 def _write_towers(
     model: Any,
     tokenizer: Any,
-    limit: int,
     settings: Mapping[str, object],
     folder: Path,
 ) -> None:
     # `encode` reads a mention up to the encoder's limit, but an event only up to its own limit.
     of_prompt = len(prompt_tokens(tokenizer, prompt_of(model.config.prompts, "document")))
+    limit = longest_input(tokenizer, model.config.encoder_config)
     limits = {"mention": limit, "event": min(limit, model.config.event_tokens + of_prompt)}
     modules = {
         side: _write_tower(model, side, tokenizer, limits[side], settings, folder / side)

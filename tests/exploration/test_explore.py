@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -21,6 +22,7 @@ from eventformers.errors import EventformersError
 from eventformers.exploration import documents, vectors
 from eventformers.exploration import map as map_step
 from eventformers.exploration.explore import Exploration
+from eventformers.exploration.folder import STATE_FOLDER, WORKING_FOLDER
 from eventformers.exploration.sources import find_texts
 from eventformers.extraction import pipeline as pipeline_module
 from eventformers.extraction import shards
@@ -134,7 +136,7 @@ def test_a_repeated_run_loads_nothing_and_touches_nothing(
     explore: Explore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = explore()
-    before = {path: path.stat().st_mtime_ns for path in first.folder.rglob("*")}
+    before = {path: path.stat().st_mtime_ns for path in first.folder.rglob("*") if path.is_file()}
 
     def refused(*arguments: Any, **options: Any) -> Any:
         raise AssertionError("loaded")
@@ -144,7 +146,7 @@ def test_a_repeated_run_loads_nothing_and_touches_nothing(
     again = explore()
     assert all(step.reused for step in again.steps)
     assert again == first
-    assert {path: path.stat().st_mtime_ns for path in first.folder.rglob("*")} == before
+    assert {path: path.stat().st_mtime_ns for path in first.folder.rglob("*") if path.is_file()} == before
 
 
 def test_vectors_continue_after_the_last_block(explore: Explore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,6 +249,7 @@ def test_interruption_leaves_finished_steps_and_shards(
 ) -> None:
     monkeypatch.setattr(shards, "SHARD_CHARACTERS", 10)
     whole = rows_of(explore(), "events")
+    shutil.rmtree(tmp_path / "out")
     done: list[int] = []
     extract_shard = shards.extract_shard
 
@@ -261,7 +264,7 @@ def test_interruption_leaves_finished_steps_and_shards(
 
     monkeypatch.setattr(pipeline_module, "extract_shard", counted)
     with pytest.raises(KeyboardInterrupt):
-        explore(overwrite=True)
+        explore()
     assert not (tmp_path / "out" / "events.parquet").exists()
     with monkeypatch.context() as patch:
         patch.setattr(EventEncoder, "encode", interrupted)
@@ -295,8 +298,48 @@ def test_a_full_disk_keeps_the_earlier_exploration(explore: Explore, monkeypatch
         patch.setattr("pyarrow.parquet.ParquetWriter.write_table", full)
         with pytest.raises(OSError, match="No space left"):
             explore(min_chain_length=4)
-    assert {path: path.read_bytes() for path in found.folder.rglob("*") if path.is_file()} == before
+    assert (
+        before.items()
+        <= {path: path.read_bytes() for path in found.folder.rglob("*") if path.is_file()}.items()
+    )
     assert ran(explore()) == set()
+    assert not (found.folder / STATE_FOLDER / WORKING_FOLDER).exists()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"events": "no/such/model"}, {"pipeline": "no_such"}, {"frames": "missing.json"}, {"text_column": "x"}],
+)
+def test_overwrite_keeps_the_earlier_exploration_until_the_new_one_is_whole(
+    explore: Explore, wrong: dict[str, Any]
+) -> None:
+    found = explore()
+    before = {path: path.read_bytes() for path in found.folder.iterdir() if path.is_file()}
+    with pytest.raises(EventformersError):
+        explore(overwrite=True, **wrong)
+    assert {path: path.read_bytes() for path in found.folder.iterdir() if path.is_file()} == before
+    assert not ran(explore())
+
+
+def test_a_killed_change_leaves_the_earlier_tables_together(
+    explore: Explore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The documents and events of the new texts stay hidden until everything is made from them."""
+    found = explore()
+    before = {path: path.read_bytes() for path in found.folder.iterdir() if path.is_file()}
+
+    def killed(*arguments: Any, **options: Any) -> Any:
+        raise KeyboardInterrupt
+
+    texts = [*ROWS, {"id": "new", "text": "The company hired drivers. The drivers called police."}]
+    with monkeypatch.context() as patch:
+        patch.setattr(EventEncoder, "encode", killed)
+        with pytest.raises(KeyboardInterrupt):
+            explore(texts)
+    assert {path: path.read_bytes() for path in found.folder.iterdir() if path.is_file()} == before
+    again = explore(texts)
+    assert {step.name for step in again.steps if step.reused} >= {"documents", "events"}
+    assert again.counts["documents"] == found.counts["documents"] + 1
 
 
 def test_skip(explore: Explore) -> None:

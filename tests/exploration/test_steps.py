@@ -21,7 +21,7 @@ from eventformers.exploration.steps import (
     Step,
     StepRun,
     check_skipped,
-    remove_exploration,
+    publish,
     run_steps,
 )
 from eventformers.files import check_own_folder
@@ -161,26 +161,35 @@ def test_an_interrupted_change_keeps_the_old_table_and_its_state(
     assert explored() == []
 
 
-def test_an_interruption_leaves_nothing_made_from_a_table_that_changed(
-    settings: Settings, tmp_path: Path
-) -> None:
+def test_an_earlier_exploration_is_read_and_replaced_as_a_whole(settings: Settings, tmp_path: Path) -> None:
     steps = (step("a", settings), step("b", settings, "a"), step("c", settings, "b"), step("d", settings))
+    folder, working = tmp_path / "out", tmp_path / "out" / "work"
 
-    def run() -> None:
-        run_steps(steps, cast("Context", None), tmp_path, summaries=["page"])
-        (tmp_path / "page").touch()
+    def run(*skip: str) -> list[str]:
+        settings.ran.clear()
+        run_steps(steps, cast("Context", None), working, skip, folder)
+        return list(settings.ran)
 
     settings["d"] = 1
     run()
+    publish(working, folder, steps)
+    before = {path: path.stat() for path in folder.rglob("*") if path.is_file()}
     settings.update(a=2, b="fails")
     with pytest.raises(KeyboardInterrupt):
         run()
-    left = sorted(path.name for path in tmp_path.iterdir())
-    assert left == [STATE_FOLDER, "a.parquet", "d.parquet"]
-    assert value(tmp_path, "a") == "a2()"
+    for path, status in before.items():
+        assert path.stat().st_mtime_ns == status.st_mtime_ns
     settings["b"] = 1
-    run()
-    assert value(tmp_path, "c") == "c1(b1(a2()))"
+    assert run("d") == ["b", "c"], "a is done, and d is left out"
+    assert value(folder, "c") == "c1(b1(a1()))"
+    publish(working, folder, steps)
+    assert value(folder, "c") == "c1(b1(a2()))"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        STATE_FOLDER,
+        "a.parquet",
+        "b.parquet",
+        "c.parquet",
+    ]
 
 
 def test_steps_that_are_left_out(
@@ -239,8 +248,6 @@ def test_folders(explored: Callable[..., list[str]], settings: Settings, tmp_pat
         check_own_folder(tmp_path, STATE_FOLDER, "exploration")
     explored()
     check_own_folder(tmp_path, STATE_FOLDER, "exploration")
-    remove_exploration(tmp_path, [step("a", settings), step("b", settings), step("c", settings)])
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", "mine.txt"]
     with pytest.raises(UnknownNameError, match=r"unknown step 'aa'\. Did you mean 'a'\?"):
         check_skipped([step("a", settings)], ["aa"])
 

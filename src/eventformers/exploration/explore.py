@@ -15,7 +15,7 @@ from eventformers.exploration.completions import COMPLETIONS
 from eventformers.exploration.documents import DOCUMENTS
 from eventformers.exploration.events import EVENTS
 from eventformers.exploration.extracted import EXTRACTED_DOCUMENTS, EXTRACTED_EVENTS
-from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE, STATE_FOLDER
+from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE, STATE_FOLDER, WORKING_FOLDER
 from eventformers.exploration.links import LINKS
 from eventformers.exploration.map import MAP
 from eventformers.exploration.next_events import NEXT_EVENTS
@@ -25,14 +25,15 @@ from eventformers.exploration.sources import Texts, find_texts
 from eventformers.exploration.steps import (
     Step,
     StepRecord,
+    check_inputs,
     check_skipped,
-    remove_exploration,
+    publish,
     run_steps,
 )
 from eventformers.exploration.types import TYPES
 from eventformers.exploration.vectors import VECTORS
 from eventformers.extraction.text_columns import TextColumns
-from eventformers.files import check_own_folder, output_folder, write_text
+from eventformers.files import check_own_folder, output_folder, remove_folder, write_text
 from eventformers.strict import several
 
 TABLES: tuple[Step, ...] = (
@@ -123,7 +124,7 @@ def explore(
     """Turn raw texts into tables of events, vectors, chains, types and more, and a page to explore them.
 
     A second call with the same folder reuses the tables of the steps whose input is unchanged, and continues
-    an interrupted one.
+    an interrupted one. New files replace the earlier ones together, when all steps are done.
 
     Args:
         texts: files and folders: plain text with one document a file, JSON lines, CSV, Parquet, or SGML; the
@@ -195,18 +196,22 @@ def explore(
     folder = Path(output)
     with output_folder(folder), Session(keeps_vectors=False) as session:
         check_own_folder(folder, STATE_FOLDER, "exploration")
-        if overwrite:
-            remove_exploration(folder, STEPS)
         found = find_texts(texts, columns)
         context = Context(found, settings, session)
         tables = TABLES if found.tables is None else (EXTRACTED_DOCUMENTS, EXTRACTED_EVENTS, *TABLES[2:])
-        records = run_steps(tables, context, folder, skip, summaries=(REPORT_FILE, PAGE_FILE))
+        steps = (*tables, PAGE)
+        # A wrong model, pipeline or file is reported before anything is removed or read.
+        check_inputs(steps, context, skip)
+        working = folder / STATE_FOLDER / WORKING_FOLDER
+        if overwrite:
+            remove_folder(working)
+        earlier = None if overwrite else folder
+        records = run_steps(tables, context, working, skip, earlier)
         report = _report(records)
         text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
-        path = folder / REPORT_FILE
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            write_text(path, text)
-        records += run_steps((PAGE,), context, folder, skip)
+        write_text(working / REPORT_FILE, text)
+        records += run_steps((PAGE,), context, working, skip, earlier)
+        publish(working, folder, steps, [REPORT_FILE])
     return Exploration(folder, tuple(records), report)
 
 

@@ -7,3 +7,6 @@ REPORT_FILE = "report.json"
 """The report of all steps but the page, which shows it."""
 
 PAGE_FILE = "index.html"
+
+WORKING_FOLDER = "next"
+"""Folder inside `STATE_FOLDER` in which steps run, until all are done."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -53,6 +54,8 @@ class StepRun:
         folder: the folder of the exploration, with the tables of earlier steps.
         staging: folder for new files; they move to `folder` together when the step is done.
         work: folder for partial results, which an interrupted step finds again; it need not exist.
+        earlier: folder of an earlier exploration in which this step ran with equal settings and models on
+            other tables, so that rows of unchanged texts can be reused; None if there is none.
 
     Attributes:
         counts: numbers for the report; filled in by the step.
@@ -60,8 +63,11 @@ class StepRun:
         malformed: the malformed parts that were skipped, as `SkippedRows.to_dict`; filled in by the step.
     """
 
-    def __init__(self, context: Context, folder: Path, staging: Path, work: Path) -> None:
+    def __init__(
+        self, context: Context, folder: Path, staging: Path, work: Path, earlier: Path | None = None
+    ) -> None:
         self.context, self.folder, self.staging, self.work = context, folder, staging, work
+        self.earlier = earlier
         self.counts: dict[str, int] = {}
         self.notes: list[str] = []
         self.malformed: dict[str, Any] = {}
@@ -165,11 +171,15 @@ def check_skipped(steps: Sequence[Step], skip: Collection[str]) -> None:
             raise UnknownNameError("step", name, names)
 
 
-def remove_exploration(folder: Path, steps: Sequence[Step]) -> None:
-    """Remove the files of all steps from the folder of an exploration, and their state."""
+def check_inputs(steps: Sequence[Step], context: Context, skip: Collection[str] = ()) -> None:
+    """Raise the error of a setting, model or file that a step cannot use, before any work.
+
+    Raises:
+        EventformersError: a setting is invalid, or a model or file does not exist.
+    """
     for step in steps:
-        _remove_step(folder, step)
-    remove_folder(folder / STATE_FOLDER)
+        if step.name not in skip:
+            _input_of(step, context)
 
 
 def run_steps(
@@ -177,21 +187,20 @@ def run_steps(
     context: Context,
     folder: Path,
     skip: Collection[str] = (),
-    summaries: Collection[str] = (),
+    earlier: Path | None = None,
 ) -> list[StepRecord]:
     """Run steps in order; reuse the files of those whose input is unchanged.
 
     A step is reused if its settings, its models, the tables that it reads, this package's version and its own
-    files are those of its last run. Files of steps that are skipped or have no input are removed, since they
-    could contradict the new tables. So are files that were made from a table that changed, if a step fails or
-    is stopped before they are made again.
+    files are those of its last run in this folder or in an earlier exploration, whose files are then linked.
+    Files of steps that are skipped or have no input are removed, since they could contradict the new tables.
 
     Args:
         steps: the steps, each after those that it reads.
         context: texts, settings and models.
-        folder: the folder of the exploration.
+        folder: the folder to work in; a stopped run leaves its finished steps there.
         skip: names of steps to leave out.
-        summaries: files about the result of all steps, which count as made from every table.
+        earlier: the folder of an earlier exploration, which is only read.
 
     Returns:
         The records of the steps that were run or reused.
@@ -199,38 +208,59 @@ def run_steps(
     Raises:
         EventformersError: an error of a step; finished steps stay finished.
     """
+    check_inputs(steps, context, skip)
+    folder.mkdir(parents=True, exist_ok=True)
     records = []
-    # First for all steps, so that a wrong model or pipeline is reported before hours of work.
-    inputs = [None if step.name in skip else _input_of(step, context) for step in steps]
-    changed: set[str] = set()
-    for number, (step, given) in enumerate(zip(steps, inputs, strict=True)):
+    for step in steps:
+        given = None if step.name in skip else _input_of(step, context)
         if given is None or not all((folder / name).exists() for name in step.reads):
             _remove_step(folder, step)
             continue
         there = [name for name in (*step.reads, *step.may_read) if (folder / name).exists()]
         made_of = {**given, "reads": {name: file_digest(folder / name) for name in there}}
         record = _finished(folder, step, made_of)
-        if record is None:
-            earlier = _last_digests(folder, step)
-            try:
-                record = _run(step, context, folder, made_of)
-            except BaseException:
-                _remove_outdated(folder, steps[number:], changed, summaries)
-                raise
-            changed |= {name for name, digest in earlier.items() if file_digest(folder / name) != digest}
-        records.append(record)
+        if record is None and earlier and (record := _finished(earlier, step, made_of)):
+            for name in (*step.writes, _state_file(step)):
+                _link(earlier / name, folder / name)
+        records.append(record or _run(step, context, folder, made_of, earlier))
     return records
 
 
-def _remove_outdated(
-    folder: Path, steps: Sequence[Step], changed: set[str], summaries: Collection[str]
-) -> None:
-    for name in summaries if changed else ():
-        (folder / name).unlink(missing_ok=True)
-    for step in steps:
-        if not changed.isdisjoint((*step.reads, *step.may_read)):
-            _remove_step(folder, step)
-            changed.update(step.writes)
+def publish(working: Path, folder: Path, steps: Sequence[Step], files: Collection[str] = ()) -> None:
+    """Move the files of finished steps into place together, and remove those of an earlier exploration.
+
+    Files that did not change are left as they are.
+
+    Args:
+        working: the folder in which all steps ran; it is removed.
+        folder: the folder of the exploration.
+        steps: all steps, also those that were left out.
+        files: names of further files in `working`.
+    """
+    names = [*files, *(name for step in steps for name in (*step.writes, _state_file(step)))]
+    changed = [name for name in names if not _are_equal(working / name, folder / name)]
+    if changed:
+        with staged_folder(folder, replaced=changed, last=changed) as staging:
+            for name in changed:
+                if (working / name).exists():
+                    _link(working / name, staging / name)
+    remove_folder(working)
+
+
+def _are_equal(one: Path, other: Path) -> bool:
+    if not (one.exists() and other.exists()):
+        return one.exists() == other.exists()
+    return one.samefile(other) or file_digest(one) == file_digest(other)
+
+
+def _link(source: Path, target: Path) -> None:
+    """Give a file a second name; copy it where the file system has no hard links."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def _input_of(step: Step, context: Context) -> dict[str, Any] | None:
@@ -243,13 +273,16 @@ def _input_of(step: Step, context: Context) -> dict[str, Any] | None:
     return json.loads(json.dumps({"version": __version__, "settings": settings, "models": models}))
 
 
-def _run(step: Step, context: Context, folder: Path, made_of: Mapping[str, Any]) -> StepRecord:
-    state = Path(STATE_FOLDER, f"{step.name}.json")
+def _run(
+    step: Step, context: Context, folder: Path, made_of: Mapping[str, Any], earlier: Path | None
+) -> StepRecord:
+    state = _state_file(step)
     _logger.info("%s …", step.name)
     started = time.perf_counter()
     work = _work_folder(folder, step, made_of)
-    with staged_folder(folder, replaced=(*step.writes, state.as_posix()), last=(state.name,)) as staging:
-        run = StepRun(context, folder, staging, work)
+    comparable = earlier is not None and _made_alike(earlier, step, made_of)
+    with staged_folder(folder, replaced=(*step.writes, state), last=(f"{step.name}.json",)) as staging:
+        run = StepRun(context, folder, staging, work, earlier if comparable else None)
         step.run(run)
         run.notes += [note for role in step.models if (note := context.note_untrained(role))]
         content = {
@@ -260,25 +293,29 @@ def _run(step: Step, context: Context, folder: Path, made_of: Mapping[str, Any])
             "malformed": run.malformed,
             "seconds": round(time.perf_counter() - started, 2),
         }
-        run.path(state.as_posix()).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        run.path(state).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     shutil.rmtree(work, ignore_errors=True)
     return _record(step, content)
 
 
-def _last_digests(folder: Path, step: Step) -> dict[str, str]:
-    """The digests of the files that the last run of a step wrote."""
+def _made_alike(earlier: Path, step: Step, made_of: Mapping[str, Any]) -> bool:
+    """True if an earlier run of a step differs only in the tables that it read."""
     try:
-        state = (folder / STATE_FOLDER / f"{step.name}.json").read_text(encoding="utf-8")
-        return dict(json.loads(state)["files"])
+        before = json.loads((earlier / _state_file(step)).read_text(encoding="utf-8"))
+        alike = {**before["made_of"], "reads": made_of["reads"]} == made_of
+        return alike and _finished(earlier, step, before["made_of"]) is not None
     except (OSError, ValueError, KeyError, TypeError):
-        return {name: file_digest(folder / name) for name in step.writes if (folder / name).exists()}
+        return False
+
+
+def _state_file(step: Step) -> str:
+    return f"{STATE_FOLDER}/{step.name}.json"
 
 
 def _finished(folder: Path, step: Step, made_of: Mapping[str, Any]) -> StepRecord | None:
     """The record of a step whose files can be reused; None if it must run."""
-    path = folder / STATE_FOLDER / f"{step.name}.json"
     try:
-        state = json.loads(path.read_text(encoding="utf-8"))
+        state = json.loads((folder / _state_file(step)).read_text(encoding="utf-8"))
         if state["made_of"] != made_of:
             return None
         for name, digest in state["files"].items():
@@ -309,9 +346,5 @@ def _work_folder(folder: Path, step: Step, made_of: Mapping[str, Any]) -> Path:
 
 
 def _remove_step(folder: Path, step: Step) -> None:
-    state = folder / STATE_FOLDER / f"{step.name}.json"
-    if state.exists():
-        _logger.info("%s is left out; its files of an earlier run are removed", step.name)
-        state.unlink()
-        for name in step.writes:
-            (folder / name).unlink(missing_ok=True)
+    for name in (_state_file(step), *step.writes):
+        (folder / name).unlink(missing_ok=True)
