@@ -166,6 +166,25 @@ class EventPreTrainedModel(PreTrainedModel):
             kept = "logits" if "logits" in names else ("embeddings", "_correct")
             self.config.keys_to_ignore_at_inference = [name for name in names if not name.endswith(kept)]
 
+    def _load_from_state_dict(self, state_dict, prefix, *args, **kwargs):
+        """Load weights as in the base class; reject those of the head for the encoder, and the reverse.
+
+        `from_pretrained` moves weights into or out of the head. PEFT does not: it would warn of missing
+        adapters and leave them random.
+
+        Raises:
+            ValueError: the weights belong to the other class.
+        """
+        is_encoder = self.base_model is self
+        foreign = f"{prefix}{self.base_model_prefix if is_encoder else 'encoder'}."
+        if any(name.startswith(foreign) for name in state_dict):
+            raise ValueError(
+                f"found weights of {'a head' if is_encoder else 'an encoder alone'}, {foreign}…, for "
+                f"{type(self).__name__}; accepted: those of the same class. Load adapters into the class "
+                "they were trained with, or with from_pretrained(FOLDER OF THE ADAPTERS) of any class"
+            )
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
     @classmethod
     def from_encoder(cls, name_or_path, *, dtype=torch.float32, **config_fields):
         """Start from a pretrained encoder and initialise the weights that the encoder does not have.

@@ -78,7 +78,7 @@ class EventReader(ProcessorPipeline):
 
     def embed(self, rows: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """The vectors of rows of `read`, `(rows, projection_dim)`."""
-        return self.model.base_model(**self.model_arguments(rows)).embeddings.float()
+        return self.model.base_model(**self.model_arguments(rows), return_dict=True).embeddings.float()
 
 
 def given(**settings) -> dict[str, Any]:

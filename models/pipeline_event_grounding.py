@@ -54,12 +54,13 @@ class EventGroundingPipeline(ProcessorPipeline, ChunkPipeline):
     def _forward(self, rows):
         ids, mask, is_event = (rows[name] for name in ("input_ids", "attention_mask", "is_event"))
         if self.scores_pairs:
-            found = self.model(ids, mask).logits.float()
+            found = self.model(ids, mask, return_dict=True).logits.float()
         else:
             found = torch.empty((len(ids), self.model.config.embedding_dim), device=ids.device)
             for side, chosen in (("mention", ~is_event), ("event", is_event)):
                 if chosen.any():
-                    found[chosen] = self.model(ids[chosen], mask[chosen], side=side).embeddings.float()
+                    output = self.model(ids[chosen], mask[chosen], side=side, return_dict=True)
+                    found[chosen] = output.embeddings.float()
         return {"found": found, "event": rows["event"], "is_last": rows["is_last"]}
 
     def postprocess(self, outputs, top_k: int | None = None):

@@ -45,7 +45,7 @@ class EventTypeInductionPipeline(ProcessorPipeline, Pipeline):
         return encoded
 
     def _forward(self, rows):
-        return {"embeddings": self.model.base_model(**rows).embeddings.float()}
+        return {"embeddings": self.model.base_model(**rows, return_dict=True).embeddings.float()}
 
     def postprocess(self, output):
         return output["embeddings"][0]

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 import torch
-from library_tests import METHODS, library_tests
+from library_tests import ALL_METHODS, library_tests
 from method_case import case_of
-from peft import LoraConfig, PromptLearningConfig
+from peft import BeftConfig, LoraConfig, PromptLearningConfig
 from transformers import AutoModel, BertConfig, PreTrainedModel
+
+from eventformers.methods import built_in_methods
 
 extractors = library_tests(
     "peft", "test_feature_extraction_models", {"diffusers": {"StableDiffusionPipeline": object}}
@@ -21,16 +23,22 @@ extractors = library_tests(
 # The models are not on the Hub.
 sys.modules[extractors.PeftCommonTester.__module__].hub_online_once = lambda name: nullcontext()
 
-TARGETS = ["query", "value", "value_projection", "attention_projection"]
-"""The last two are HeterEvent's."""
-# The tests encode mentions alone, so that a tower of events would have no gradient.
-FIELDS = {"event_grounding": {"share_towers": True}}
+METHODS = [method.name for method in built_in_methods()] if ALL_METHODS else ["heterevent"]
+TARGETS = ["query", "value", "attention_projection"]
+"""The last one is HeterEvent's. PEFT cannot combine adapters of the others, whose sides differ."""
+FIELDS = {
+    # BOFT divides layers into blocks of four.
+    "heterevent": {"chain_dim": 16},
+    # The tests encode mentions alone, so that a tower of events would have no gradient.
+    "event_grounding": {"share_towers": True},
+}
 
 # The tests are parametrised by these lists. PEFT knows no layers of our types of models.
 extractors.PEFT_FEATURE_EXTRACTION_MODELS_TO_TEST[:] = METHODS
 for kind, settings in extractors.ALL_CONFIGS:
     if not issubclass(kind, PromptLearningConfig):
-        settings["target_modules"] = TARGETS
+        # BEFT trains biases, which the layers of HeterEvent do not have.
+        settings["target_modules"] = TARGETS[:2] if kind is BeftConfig else TARGETS
     if "feedforward_modules" in settings:
         settings["feedforward_modules"] = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -252,6 +253,20 @@ def test_a_folder_knows_its_own_pipeline(folders: dict[str, Path], tmp_path: Pat
     saved = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
     assert set(saved["custom_pipelines"]) == {"event-embedding", "next-event"}
     assert (tmp_path / "pipeline_event_embedding.py").is_file()
+
+
+def test_a_configuration_that_asks_for_tuples_and_layers(folders: dict[str, Path], tmp_path: Path) -> None:
+    shutil.copytree(folders["mico"], tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    asked = {"return_dict": False, "output_hidden_states": True, "output_attentions": True}
+    path.write_text(json.dumps(json.loads(path.read_text()) | asked))
+    vectors = [
+        pipeline("event-embedding", model=str(folder))(EVENTS)
+        for folder in (folders["mico"], tmp_path / "model")
+    ]
+    np.testing.assert_allclose(*vectors, rtol=1e-4, atol=1e-5)
+    encoded = eventformers.encode(str(tmp_path / "model"), EVENTS, normalize=False)
+    np.testing.assert_allclose(encoded, vectors[0], rtol=1e-4, atol=1e-5)
 
 
 def test_a_folder_without_pipelines_still_loads(folders: dict[str, Path], tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import torch
-from library_tests import METHODS, library_tests, skip_tests
+from library_tests import ALL_METHODS, library_tests, skip_tests
 from method_case import CLS, FIRST_WORD, SEP, MethodCase, case_of
 from transformers import BertConfig
+
+from eventformers.methods import built_in_methods
 
 _STUB = type("Stub", (), {})
 common = library_tests(
@@ -29,6 +31,9 @@ configurations = library_tests(
     {".utils": {}, ".utils.test_configuration_utils": {"config_common_kwargs": {}}},
 )
 
+METHODS = ["heterevent", "event_grounding_cross"]
+if ALL_METHODS:
+    METHODS = [method.name for method in built_in_methods()]
 VOCABULARY = 99
 NOT_APPLICABLE = {
     "test_generation_tester_mixin_inheritance": "it is about models that generate text; no model does",

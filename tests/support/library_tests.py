@@ -15,15 +15,11 @@ from unittest import mock
 import pytest
 import transformers
 
-from eventformers.methods import built_in_methods
-
 VARIABLE = "EVENTFORMERS_LIBRARY_TESTS"
 """Names the folder with the unpacked source distributions."""
 
-METHODS = [method.name for method in built_in_methods()]
-if "EVENTFORMERS_LIBRARY_TESTS_OF_ALL" not in os.environ:
-    # The encoders of the others are alike.
-    METHODS = ["heterevent", "event_grounding_cross"]
+ALL_METHODS = "EVENTFORMERS_LIBRARY_TESTS_OF_ALL" in os.environ
+"""True if the tests run for all methods, and not only for those that are most unlike the others."""
 
 
 def library_tests(library: str, name: str, absent: Mapping[str, Mapping[str, Any]]) -> ModuleType:

@@ -597,6 +597,25 @@ class MethodCase:
             self.head_class.from_pretrained(tmp_path / "base").state_dict()
         )
 
+    def test_adapters_load_into_their_class(
+        self, head: PreTrainedModel, texts: dict[str, torch.Tensor], tmp_path: Path
+    ) -> None:
+        from peft import LoraConfig, PeftModel, get_peft_model
+
+        head.save_pretrained(tmp_path / "base")
+        settings = LoraConfig(target_modules=self.lora_targets, init_lora_weights=False)
+        model = get_peft_model(self.head_class.from_pretrained(tmp_path / "base"), settings).eval()
+        model.save_pretrained(tmp_path / "adapter")
+        encoder = self.model_class.from_pretrained(tmp_path / "adapter")
+        torch.testing.assert_close(encoder(**texts).embeddings, model.base_model(**texts).embeddings)
+        with pytest.raises(ValueError, match="found weights of a head"):
+            PeftModel.from_pretrained(
+                self.model_class.from_pretrained(tmp_path / "base"), tmp_path / "adapter"
+            )
+        get_peft_model(head.base_model, settings).save_pretrained(tmp_path / "other")
+        with pytest.raises(ValueError, match="found weights of an encoder alone"):
+            PeftModel.from_pretrained(self.head_class.from_pretrained(tmp_path / "base"), tmp_path / "other")
+
     def test_prefix_tuning(self, head: PreTrainedModel, texts: dict[str, torch.Tensor]) -> None:
         """A prefix trains on texts; a head, whose inputs are several texts, refuses it."""
         from peft import PrefixTuningConfig, get_peft_model

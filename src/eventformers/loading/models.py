@@ -141,6 +141,8 @@ def load_with_tokenizer(
         if not isinstance(config, EventConfig):
             length = read_object(source, "sentence_bert_config.json").get("max_seq_length")
         model = load_model(source, config)
+    # A saved configuration may ask for tuples.
+    model.config.return_dict = True
     nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
     model.eval()
     return LoadedEncoder(

@@ -88,7 +88,8 @@ def ground(
         texts: a file of mentions, or texts; see `load_text_mentions`.
         knowledge_base: the events and their hierarchy; see `load_knowledge_base`.
         reranker: folder or Hub id of a cross-encoder that rescores the candidates, or a loaded one: one of
-            event grounding, or one of another library with one label; None keeps the order and links by the scores of `model`.
+            event grounding, or one of another library with one label; None keeps the order and links by the
+            scores of `model`.
         retriever_weight: weight of the score of `model`, added to the score of the reranker; None takes that
             of the reranker's configuration.
         threshold: minimum score of linked candidates: a probability with a reranker, a score of the model
