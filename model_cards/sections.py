@@ -127,7 +127,6 @@ def _snippet_context(snippet: Snippet, name: str) -> dict[str, str]:
         "title": snippet.title,
         "code": markdown.code_block(snippet_code(snippet, name), "python"),
         "output": "" if snippet.output is None else markdown.code_block(snippet.output),
-        "failure": "" if snippet.failure is None else markdown.code(snippet.failure),
     }
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from eventformers.model_cards.method import Snippet
 
 MODEL_PLACEHOLDER = "MODEL_ID"
-TIMEOUT_SECONDS = 180.0
+TIMEOUT_SECONDS = 900.0
 LONGEST_OUTPUT = 4_000
 
 _OF_THE_TRAINING_PROCESS = (

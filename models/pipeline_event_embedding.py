@@ -29,6 +29,14 @@ class ProcessorPipeline:
             raise ValueError(f"found a model of the type {found}; accepted: {self.accepted_types}")
         self.processor = self.processor or self.model.make_processor(self.tokenizer)
 
+    def __call__(self, inputs, *args, **kwargs):
+        """Call the pipeline; a column of `datasets`, an array or a series of inputs counts as a list."""
+        if hasattr(inputs, "tolist"):
+            inputs = inputs.tolist()
+        elif isinstance(inputs, Sequence) and not isinstance(inputs, (str, bytes, list, tuple)):
+            inputs = list(inputs)
+        return super().__call__(inputs, *args, **kwargs)  # type: ignore[misc]
+
 
 class EventReader(ProcessorPipeline):
     """Converts texts and events to the inputs of a pipeline's `model` with its `processor`.

@@ -8,7 +8,7 @@ from transformers import BatchEncoding
 
 from .event_items import checked_list, checked_mapping, checked_text, shown
 from .grounding_tokens import EventText, GroundingTokens, MentionText
-from .processing_events import EventProcessor
+from .processing_events import EventProcessor, returns_tensors
 from .text_prompts import prompt_of, prompt_tokens
 
 ACCEPTED_MENTION = (
@@ -71,6 +71,7 @@ class EventGroundingProcessor(EventProcessor):
             )
         return GroundingTokens(self.tokenizer, *limits, read_heading=self.read_heading, prompts=self.prompts)
 
+    @returns_tensors
     def __call__(self, inputs=None, events=None, *, text=None, **settings) -> BatchEncoding:
         """Convert mentions, events, or pairs of both to tensors.
 

@@ -7,7 +7,7 @@ from transformers import BatchEncoding
 
 from .event_items import checked_text, items_of, read_item, shown, text_of
 from .mention_tokens import NO_TRIGGER, TRIGGER_MARKERS, Mention, mark_trigger, trigger_mask
-from .processing_events import EventProcessor
+from .processing_events import EventProcessor, returns_tensors
 
 
 class EventTypeInductionProcessor(EventProcessor):
@@ -36,6 +36,7 @@ class EventTypeInductionProcessor(EventProcessor):
         super().__init__(tokenizer, event_order, max_length, prompts)
         self.trigger_input = trigger_input
 
+    @returns_tensors
     def __call__(self, inputs=None, *, text=None, **settings) -> BatchEncoding:
         """Convert mentions to tensors.
 

@@ -1,6 +1,7 @@
 """The processor of models that read texts and events."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from inspect import signature
 from typing import Any
 
@@ -11,6 +12,27 @@ from .event_tokens import longest_input
 from .text_prompts import clear_call_settings, prompt_of, tokenise_after
 
 _FILE_ARGUMENTS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
+
+
+def returns_tensors(call: Callable[..., BatchEncoding]) -> Callable[..., BatchEncoding]:
+    """Let a processor that computes tensors take `return_tensors`: `pt`, `np`, or None for lists.
+
+    With `text`, the tokenizer takes it.
+    """
+
+    @wraps(call)
+    def converted(self, *inputs, **settings) -> BatchEncoding:
+        if settings.get("text") is not None:
+            return call(self, *inputs, **settings)
+        kind = settings.pop("return_tensors", "pt")
+        if kind not in ("pt", "np", None):
+            raise ValueError(f"found return_tensors={kind!r}; accepted: 'pt', 'np' or None")
+        encoded = call(self, *inputs, **settings)
+        if kind != "pt":
+            encoded.update({name: x.numpy() if kind else x.tolist() for name, x in encoded.items()})
+        return encoded
+
+    return converted
 
 
 class EventProcessor(ProcessorMixin):

@@ -10,7 +10,7 @@ from transformers import BatchEncoding
 
 from .event_items import ROLES, checked_list, items_of, read_item, text_of
 from .event_tokens import role_masks, word_index
-from .processing_events import EventProcessor
+from .processing_events import EventProcessor, returns_tensors
 
 Event = Mapping[str, str]
 _PADDING = -1
@@ -31,6 +31,7 @@ class HeterEventProcessor(EventProcessor):
         prompts: text before each text, by its kind; see `EventConfig`.
     """
 
+    @returns_tensors
     def __call__(self, inputs=None, *, chains=None, text=None, **settings) -> BatchEncoding:
         """Convert events, chains or questions to tensors.
 

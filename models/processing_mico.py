@@ -7,7 +7,7 @@ import torch
 from transformers import BatchEncoding
 
 from .event_items import checked_list, checked_text, items_of, shown
-from .processing_events import EventProcessor
+from .processing_events import EventProcessor, returns_tensors
 from .relation_words import ATOMIC, atomic_text, premise
 
 ACCEPTED_QUESTION = (
@@ -44,6 +44,7 @@ class MicoProcessor(EventProcessor):
         super().__init__(tokenizer, event_order, max_length, prompts)
         self.relation_templates = relation_templates
 
+    @returns_tensors
     def __call__(self, inputs=None, *, text=None, **settings) -> BatchEncoding:
         """Convert texts and events, or questions, to tensors.
 

@@ -111,6 +111,11 @@ class EventTrainingArguments(TrainingArguments):
                 f"label_smoothing_factor is {self.label_smoothing_factor}, which no loss of the heads uses; "
                 "accepted: 0"
             )
+        if self.train_sampling_strategy == "group_by_length":
+            raise EventformersError(
+                "train_sampling_strategy is 'group_by_length', but a row has no tokens before its views are "
+                "drawn; accepted: 'random'. Each batch is encoded in parts of similar length"
+            )
         schedule = (self.lr_scheduler_type, self.warmup_steps)
         if self.learning_rate_decay is not None and schedule != (SchedulerType.LINEAR, 0):
             raise EventformersError(

@@ -42,7 +42,7 @@ from eventformers.trainers.grounding_rows import (
     WrongCandidates,
 )
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
-from eventformers.trainers.method import Calibration, MethodTraining, TrainingData
+from eventformers.trainers.method import Calibration, MethodTraining, TrainingData, check_columns
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.retrieved_candidates import GroundingTools, retrieve_candidates
 from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES
@@ -90,6 +90,7 @@ class EventGroundingCollator:
 
     def __call__(self, rows: Sequence[LinkingRow] | Sequence[HierarchyRow]) -> Batch:
         """Collate rows of `LinkingPairs`, or of `HierarchyPairs`."""
+        check_columns(rows, "mention", "child")
         if "child" in rows[0]:
             return self._hierarchy([[row] for row in cast("Sequence[HierarchyRow]", rows)])
         mentions = cast("Sequence[LinkingRow]", rows)

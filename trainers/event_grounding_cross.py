@@ -33,7 +33,7 @@ from eventformers.trainers.grounding_data import (
 )
 from eventformers.trainers.grounding_rows import CandidateRow, CandidateRows, EventTexts, MissedGold
 from eventformers.trainers.grounding_tokenising import GroundingTokeniser
-from eventformers.trainers.method import Calibration, MethodTraining, TrainingData
+from eventformers.trainers.method import Calibration, MethodTraining, TrainingData, check_columns
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.retrieved_candidates import GroundingTools, candidate_rows, retrieve_candidates
 from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES
@@ -59,6 +59,7 @@ class EventGroundingCrossCollator:
 
     def __call__(self, rows: Sequence[CandidateRow]) -> dict[str, torch.Tensor]:
         """Collate rows of `CandidateRows`."""
+        check_columns(rows, "mention")
         mentions = self.tokeniser.mentions([row["mention"] for row in rows])
         events = self.tokeniser.events([event for row in rows for event in row["candidates"]])
         for texts in (mentions, events):

@@ -34,7 +34,7 @@ from eventformers.trainers.frame_examples import FrameExamples, frame_examples
 from eventformers.trainers.marker_tokens import add_marker_tokens
 from eventformers.trainers.mention_augmentation import BackTranslations, WordNoise, back_translate
 from eventformers.trainers.mention_tokenising import TokenisedMentions, tokenise_mentions
-from eventformers.trainers.method import MethodTraining, TrainingData
+from eventformers.trainers.method import MethodTraining, TrainingData, check_columns
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.silhouette_stopping import UnseenMentions
 from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES, indexed_stream, is_streamed
@@ -207,6 +207,7 @@ class EventTypeInductionCollator:
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Collate rows of `MentionRows`."""
+        check_columns(rows, "mention")
         mentions = [row["mention"] for row in rows]
         generators = [np.random.default_rng((self.seed, self.epoch, row["row"])) for row in rows]
         views = list(map(self._augment, mentions, generators))

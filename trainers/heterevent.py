@@ -50,7 +50,7 @@ from eventformers.trainers.document_windows import (
     with_windows,
 )
 from eventformers.trainers.event_tokenising import event_keys, tokenise_events
-from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData
+from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData, check_columns
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.streamed_chains import StreamedChains, StreamedRow, stream_chains
 from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES, is_streamed
@@ -116,6 +116,7 @@ class HeterEventCollator:
 
     def __call__(self, rows: Sequence[ChainRow] | Sequence[StreamedRow] | Sequence[QuestionRow]) -> Batch:
         """Collate rows of `ChainRows`, streamed rows, or validation questions."""
+        check_columns(rows, "row", "choices", "events")
         # A batch never mixes validation and training rows.
         if "choices" in rows[0]:
             return self._questions(cast("Sequence[QuestionRow]", rows))

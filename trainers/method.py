@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -10,6 +10,7 @@ from datasets import Dataset, IterableDataset
 from torch.utils.data import Dataset as TorchDataset
 from transformers import PreTrainedTokenizerBase
 
+from eventformers.errors import EventformersError, shown
 from eventformers.trainers.codes import Codes
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.silhouette_stopping import UnseenMentions
@@ -80,6 +81,24 @@ class MethodTraining:
     view_types: Mapping[str, Any]
     choose_tasks: Callable[[Recipe], tuple[str, ...]] | None = None
     meanings: Mapping[str, tuple[object, str]] = field(default_factory=dict)
+
+
+def check_columns(rows: Sequence[Any], *accepted: str) -> None:
+    """Check that a collator got the rows of its dataset and not what `Trainer` left of them.
+
+    Args:
+        rows: the rows of a batch.
+        *accepted: names of columns; a row has one of them.
+
+    Raises:
+        EventformersError: the first row has none of them.
+    """
+    if not any(name in rows[0] for name in accepted):
+        raise EventformersError(
+            f"the first row of the batch has the columns {shown(sorted(rows[0]))}; accepted: rows with "
+            f"{' or '.join(accepted)}. Trainer removes columns that the model does not take: pass "
+            "TrainingArguments(remove_unused_columns=False)"
+        )
 
 
 class IndexedRows(TorchDataset):

@@ -25,7 +25,7 @@ from eventformers.models.modeling_swcc import SwccForPreTraining
 from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import Number, TextLength
 from eventformers.trainers.encoder_dropout import has_dropout
-from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData
+from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData, check_columns
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.role_substitution import (
     ROLES,
@@ -87,6 +87,7 @@ class SwccCollator:
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Collate rows with the columns `row`, `event`, `co_events`, `frequencies`."""
+        check_columns(rows, "event")
         generators = [np.random.default_rng((self.seed, self.epoch, row["row"])) for row in rows]
         drawn = [self._draw_co_event(row, generator) for row, generator in zip(rows, generators, strict=True)]
         anchors = self.encode([row["event"] for row in rows])

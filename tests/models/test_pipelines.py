@@ -9,7 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from saved_models import save_models
@@ -82,6 +84,14 @@ def test_event_embedding(folders: dict[str, Path], method: str) -> None:
     np.testing.assert_allclose(np.array(batched), expected, rtol=1e-4, atol=1e-5)
     tensors = pipe(items, batch_size=2, return_tensors=True)
     np.testing.assert_allclose(torch.stack(tensors).numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_columns_are_lists(folders: dict[str, Path]) -> None:
+    pipe = pipeline("event-embedding", model=str(folders["swcc"]))
+    texts = ["the storm flooded the city", "police arrested a thief"]
+    columns = [datasets.Dataset.from_dict({"text": texts})["text"], np.array(texts), pd.Series(texts)]
+    for column in columns:
+        assert pipe(column, batch_size=2) == pipe(texts, batch_size=2)
 
 
 @pytest.mark.parametrize("method", ["swcc", "heterevent"])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from fresh_process import run_fresh
@@ -84,6 +85,19 @@ def test_texts_and_events(load: Any, method: str) -> None:
         assert_equal(processor(given), expected)
     assert processor("the storm").input_ids.shape == processor(("the", "", "storm")).input_ids.shape
     assert processor(ITEMS, max_length=4, padding="max_length").input_ids.shape == (3, 4)
+
+
+@pytest.mark.parametrize(("method", "given"), [(method, given) for method in RAW for given in RAW[method]])
+def test_arrays_and_lists(load: Any, method: str, given: tuple[Any, ...]) -> None:
+    processor, _ = load(method)
+    expected = {name: value.tolist() for name, value in processor(*given).items()}
+    assert dict(processor(*given, return_tensors=None)) == expected
+    arrays = processor(*given, return_tensors="np")
+    assert {type(value) for value in arrays.values()} == {np.ndarray}
+    assert {name: value.tolist() for name, value in arrays.items()} == expected
+    if method not in ("swcc",):
+        with pytest.raises(ValueError, match=r"return_tensors='tf'; accepted: 'pt', 'np' or None"):
+            processor(*given, return_tensors="tf")
 
 
 def test_events_with_roles(load: Any) -> None:

@@ -80,6 +80,17 @@ def test_a_stage_of_a_recipe(tiny_encoder: Path) -> None:
         eventformers.training_data(head, tokenizer, recipe="demo", settings=["num_viewz=3"])
 
 
+def test_removed_columns_name_the_cure(tiny_encoder: Path) -> None:
+    """`Trainer` removes the columns that the head does not take, unless it is told not to."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    head = eventformers.HeterEventForPreTraining.from_encoder(str(tiny_encoder), stage="graph")
+    data = eventformers.training_data(head, tokenizer, recipe="demo")
+    with pytest.raises(EventformersError, match=r"TrainingArguments\(remove_unused_columns=False\)"):
+        data.collator([{}, {}])
+    with pytest.raises(EventformersError, match="similar length"):
+        eventformers.EventTrainingArguments("out", train_sampling_strategy="group_by_length")
+
+
 def test_collators_are_public() -> None:
     for method in all_methods().values():
         if method.collator is not None:
