@@ -10,6 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from .layer_weights import OpenGRU
+
 PADDING = -1
 """Pads a chain at its end."""
 
@@ -32,19 +34,24 @@ class ChainEncoder(nn.Module):
         super().__init__()
         self.event_dim = event_dim
         self.state_weight = nn.Parameter(torch.empty(1)) if skip else None
-        self.gru = nn.GRU(event_dim, chain_dim // 2, batch_first=True, bidirectional=True)
+        self.gru = OpenGRU(event_dim, chain_dim // 2, batch_first=True, bidirectional=True)
         self.chain_token = nn.Parameter(torch.empty(event_dim))
 
-    def forward(self, events: torch.Tensor, chains: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(
+        self, events: torch.Tensor, chains: torch.Tensor, tokens_only: bool = False
+    ) -> tuple[torch.Tensor, torch.Tensor] | torch.Tensor:
         """Run chains in both directions.
 
         Args:
             events: vectors of the distinct events, `(E, d)`; with `skip`, `(E, d + D)`.
             chains: rows of `events`, `(C, n)`; padded with -1 at the end.
+            tokens_only: see `chain_states`.
 
         Returns:
             States of the events `(C, n, D)`, zeros at padding, and of the chain token `(C, D)`.
         """
+        if tokens_only:
+            return self._token_states(events, chains)
         sequences = self._with_chain_token(chains, len(events))
         lengths = (sequences != PADDING).sum(dim=1, keepdim=True)
         inputs = self._inputs(events)
@@ -76,6 +83,10 @@ class ChainEncoder(nn.Module):
         Returns:
             `(..., D)`.
         """
+        # Called as a module, it has its weights if they are offloaded.
+        return self(events, chains, tokens_only=True)
+
+    def _token_states(self, events: torch.Tensor, chains: torch.Tensor) -> torch.Tensor:
         sequences = self._with_chain_token(chains.flatten(0, -2), len(events))
         inputs = self._inputs(events)
         states, places = self._run(inputs[0], sequences, "l0")
@@ -105,20 +116,21 @@ class ChainEncoder(nn.Module):
 
     def _inputs(self, events: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Input part of the gates of each direction, for each event and the token, `(E + 1, 3D/2)`."""
-        gru = self.gru
-        dtype = gru.weight_ih_l0.dtype
+        gru = self.gru()
+        dtype = gru["weight_ih_l0"].dtype
         with torch.autocast(events.device.type, enabled=False):
             rows = torch.cat([events[:, : self.event_dim].to(dtype), self.chain_token.to(dtype).unsqueeze(0)])
-            return (
-                functional.linear(rows, gru.weight_ih_l0, gru.bias_ih_l0),
-                functional.linear(rows, gru.weight_ih_l0_reverse, gru.bias_ih_l0_reverse),
+            return tuple(
+                functional.linear(rows, gru[f"weight_ih_{direction}"], gru[f"bias_ih_{direction}"])
+                for direction in ("l0", "l0_reverse")
             )
 
     def _run(
         self, inputs: torch.Tensor, sequences: torch.Tensor, direction: str
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """States `(N, D/2)` of the distinct prefixes; the prefix at each position `(C, T)`, 0 at padding."""
-        weight, bias = (getattr(self.gru, f"{name}_hh_{direction}") for name in ("weight", "bias"))
+        gru = self.gru()
+        weight, bias = (gru[f"{name}_hh_{direction}"] for name in ("weight", "bias"))
         num_inputs = len(inputs)
         state = inputs.new_zeros(1, weight.shape[1])
         prefix = sequences.new_zeros(len(sequences))

@@ -59,7 +59,7 @@ class GatedAttentionLayer(MessagePassing):
         weights = self.attention_weights(nodes, edge_index, edge_type).to(nodes.dtype)
         residual = self.propagate(edge_index, values=values, weights=weights).sigmoid() + nodes
         # Two products instead of one avoid the copy that concatenates their inputs.
-        of_residual, of_nodes = weight_of(self.gate).chunk(2, dim=-1)
+        of_residual, of_nodes = weight_of(self.gate, nodes.device).chunk(2, dim=-1)
         gate = functional.linear(nodes, of_nodes, self.gate_bias) + functional.linear(residual, of_residual)
         return torch.lerp(nodes, residual.tanh(), gate.sigmoid().to(nodes.dtype))
 
@@ -75,7 +75,10 @@ class GatedAttentionLayer(MessagePassing):
         The logit of an edge is the sum of one number for the target and one for the source, so each number is
         computed once per node instead of once per edge.
         """
-        of_target_and_source = weight_of(self.attention).view(2, -1) @ weight_of(self.attention_projection)
+        attention, projection = (
+            weight_of(layer, nodes.device) for layer in (self.attention, self.attention_projection)
+        )
+        of_target_and_source = attention.view(2, -1) @ projection
         for_target, for_source = functional.linear(nodes, of_target_and_source).unbind(dim=-1)
         source, target = edge_index
         logits = functional.leaky_relu(for_target[target] + for_source[source], LEAKY_SLOPE)

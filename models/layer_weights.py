@@ -1,10 +1,10 @@
-"""The matrices of linear layers that a model reads instead of calling the layers."""
+"""Weights of layers that a model reads instead of calling the layers."""
 
 import torch
 from torch import nn
 
 
-def weight_of(layer: nn.Module) -> torch.Tensor:
+def weight_of(layer: nn.Module, device: torch.device) -> torch.Tensor:
     """The matrix by which a linear layer without bias multiplies its input, `(out, in)`.
 
     A library that adapts, quantises or offloads a layer wraps it, and its `weight` is then only a part of
@@ -12,10 +12,18 @@ def weight_of(layer: nn.Module) -> torch.Tensor:
 
     Args:
         layer: a linear layer, or what a library put around it.
+        device: the device of its inputs; that of an offloaded weight is `meta`.
     """
-    weight = layer.weight
     if type(layer) is nn.Linear and "forward" not in vars(layer):
-        return weight
-    with torch.autocast(weight.device.type, enabled=False):
-        identity = torch.eye(layer.in_features, dtype=weight.dtype, device=weight.device)
+        return layer.weight
+    with torch.autocast(device.type, enabled=False):
+        identity = torch.eye(layer.in_features, dtype=layer.weight.dtype, device=device)
         return layer(identity).transpose(0, 1)
+
+
+class OpenGRU(nn.GRU):
+    """A GRU that gives its weights when it is called without an input, so that offloaded ones are loaded."""
+
+    def forward(self, input=None, hx=None):
+        """As in the base class; without an input, the weights by name."""
+        return dict(self.named_parameters()) if input is None else super().forward(input, hx)

@@ -374,7 +374,8 @@ class EventTextEncoder(EventPreTrainedModel):
                 "found inputs_embeds or past_key_values, as prompt and prefix tuning pass them, with inputs "
                 "of several texts; accepted: input_ids, and LoRA or another adapter of layers"
             )
-        asked, kept = requested_layers(self.config, kwargs), {}
+        asked = requested_layers(self.config, kwargs)
+        kept: dict[str, tuple[torch.Tensor, ...]] = {}
         if input_ids is None or not asked:
             yield kept
             return
@@ -547,8 +548,8 @@ class EventEncoderModel(EventTextEncoder):
         texts = texts.masked_fill(masks == 0, self.config.encoder_config.pad_token_id or 0)
         distinct, place = torch.stack([texts, masks]).unique(dim=1, return_inverse=True)
         [(hidden, mask)] = self.encode_together([(distinct[0], distinct[1])])
-        for name, layers in (self._layers or {}).items():
-            self._layers[name] = tuple(layer[place] for layer in layers)
+        kept = self._layers or {}
+        kept.update({name: tuple(layer[place] for layer in layers) for name, layers in kept.items()})
         shapes = [ids.shape[:-1] for ids, _ in groups]
         vectors = self.pool(hidden, mask)[place].split([shape.numel() for shape in shapes])
         return [rows.unflatten(0, shape) for rows, shape in zip(vectors, shapes, strict=True)]

@@ -341,7 +341,7 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
             ValueError: a pair is not two texts.
         """
         if alternative_input_ids is None and input_ids is not None and input_ids.dim() == 3:
-            premises, *of_choices, layers = self._split_pairs(input_ids, attention_mask, **kwargs)
+            premises, alternatives, absent, layers = self._split_pairs(input_ids, attention_mask, **kwargs)
         elif alternative_input_ids is None:
             kwargs.update(token_type_ids=token_type_ids, return_dict=True)
             output = self.mico(input_ids, attention_mask, **kwargs)
@@ -358,8 +358,8 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
                 premises, alternatives = self.mico.embed_distinct(
                     [(input_ids, attention_mask), (alternative_input_ids, readable)]
                 )
-            premises, of_choices = premises.unsqueeze(1), (alternatives, absent)
-        return self._choose(premises, *of_choices, labels, **layers)
+            premises = premises.unsqueeze(1)
+        return self._choose(premises, alternatives, absent, labels, **layers)
 
     def _split_pairs(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, **kwargs) -> tuple:
         """Premises `(B, C, d)`, alternatives `(B, C, d)`, missing ones `(B, C)` and the layers of pairs."""

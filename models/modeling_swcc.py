@@ -206,7 +206,7 @@ class SwccForPreTraining(SwccPreTrainedModel):
         check_given(f"the objective {config.contrastive_objective!r} with these loss weights needs", needed)
         gathered = {name: gather_rows(vectors) for name, vectors in views.items() if name != "masked_token"}
         terms = {"contrastive_loss": self._contrast(gathered, co_event_weight)}
-        prototypes = weight_of(self.prototypes)
+        prototypes = weight_of(self.prototypes, gathered["anchor"].device)
         if config.cluster_weight:
             terms["cluster_loss"] = cluster_prediction(
                 gathered["view_1"],

@@ -81,9 +81,9 @@ class EventGroundingProcessor(EventProcessor):
                 with `title` and `date` of its document; or a list of such.
             events: a title, an object with `title` and `description`, or a list of such. With mentions, too,
                 there is one event for each mention, and each row is the text of both, for the cross-encoder.
-            text: see `EventProcessor`. A list of pairs is mentions with their events, as `CrossEncoder` of
-                sentence-transformers passes them: a text with its mention between `[[` and `]]`, or the
-                mention alone, and the title of an event or its whole text.
+            text: see `EventProcessor`. For the cross-encoder, a list of pairs is mentions with their events,
+                as `CrossEncoder` of sentence-transformers passes them: a text with its mention between `[[`
+                and `]]`, or the mention alone, and the title of an event or its whole text.
             **settings: arguments of the tokenizer, with `text`; a pair has the lengths of the processor.
 
         Returns:
@@ -92,7 +92,7 @@ class EventGroundingProcessor(EventProcessor):
         Raises:
             ValueError: both are missing, their numbers differ, or one has no text.
         """
-        if text is not None and not is_pairs(text):
+        if text is not None and not (self.reads_pairs and is_pairs(text)):
             return super().__call__(text=text, **settings)
         if text is not None:
             inputs = [mention if _MARKED.search(mention) else _alone(mention) for mention, _ in text]

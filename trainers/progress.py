@@ -11,7 +11,7 @@ from tqdm import tqdm
 from transformers import ProgressCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 _LEFT_OUT = ("epoch", "grad_norm", "total_flos", "train_loss", "train_runtime")
-_RATES = ("_runtime", "_per_second")
+_RATES = ("_runtime", "_preparation_time", "_per_second")
 
 
 def log_text(logs: Mapping[str, Any]) -> str:
@@ -64,12 +64,12 @@ class ProgressLines(TrainerCallback):
     ) -> None:
         """Print a log line, while training with the time left."""
         text = log_text(logs or {})
-        if text and self._start is None:
-            self._print(state, text)
-        elif text:
+        if text and self._start is not None:
             pace = (time.monotonic() - self._start) / max(1, state.global_step - self._first_step)
             left = tqdm.format_interval(pace * (state.max_steps - state.global_step))
-            self._print(state, f"step {state.global_step} of {state.max_steps}: {text}, {left} left")
+            text = f"step {state.global_step} of {state.max_steps}: {text}, {left} left"
+        if text:
+            self._print(state, text)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any

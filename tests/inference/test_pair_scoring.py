@@ -180,7 +180,7 @@ def test_long_pairs_of_another_library_keep_the_mention(tiny_encoder: Path, tmp_
     assert "flooded" in text
     assert "bridge" not in text
     scorer(np.array([0]), np.array([0]))
-    assert scorer.cut == {"context": 1, "text": 1}
+    assert scorer.cut == {"context": 1, "description": 1}
 
 
 def test_a_classifier_of_several_labels_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:

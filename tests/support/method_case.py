@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from accelerate import cpu_offload
 from case_files import TESTS, subclasses_in
 from huggingface_hub.errors import StrictDataclassError
 from transformers import (
@@ -325,6 +326,13 @@ class MethodCase:
         assert isinstance(loaded.base_model(**texts), tuple)
         inputs = self.head_inputs(loaded)
         torch.testing.assert_close(loaded(**inputs)[0], head(**inputs).loss)
+
+    def test_offloaded_weights(self, head: PreTrainedModel) -> None:
+        inputs = self.head_inputs(head)
+        expected = head(**inputs).loss
+        cpu_offload(head, execution_device=torch.device("cpu"))
+        assert all(weight.is_meta for weight in head.parameters())
+        torch.testing.assert_close(head(**inputs).loss, expected)
 
     # In transformers.Trainer
 

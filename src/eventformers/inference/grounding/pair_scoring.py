@@ -97,7 +97,8 @@ class PlainPairTokeniser:
 
     def events(self, events: Sequence[EventText]) -> TokenisedTexts:
         """Tokenise events; long ones are truncated at the end."""
-        return plain_event_tokens(self.tokenizer, self.event_tokens, "", events)
+        rows, cut = plain_event_tokens(self.tokenizer, self.event_tokens, "", events)
+        return TokenisedTexts(rows, {"description": cut["text"]} if cut else {})
 
     def pair(self, mention: TokenRow, event: TokenRow) -> TokenRow:
         """Join a row of `mentions` and a row of `events`, after the number of tokens before the event."""
@@ -207,7 +208,7 @@ class PlainPairInputs(PairInputs):
         for place, (row, (_, event)) in enumerate(zip(rows, cast("Any", keys), strict=True)):
             if len(row) > room + end:
                 rows[place] = [*row[:room], *row[len(row) - end :]]
-                self.cut.setdefault("text", set()).add(event)
+                self.cut.setdefault("description", set()).add(event)
         return rows, []
 
     def length(self, row: TokenRow) -> int:
