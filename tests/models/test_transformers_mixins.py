@@ -1,16 +1,20 @@
-"""The common tests of transformers for models and configurations, with the models of every method."""
+"""The common tests of transformers for models, configurations and processors, with those of every method."""
 
 from __future__ import annotations
 
+import tempfile
 import unittest
 from copy import deepcopy
+from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import torch
 from library_tests import ALL_METHODS, library_tests, skip_tests
 from method_case import CLS, FIRST_WORD, SEP, MethodCase, case_of
-from transformers import BertConfig
+from tiny import save_tiny_encoder
+from transformers import BertConfig, BertTokenizerFast
 
 from eventformers.methods import built_in_methods
 
@@ -31,6 +35,10 @@ configurations = library_tests(
     {".utils": {}, ".utils.test_configuration_utils": {"config_common_kwargs": {}}},
 )
 
+processors = library_tests(
+    "transformers", "test_processing_common", {"fetch_hub_objects_for_ci": {"url_to_local_path": str}}
+)
+
 METHODS = ["heterevent", "event_grounding_cross"]
 if ALL_METHODS:
     METHODS = [method.name for method in built_in_methods()]
@@ -45,6 +53,13 @@ NOT_APPLICABLE_TO = {
     "event_grounding_cross": {
         "test_can_load_ignoring_mismatched_shapes": "it sets num_labels; a pair has one logit",
     },
+}
+
+
+NOT_APPLICABLE_TO_PROCESSORS = {
+    "test_init_arguments_not_in_processor_kwargs": "max_length of a processor is the limit of its model",
+    "test_processor_from_and_save_pretrained": "a saved processor names its code in auto_map",
+    "test_processor_from_and_save_pretrained_as_nested_dict": "a saved processor names its code in auto_map",
 }
 
 
@@ -112,10 +127,29 @@ class Mixin(common.ModelTesterMixin):
         return {"input_ids": ids, "labels": torch.zeros(len(ids), dtype=torch.long)}
 
 
+class ProcessorMixin(processors.ProcessorTesterMixin):
+    """The common tests of a processor, with the tiny tokenizer."""
+
+    @classmethod
+    def _setup_tokenizer(cls) -> BertTokenizerFast:
+        with tempfile.TemporaryDirectory() as folder:
+            return BertTokenizerFast.from_pretrained(save_tiny_encoder(Path(folder)))
+
+
+def _processor_tests_of(method: str) -> type:
+    config_class = case_of(method).config_class
+    file, name = config_class.processor.split(".")
+    processor_class = getattr(import_module(f"eventformers.models.{file}"), name)
+    members = {"processor_class": processor_class, "__module__": __name__}
+    tests = type(f"TestProcessorOf{config_class.__name__}", (ProcessorMixin, unittest.TestCase), members)
+    skip_tests(tests, NOT_APPLICABLE_TO_PROCESSORS)
+    return tests
+
+
 def _tests_of(method: str) -> type:
     case = case_of(method)
     auto_classes = case.config_class.full_auto_map
-    module = __import__(case.model_class.__module__, fromlist=["*"])
+    module = import_module(case.model_class.__module__)
     classes = [
         getattr(module, name.split(".")[1]) for auto, name in auto_classes.items() if auto != "AutoConfig"
     ]
@@ -130,4 +164,5 @@ def _tests_of(method: str) -> type:
     return tests
 
 
-globals().update({tests.__name__: tests for tests in map(_tests_of, METHODS)})
+for _method in METHODS:
+    globals().update({tests.__name__: tests for tests in (_tests_of(_method), _processor_tests_of(_method))})
