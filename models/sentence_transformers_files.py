@@ -44,7 +44,8 @@ SENTENCE_TRANSFORMERS_FILES = (
 def write_sentence_transformers_files(model: Any, folder: str | Path, tokenizer: Any = None) -> None:
     """Write the files for sentence-transformers; for a model that it cannot use, files that reject its texts.
 
-    Without any files it would pool the model's token vectors, which differ from the vectors of `encode`.
+    Without any files it would pool the model's token vectors, which differ from the vectors of `encode`. If it
+    saves the model itself, its own files stay, which have the user's prompts.
 
     Args:
         model: the model without its head.
@@ -53,6 +54,8 @@ def write_sentence_transformers_files(model: Any, folder: str | Path, tokenizer:
             the files of a model with two towers reject texts, since each tower needs its own tokenizer.
     """
     folder = Path(folder)
+    if tokenizer is None and _is_saved_by_sentence_transformers(folder):
+        return
     limit = None if tokenizer is None else longest_input(tokenizer, model.config.encoder_config)
     settings = _own_settings(model.config)
     has_towers = hasattr(model, "tower")
@@ -62,6 +65,12 @@ def write_sentence_transformers_files(model: Any, folder: str | Path, tokenizer:
     method = "forward" if model.config.reads_text_alone and not has_towers else "embed_text_alone"
     _write_modules(folder, {"": _TRANSFORMER}, settings, similarity="cosine")
     _write_transformer(folder, "embeddings", "sentence_embedding", limit, method=method)
+
+
+def _is_saved_by_sentence_transformers(folder: Path) -> bool:
+    """True for a folder with settings that name a version: `SentenceTransformer.save` writes them first."""
+    path = folder / _SETTINGS_FILE
+    return path.is_file() and "__version__" in json.loads(path.read_text(encoding="utf-8"))
 
 
 def _own_settings(config: EventConfig) -> dict[str, object]:
