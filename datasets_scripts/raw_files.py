@@ -5,8 +5,10 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import math
 import os
 import re
+import stat
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +30,8 @@ DEFAULT_MAX_LINE_BYTES = 64 * 2**20
 ACCEPTED_EVENT = "a subject, a predicate and an object, at least one of them with a word"
 
 Result = TypeVar("Result")
+
+_MAX_YAML_NODES = 1_000_000
 
 _ROLES = ("subject", "predicate", "object")
 
@@ -201,6 +205,53 @@ def parse_json(
     return value
 
 
+def read_regular_text(path: Path, accepted: str) -> str:
+    """Read a whole text file of limited size, such as one of settings.
+
+    Args:
+        path: the file.
+        accepted: the accepted content, for errors.
+
+    Raises:
+        DataFormatError: it is not a regular file, is larger than `max_line_bytes()`, or is not UTF-8.
+        EventformersError: it cannot be read.
+    """
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise DataFormatError(
+                path, None, "a folder, a pipe or a device", f"a regular file with {accepted}"
+            )
+        if status.st_size > max_line_bytes():
+            found = f"{status.st_size:,} bytes"
+            limit = f"at most {max_line_bytes():,} bytes, or a higher limit in {MAX_LINE_BYTES_VARIABLE}"
+            raise DataFormatError(path, None, found, limit)
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        found = f"the byte 0x{error.object[error.start]:02x} at position {error.start + 1}"
+        raise DataFormatError(path, None, found, f"{accepted} in UTF-8") from error
+    except OSError as error:
+        raise EventformersError(
+            f"{path}: cannot be read: {error.strerror or error}; accepted: {accepted}"
+        ) from error
+
+
+def read_json_object(
+    path: Path, accepted: str = "a JSON object", *, whole_characters: bool = True
+) -> dict[str, Any]:
+    """Read a file with one JSON object; see `read_regular_text` and `parse_json`.
+
+    Raises:
+        DataFormatError: the file or its content is not accepted.
+        EventformersError: it cannot be read.
+    """
+    text = read_regular_text(path, accepted)
+    value = parse_json(text, path, None, accepted, whole_characters=whole_characters)
+    if not isinstance(value, dict):
+        raise DataFormatError(path, None, shown(value), accepted)
+    return value
+
+
 class _UniqueKeysLoader(yaml.SafeLoader):
     """`yaml.safe_load`, but a repeated key in a mapping is an error; YAML would keep the last one."""
 
@@ -209,6 +260,24 @@ class _UniqueKeysLoader(yaml.SafeLoader):
         if len(mapping) < len(node.value):
             raise yaml.constructor.ConstructorError(None, None, "a key twice in one mapping", node.start_mark)
         return mapping
+
+    def get_single_node(self) -> yaml.Node | None:
+        node = super().get_single_node()
+        if node is not None and _expanded_size(node, {}) > _MAX_YAML_NODES:
+            # A few lines of aliases can stand for billions of values.
+            problem = f"aliases that expand to more than {_MAX_YAML_NODES:,} values"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        return node
+
+
+def _expanded_size(node: yaml.Node, sizes: dict[int, float]) -> float:
+    """Count the values of a node with aliases expanded; infinite if it contains itself."""
+    if id(node) not in sizes:
+        sizes[id(node)] = math.inf
+        parts = node.value if isinstance(node, yaml.CollectionNode) else []
+        children = [child for part in parts for child in (part if isinstance(part, tuple) else (part,))]
+        sizes[id(node)] = 1 + sum(_expanded_size(child, sizes) for child in children)
+    return sizes[id(node)]
 
 
 def parse_yaml(text: str | bytes, path: Path, accepted: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,12 @@ def test_a_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     queries = clustered(5, 1)
     assert np.array_equal(again.search(queries, 8).positions, built.search(queries, 8).positions)
     assert read_search(path, VECTORS[:-1]) is None
-    path.write_bytes(path.read_bytes()[:100])
+    data = path.read_bytes()
+    for place in range(0, len(data), len(data) // 20):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 16]) + data[place + 1 :])
+        os.utime(path, ns=(0, place))
+        assert read_search(path, VECTORS) is None
+    path.write_bytes(data[:100])
     assert read_search(path, VECTORS) is None
     path.with_suffix(".recall").unlink()
     assert read_search(path, VECTORS) is None

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
+import os
+import resource
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,13 @@ from eventformers.inference.grounding.candidate_files import CandidateRecord, Ev
 from eventformers.inference.search import index_folder
 from eventformers.inference.search.approximate import SMALLEST, ApproximateSearch
 from eventformers.inference.search.candidate_index import CandidateIndex
-from eventformers.inference.search.index_folder import IndexedModel, open_index, read_record, write_table
+from eventformers.inference.search.index_folder import (
+    IndexedModel,
+    check_files,
+    open_index,
+    read_record,
+    write_table,
+)
 
 MODEL = IndexedModel("tiny", "0123456789abcdef", "cls")
 ROWS = [
@@ -204,7 +213,7 @@ def test_torn_and_mixed_files(folder: Path, events: Dataset, tmp_path: Path) -> 
     stored_candidates(tmp_path / "other", events.select([0]), encode, model=MODEL, dimension=8)
     path = folder / "events.npy"
     path.write_bytes((tmp_path / "other" / "events.npy").read_bytes())
-    with pytest.raises(EventformersError, match="5 events, 1 vectors and a record of 5 do not match"):
+    with pytest.raises(EventformersError, match=r"events\.npy: damaged: 160 bytes instead of 288"):
         opened(folder, events)
     path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(EventformersError, match="damaged"):
@@ -233,7 +242,62 @@ def test_a_record_with_other_values_is_told(
         opened(folder, events)
 
 
-def test_files_of_another_kind_are_told(folder: Path, events: Dataset) -> None:
+def test_no_changed_byte_goes_unseen(folder: Path, events: Dataset) -> None:
+    for path in sorted(folder.iterdir()):
+        data = path.read_bytes()
+        for place in range(0, len(data), 61):
+            path.write_bytes(data[:place] + bytes([data[place] ^ 16]) + data[place + 1 :])
+            os.utime(path, ns=(0, place))
+            if path.suffix == ".json":
+                with suppress(EventformersError):
+                    open_index(folder, CandidateRecord)
+            else:
+                with pytest.raises(EventformersError, match=f"{path.name}: damaged: its content differs"):
+                    open_index(folder, CandidateRecord)
+        path.write_bytes(data[: len(data) // 2])
+        with pytest.raises(EventformersError):
+            open_index(folder, CandidateRecord)
+        path.write_bytes(data)
+        os.utime(path, ns=(0, len(data)))
+    opened(folder, events)
+
+
+def test_a_large_file_is_checked_on_request(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_folder, "DIGESTED_BYTES", 10)
+    data = (folder / "events.npy").read_bytes()
+    (folder / "events.npy").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    record, _ = open_index(folder, CandidateRecord)
+    with pytest.raises(EventformersError, match=r"events\.npy: damaged"):
+        check_files(folder, record)
+
+
+def test_a_full_disk_keeps_the_earlier_index(
+    folder: Path, events: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_memmap = np.lib.format.open_memmap
+
+    def only_to_read(path: Path, *, mode: str) -> Any:
+        assert mode == "r", "a write to a map of a sparse file on a full disk kills the process"
+        return open_memmap(path, mode=mode)
+
+    monkeypatch.setattr(np.lib.format, "open_memmap", only_to_read)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            stored_candidates(
+                folder, events.select([0, 1, 2, 3]), encode, model=MODEL, dimension=8, overwrite=True
+            )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_files_of_another_kind_are_told(
+    folder: Path, events: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_folder, "check_files", lambda *arguments: None)
     np.save(folder / "events.npy", encode(ROWS).astype(np.float64))
     with pytest.raises(EventformersError, match=r"damaged: events\.npy holds float64 of shape \(5, 8\)"):
         opened(folder, events)
@@ -247,6 +311,14 @@ def test_files_of_another_kind_are_told(folder: Path, events: Dataset) -> None:
     (folder / "index.json").write_text("[" * 100_000)
     with pytest.raises(EventformersError, match="is not a valid record of an index"):
         opened(folder, events)
+
+
+@pytest.mark.parametrize("name", ["mine.npy", "events.csv", "events.npy.bak", "other.ivf"])
+def test_files_of_the_user_are_no_files_of_an_index(folder: Path, events: Dataset, name: str) -> None:
+    (folder / name).write_bytes(b"mine")
+    with pytest.raises(EventformersError, match=f"holds other files, such as {name}"):
+        stored_candidates(folder, events.select([0]), encode, model=MODEL, dimension=8, overwrite=True)
+    assert (folder / name).read_bytes() == b"mine"
 
 
 def test_what_else_lies_in_its_folder_is_never_replaced(folder: Path, events: Dataset) -> None:

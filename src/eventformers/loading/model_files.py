@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file
 
-from eventformers.datasets_scripts.raw_files import parse_json
+from eventformers.datasets_scripts.raw_files import read_json_object
 from eventformers.errors import EventformersError, first_line, shown
 from eventformers.models.loaded_files import check_finite_weights
 
@@ -96,14 +96,7 @@ def read_object(source: str, file: str, revision: str | None = None) -> dict[str
     path = find_file(source, file, revision)
     if path is None:
         return {}
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise EventformersError(f"{path}: cannot be read: {error}; accepted: JSON in UTF-8") from error
-    value = parse_json(text, path, None, "a JSON object", whole_characters=False)
-    if not isinstance(value, dict):
-        raise EventformersError(f"{path}: found {shown(value)}; accepted: a JSON object")
-    return value
+    return read_json_object(path, whole_characters=False)
 
 
 def check_config(source: str, revision: str | None = None) -> None:

@@ -15,10 +15,12 @@ from datasets import Dataset, DatasetDict
 
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.known_pairs import choose_splits, known_pairs
+from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.search.candidate_index import SearchKind
 from eventformers.inference.search.index_folder import (
+    AGAIN,
     IndexedModel,
     IndexRecord,
     IndexTable,
@@ -165,13 +167,18 @@ def load_alternative_index(
         folder, AlternativeRecord, model=model, fingerprint=fingerprint, search=search
     )
     lists = tables["premises"].rows["alternatives"].combine_chunks()
+    known, number = lists.values.to_numpy(), len(tables["alternatives"].rows)
+    if len(known) and not 0 <= known.min() <= known.max() < number:
+        raise EventformersError(
+            f"{folder}: damaged: a premise names another than the {number:,} alternatives; {AGAIN}"
+        )
     return AlternativeIndex(
         folder=Path(folder),
         record=record,
         alternatives=tables["alternatives"],
         premises=tables["premises"],
         offsets=lists.offsets.to_numpy(),
-        known=lists.values.to_numpy(),
+        known=known,
     )
 
 

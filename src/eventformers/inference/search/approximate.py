@@ -8,7 +8,7 @@ memory, a vector takes a byte for each `SUBVECTOR` dimensions and eight for its 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import faiss
 import numpy as np
 
-from eventformers.files import replaced_file, write_explained, write_text
+from eventformers.files import file_digest, replaced_file, write_explained, write_text
 from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.encoding.mapped_rows import rows_at
 from eventformers.inference.search.exact import ExactSearch, Found
@@ -95,10 +95,8 @@ class ApproximateSearch:
         # The stubs of FAISS know neither the lists nor the settings of a search.
         index: Any = faiss.clone_index(self.index)
         index.remove_ids(np.flatnonzero(now_at < 0))
-        for place in range(index.nlist):
-            if size := index.invlists.list_size(place):
-                positions = faiss.rev_swig_ptr(index.invlists.get_ids(place), size)
-                positions[:] = now_at[positions]
+        for positions in _ids_of_lists(index):
+            positions[:] = now_at[positions]
         search = ApproximateSearch(vectors, index)
         search.add(np.flatnonzero(places < 0))
         return search
@@ -144,19 +142,27 @@ class ApproximateSearch:
         return shared(self.search(queries, number).positions, exact, without=sample)
 
     def write(self, path: Path) -> None:
-        """Write the lists and codes, then the recall, in a file each."""
+        """Write the lists and codes, then the recall and the digest of the first file, in a file each."""
         with replaced_file(path) as temporary:
             faiss.write_index(self.index, str(temporary))
-        write_text(_recall_file(path), json.dumps(self.recall) + "\n")
+        write_text(
+            _recall_file(path), json.dumps({"recall": self.recall, "digest": file_digest(path)}) + "\n"
+        )
 
 
 def read_search(path: Path, vectors: Vectors) -> ApproximateSearch | None:
     """Read the search among vectors, `(n, d)`; None if there is no whole one of as many vectors."""
-    with suppress(OSError, ValueError, RuntimeError, TypeError):
-        recall = float(json.loads(_recall_file(path).read_text(encoding="utf-8")))
+    with suppress(OSError, ValueError, RuntimeError, TypeError, KeyError):
+        record = json.loads(_recall_file(path).read_text(encoding="utf-8"))
+        if record["digest"] != file_digest(path):
+            return None
         index = faiss.read_index(str(path))
-        if isinstance(index, faiss.IndexIVFPQ) and (index.ntotal, index.d) == vectors.shape:
-            return ApproximateSearch(vectors, index, recall)
+        if (
+            isinstance(index, faiss.IndexIVFPQ)
+            and (index.ntotal, index.d) == vectors.shape
+            and all(ids.min() >= 0 and ids.max() < len(vectors) for ids in _ids_of_lists(index))
+        ):
+            return ApproximateSearch(vectors, index, float(record["recall"]))
     return None
 
 
@@ -187,6 +193,13 @@ def shared(found: Positions, exact: Positions, *, without: Sequence[int] | Posit
     counted = exact != own[:, None]
     hits = (exact[:, :, None] == found[:, None, :]).any(axis=2)
     return float(hits[counted].mean()) if counted.any() else 1.0
+
+
+def _ids_of_lists(index: Any) -> Iterator[Positions]:
+    """Yield the positions in each list that is not empty; they can be written to."""
+    for place in range(index.nlist):
+        if size := index.invlists.list_size(place):
+            yield faiss.rev_swig_ptr(index.invlists.get_ids(place), size)
 
 
 def _recall_file(path: Path) -> Path:

@@ -1,16 +1,17 @@
 """An index on disk: tables of texts with their vectors, and a record of their source.
 
 The folder holds `index.json`, the record, and two files for each table: `NAME.npy`, the vectors, and
-`NAME.arrow`, the rows in the same order. Building writes the vectors block by block, and opening an index
-maps its files, so that the vectors never have to fit into memory. `NAME.ivf` is an approximate search of a
-large table, with its recall in `NAME.recall`; it is built on first use. Building an index again over its
-folder encodes only the rows that are new.
+`NAME.arrow`, the rows in the same order. The record has size and digest of both. Building writes the vectors
+block by block, and opening an index maps its files, so that the vectors never have to fit into memory.
+`NAME.ivf` is an approximate search of a large table, with its recall and digest in `NAME.recall`; it is built
+on first use. Building an index again over its folder encodes only the rows that are new.
 """
 
 from __future__ import annotations
 
+import glob
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -24,11 +25,19 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
+from eventformers.datasets_scripts.raw_files import read_json_object
 from eventformers.errors import EventformersError, first_line, shown
-from eventformers.files import is_unfinished, output_folder, refuse_unfinished, staged_folder, write_text
+from eventformers.files import (
+    file_digest,
+    is_unfinished,
+    output_folder,
+    refuse_unfinished,
+    staged_folder,
+    write_text,
+)
 from eventformers.inference.encode import BLOCK_TEXTS, EventEncoder, require_finite
 from eventformers.inference.encoding.arrays import Positions, Vectors
-from eventformers.inference.encoding.mapped_rows import release_pages, released_blocks, rows_at
+from eventformers.inference.encoding.mapped_rows import released_blocks, rows_at
 from eventformers.inference.search.approximate import (
     INDEX_SUFFIX,
     RECALL_SUFFIX,
@@ -42,7 +51,7 @@ from eventformers.provenance import library_versions
 from eventformers.strict import check_types
 
 RECORD = "index.json"
-FORMAT = 3
+FORMAT = 4
 """Version of the file format; opening a folder of another version raises an error."""
 AGAIN = "build it again with overwrite=True (--overwrite), or give another folder"
 
@@ -50,7 +59,11 @@ SEARCHES: tuple[SearchKind, ...] = ("auto", "exact", "ivf")
 """Kinds of search in an index on disk."""
 
 _SUFFIXES = (".npy", ".arrow", INDEX_SUFFIX, RECALL_SUFFIX, ".faiss")
-"""Suffixes of the files of an index; format 2 had its vectors in `NAME.faiss`."""
+"""Suffixes of the files of a table; format 2 had its vectors in `NAME.faiss`."""
+
+DIGESTED_BYTES = 2**30
+"""Size of the largest file whose digest is checked whenever an index is opened, which takes about a second;
+`check_files` checks larger ones."""
 
 _KEPT_SHARE = 0.5
 """Least share of known rows with which an approximate search is kept."""
@@ -100,6 +113,8 @@ class IndexRecord:
         dimension: size of the vectors.
         fingerprint: fingerprint of the indexed data.
         rows: number of rows of each table.
+        sizes: size in bytes of each file of a table, by name.
+        digests: SHA-256 of each, in hexadecimal.
         versions: versions of the libraries.
         created: time of the build, UTC.
         format: version of the file format.
@@ -113,6 +128,8 @@ class IndexRecord:
     dimension: int
     fingerprint: str
     rows: dict[str, int]
+    sizes: dict[str, int]
+    digests: dict[str, str]
     versions: dict[str, str | None]
     created: str
     format: int = FORMAT
@@ -213,8 +230,7 @@ def build_index(
             f"the encoder {shown(model.name)} has no revision, so its index could not be distinguished from "
             "another model's; accepted: a model that load_encoder loaded"
         )
-    _check_place(folder, overwrite)
-    replaced = [RECORD, *(f"*{suffix}" for suffix in _SUFFIXES)]
+    replaced = _replaced_files(folder, contents, overwrite)
     with (
         staged_folder(folder, replaced=replaced, last=(RECORD,)) as staging,
         Progress(console=Console(stderr=True), disable=not show_progress) as progress,
@@ -228,30 +244,35 @@ def build_index(
             "building the index", total=sum(int((places < 0).sum()) for places in known.values())
         )
         for name, (items, rows) in contents.items():
-            vectors = np.lib.format.open_memmap(
-                staging / f"{name}.npy", mode="w+", dtype=np.float32, shape=(len(items), dimension)
-            )
-            for start in range(0, len(items), BLOCK_TEXTS):
-                places = known[name][start : start + BLOCK_TEXTS]
-                block = np.empty((len(places), dimension), dtype=np.float32)
-                new = np.flatnonzero(places < 0)
-                if len(new):
-                    block[new] = encode([items[start + place] for place in new.tolist()])
-                    require_finite(model.name, block[new])
-                if len(new) < len(block):
-                    block[places >= 0] = rows_at(earlier[name].vectors, places[places >= 0])
-                vectors[start : start + len(block)] = block
-                release_pages(vectors[start : start + len(block)])
-                progress.advance(task, len(new))
-            vectors.flush()
+            path = staging / f"{name}.npy"
+            # With a writable memory map, a full disk would kill the process.
+            with open(path, "wb") as stream:
+                shape = (len(items), dimension)
+                header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(stream, header)
+                for start in range(0, len(items), BLOCK_TEXTS):
+                    places = known[name][start : start + BLOCK_TEXTS]
+                    block = np.empty((len(places), dimension), dtype="<f4")
+                    new = np.flatnonzero(places < 0)
+                    if len(new):
+                        block[new] = encode([items[start + place] for place in new.tolist()])
+                        require_finite(model.name, block[new])
+                    if len(new) < len(block):
+                        block[places >= 0] = rows_at(earlier[name].vectors, places[places >= 0])
+                    stream.write(block.tobytes())
+                    progress.advance(task, len(new))
             write_table(staging / f"{name}.arrow", rows)
             if name in earlier:
+                vectors = np.lib.format.open_memmap(path, mode="r")
                 _keep_search(folder, staging, name, earlier[name], vectors, known[name])
+        files = [staging / file for name in contents for file in _table_files(name)]
         record = kind(
             **{"model": model.name, "model_revision": model.revision, "pooling": model.pooling},
             dimension=dimension,
             fingerprint=fingerprint,
             rows={name: len(items) for name, (items, _) in contents.items()},
+            sizes={file.name: file.stat().st_size for file in files},
+            digests={file.name: file_digest(file) for file in files},
             versions={**library_versions(), "faiss": faiss.__version__},
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             **details,
@@ -286,6 +307,7 @@ def open_index(
     folder = Path(folder)
     record = read_record(folder, kind)
     check_index(folder, record, model, fingerprint)
+    check_files(folder, record, DIGESTED_BYTES)
     tables = {name: _open_table(folder, name, record) for name in kind.tables}
     for name, table in tables.items():
         if chosen_kind(search, len(table.rows)) == "ivf":
@@ -367,25 +389,22 @@ def read_record(folder: str | Path, kind: type[Record]) -> Record:
         )
     invalid = f"{path} is not a valid record of an index; build the index again in another folder"
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format"] != FORMAT:
-            raise EventformersError(
-                f"{folder}: an index of the format {shown(content['format'])}, written by another version of "
-                f"eventformers; accepted: {FORMAT}; {AGAIN}"
-            )
-        if set(content["rows"]) != set(kind.tables):
-            raise EventformersError(
-                f"{folder}: an index of {', '.join(content['rows'])}; accepted: an index of "
-                f"{', '.join(kind.tables)}"
-            )
-        record = kind(**content)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        content = read_json_object(path)
+        version = content["format"]
+        rows = content["rows"].keys() if version == FORMAT else kind.tables.keys()
+        if version == FORMAT and rows == kind.tables.keys():
+            check_types(content, get_type_hints(kind))
+            return kind(**content)
+    except (EventformersError, AttributeError, KeyError, TypeError) as error:
         raise EventformersError(invalid) from error
-    try:
-        check_types(content, get_type_hints(kind))
-    except EventformersError as error:
-        raise EventformersError(invalid) from error
-    return record
+    if version != FORMAT:
+        raise EventformersError(
+            f"{folder}: an index of the format {shown(version)}, written by another version of "
+            f"eventformers; accepted: {FORMAT}; {AGAIN}"
+        )
+    raise EventformersError(
+        f"{folder}: an index of {', '.join(rows)}; accepted: an index of {', '.join(kind.tables)}"
+    )
 
 
 def check_index(
@@ -413,6 +432,34 @@ def check_index(
         )
 
 
+def check_files(folder: Path, record: IndexRecord, largest: int | None = None) -> None:
+    """Raise an error for a file of an index that is not as it was written.
+
+    Args:
+        folder: the folder of the index.
+        record: its record.
+        largest: size in bytes of the largest file whose digest is checked; None checks all. Sizes are always
+            checked.
+
+    Raises:
+        EventformersError: a file is absent or another than the recorded one.
+    """
+    for name in (file for table in record.tables for file in _table_files(table)):
+        path = folder / name
+        size = path.stat().st_size if path.is_file() else None
+        if size is None or size != record.sizes.get(name):
+            found = "absent" if size is None else f"{size:,} bytes instead of {shown(record.sizes.get(name))}"
+        elif (largest is None or size <= largest) and file_digest(path) != record.digests.get(name):
+            found = "its content differs from the digest in the record"
+        else:
+            continue
+        raise EventformersError(f"{path}: damaged: {found}; {AGAIN}")
+
+
+def _table_files(name: str) -> tuple[str, str]:
+    return f"{name}.npy", f"{name}.arrow"
+
+
 def write_table(path: Path, table: pa.Table) -> None:
     """Write a table in a format that can be memory-mapped."""
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as file:
@@ -425,7 +472,9 @@ def _earlier_tables(
     """Open the tables of an index in a folder; none unless the same model built it."""
     if holds_index(folder):
         with suppress(EventformersError):
-            return open_index(folder, cast("type[IndexRecord]", kind), model=model)[1]
+            record, tables = open_index(folder, cast("type[IndexRecord]", kind), model=model)
+            check_files(folder, record)
+            return tables
     return {}
 
 
@@ -441,36 +490,41 @@ def _keep_search(
         moved.write(staging / f"{name}{INDEX_SUFFIX}")
 
 
-def _check_place(folder: Path, overwrite: bool) -> None:
-    """Raise an error if an index cannot be written to a folder.
+def _replaced_files(folder: Path, tables: Iterable[str], overwrite: bool) -> list[str]:
+    """Find the files of an earlier index in a folder, as patterns.
 
     Raises:
         EventformersError: it is a file, holds other files, or holds an index and `overwrite` is off.
     """
     if folder.exists() and not folder.is_dir():
         raise EventformersError(f"{folder} is a file; accepted: a folder for the index")
-    present = [path for path in folder.glob("[!.]*")] if folder.is_dir() else []
+    present = sorted(path.name for path in folder.glob("[!.]*")) if folder.is_dir() else []
     if not present:
-        return
-    # An index replaces the whole folder, so a user's files in it would be lost.
-    others = sorted(path.name for path in present if path.name != RECORD and path.suffix not in _SUFFIXES)
-    if others or not (folder / RECORD).is_file():
+        return []
+    # The earlier index may have other tables.
+    with suppress(EventformersError, AttributeError):
+        tables = {*tables, *read_json_object(folder / RECORD).get("rows", {})}
+    own = {RECORD, *(f"{table}{suffix}" for table in tables for suffix in _SUFFIXES)}
+    others = [name for name in present if name not in own or (folder / name).is_dir()]
+    if others or RECORD not in present:
         such = f", such as {others[0]}" if others else ""
         raise EventformersError(
             f"{folder} holds other files{such}; accepted: an empty or new folder for the index"
         )
     if not overwrite:
         raise EventformersError(f"{folder} holds an index; accepted: overwrite=True to replace it")
+    return [glob.escape(name) for name in present]
 
 
 def _open_table(folder: Path, name: str, record: IndexRecord) -> IndexTable:
     try:
         file = pa.ipc.open_file(pa.memory_map(str(folder / f"{name}.arrow")))
         rows = file.read_all().select(list(record.tables[name]))
+        rows.validate(full=True)
         vectors = np.lib.format.open_memmap(folder / f"{name}.npy", mode="r")
         if vectors.ndim != 2 or vectors.dtype != np.float32:
             raise ValueError(f"{name}.npy holds {vectors.dtype} of shape {vectors.shape}")
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         reason = first_line(error)
         raise EventformersError(f"{folder}: damaged: {reason}; {AGAIN}") from error
     if not len(rows) == len(vectors) == record.rows[name] or vectors.shape[1] != record.dimension:
