@@ -159,6 +159,16 @@ def test_a_model_that_reads_triggers_is_refused(
     _refused(tmp_path)
 
 
+def test_prompts_of_the_user_are_saved(folders: dict[str, Path], tmp_path: Path) -> None:
+    prompts = {"query": "find: ", "document": ""}
+    model = sentence_transformers.SentenceTransformer(str(folders["swcc"]), prompts=prompts, device="cpu")
+    vectors = model.encode(TEXTS[:1], prompt_name="query")
+    model.save_pretrained(str(tmp_path), create_model_card=False)
+    saved = sentence_transformers.SentenceTransformer(str(tmp_path), device="cpu")
+    assert saved.prompts == prompts
+    np.testing.assert_allclose(saved.encode(TEXTS[:1], prompt_name="query"), vectors, atol=1e-6)
+
+
 def test_a_model_of_chains_is_refused(tiny_heterevent: Path, tmp_path: Path) -> None:
     _refused(Path(shutil.copytree(tiny_heterevent, tmp_path / "chains")))
 

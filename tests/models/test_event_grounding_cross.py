@@ -10,6 +10,7 @@ import pytest
 import torch
 from event_grounding_inputs import candidate_inputs, sharpen_attention
 from method_case import MethodCase, Variant, random_texts
+from peft import LoraConfig
 from tiny import save_tiny_cross_encoder
 from transformers import PreTrainedModel, pipeline
 
@@ -39,6 +40,21 @@ def test_it_loads_in_sentence_transformers(tiny_encoder: Path, tmp_path: Path) -
     alone = {"context_left": "", "mention": "the flood", "context_right": ""}
     [expected] = pipeline("event-grounding", model=folder)(alone, events=events[:1])
     assert model.predict([("the flood", events[0])])[0] == pytest.approx(expected["score"], rel=1e-5)
+
+
+def test_sentence_transformers_saves_it(tiny_encoder: Path, tmp_path: Path) -> None:
+    others = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+    model = others.CrossEncoder(str(save_tiny_cross_encoder(tiny_encoder, tmp_path / "model")), device="cpu")
+    pairs = [("the [[flood]]", "2014 flood"), ("the [[strike]]", "election")]
+    model.save_pretrained(str(tmp_path / "whole"), create_model_card=False)
+    before = model.predict(pairs)
+    np.testing.assert_allclose(others.CrossEncoder(str(tmp_path / "whole")).predict(pairs), before, rtol=1e-6)
+    model.add_adapter(LoraConfig(target_modules=["query", "value"], init_lora_weights=False))
+    scores = model.predict(pairs)
+    assert not np.allclose(scores, before, atol=1e-6)
+    model.save_pretrained(str(tmp_path / "adapters"), create_model_card=False)
+    again = others.CrossEncoder(str(tmp_path / "adapters"), device="cpu")
+    np.testing.assert_allclose(again.predict(pairs), scores, rtol=1e-6)
 
 
 def test_it_has_one_label(tiny_encoder: Path, tmp_path: Path) -> None:
