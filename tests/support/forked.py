@@ -377,6 +377,8 @@ def _become(request: dict[str, object], output: int, errors: int) -> NoReturn:
     """Be the interpreter that was asked for, from its start to its end."""
     os.dup2(output, 1)
     os.dup2(errors, 2)
+    # A shell starts what it runs in the background deaf to Ctrl+C, and what that starts inherits it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(request["env"])  # type: ignore[arg-type]
     os.chdir(request["cwd"])  # type: ignore[arg-type]

@@ -16,7 +16,6 @@ from pathlib import Path
 from datatrove.data import Document
 from datatrove.executor import LocalPipelineExecutor, RayPipelineExecutor
 from datatrove.pipeline.readers import ParquetReader
-from multiprocess import set_forkserver_preload
 
 from eventformers.distributed.shards import BLOCK_DOCUMENTS, DistinctIds
 from eventformers.distributed.steps import CountCoEvents, Embed
@@ -55,7 +54,10 @@ if __name__ == "__main__":
         RayPipelineExecutor(steps, tasks=3, workers=2, mem_per_cpu_gb=0.5, logging_dir=f"{OUT}/logs").run()
         ray.shutdown()
     else:
-        # Loaded once, not by each worker.
-        set_forkserver_preload(["eventformers.distributed.steps", "spacy"])
-        workers = 1 if ENGINE == "one" else 2
-        LocalPipelineExecutor(steps, tasks=3, workers=workers, logging_dir=f"{OUT}/logs").run()
+        LocalPipelineExecutor(
+            steps,
+            tasks=3,
+            workers=1 if ENGINE == "one" else 2,
+            logging_dir=f"{OUT}/logs",
+            start_method="fork",  # A fork server would load all libraries again.
+        ).run()
