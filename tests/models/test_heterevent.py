@@ -201,7 +201,7 @@ def _node_of_one_event(model: HeterEventModel, hidden: torch.Tensor, ids: torch.
 
 
 def test_vectors_of_a_chain_do_not_depend_on_the_batch(tiny_encoder_without_dropout: Path) -> None:
-    model = make_head(tiny_encoder_without_dropout).eval().heterevent
+    model = make_head(tiny_encoder_without_dropout).eval().heterevent.double()
     inputs = event_inputs(100)
     chain_index = torch.tensor([3, 1, 1, 3, 7, 3, 1, 0, 0, 0, 2, 2, 4, 5])
     together = model(**inputs, chain_index=chain_index)
@@ -217,7 +217,7 @@ def test_vectors_of_a_chain_do_not_depend_on_the_batch(tiny_encoder_without_drop
 
 
 def test_forward_is_made_of_its_parts(tiny_encoder_without_dropout: Path) -> None:
-    model = make_head(tiny_encoder_without_dropout).eval().heterevent
+    model = make_head(tiny_encoder_without_dropout).eval().heterevent.double()
     inputs = event_inputs(100)
     chains = torch.tensor([[2, 5, 9, -1], [0, 1, 3, 4]])
     rows = chains[chains >= 0]

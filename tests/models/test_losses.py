@@ -327,10 +327,11 @@ def test_length_of_vectors_does_not_matter(name: str) -> None:
 
 def test_info_nce_at_equal_scores() -> None:
     """Log of the number of candidates, whatever the temperature."""
-    equal = torch.ones(BATCH, SIZE)
+    equal = torch.ones(BATCH, SIZE, dtype=torch.float64)
     for temperature in (0.05, 1.0):
         assert losses.info_nce(equal, equal, temperature).item() == pytest.approx(math.log(BATCH), rel=1e-6)
-        for negatives in (torch.ones(NEGATIVES, SIZE), torch.ones(BATCH, NEGATIVES, SIZE)):
+        for shape in ((NEGATIVES, SIZE), (BATCH, NEGATIVES, SIZE)):
+            negatives = equal.new_ones(shape)
             value = losses.info_nce(equal, equal, temperature, negatives=negatives).item()
             assert value == pytest.approx(math.log(1 + NEGATIVES), rel=1e-6)
 

@@ -147,7 +147,7 @@ def test_scores_of_zero() -> None:
 
 def test_length_counts_in_dot_products_alone() -> None:
     """At the angle of 0 the cosine is 1, whatever the lengths."""
-    mentions, events = torch.tensor([[3.0, 4.0]]), torch.tensor([[0.6, 0.8]])
+    mentions, events = (torch.tensor([vector], dtype=torch.float64) for vector in ([3.0, 4.0], [0.6, 0.8]))
     gold = torch.tensor([[True]])
     assert linking_loss(mentions, events, gold).item() == pytest.approx(math.log1p(math.exp(-5)))
     normalised = linking_loss(mentions, events, gold, normalise=True)
