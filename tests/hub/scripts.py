@@ -57,7 +57,9 @@ def script_runner(hub: LoopbackHub, tmp_path_factory: pytest.TempPathFactory) ->
             # Nothing listens at the discard port.
             **{f"{protocol}_PROXY": "http://127.0.0.1:9" for protocol in ("HTTP", "HTTPS", "ALL")},
         }
-        process = run_python([str(script), *arguments], cwd=folder, env=environment, timeout=timeout)
+        process = run_python(
+            [str(script), *arguments], cwd=folder, env=environment, timeout=timeout, server="libraries"
+        )
         assert not check or process.returncode == 0, f"exit {process.returncode}:\n{process.stderr[-4000:]}"
         return process
 

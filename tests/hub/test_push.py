@@ -113,7 +113,7 @@ def test_a_release_is_pushed_loaded_back_and_not_sent_twice(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(verification, "subprocess", forked.stand_in("fresh"))
+    monkeypatch.setattr(verification, "subprocess", forked.stand_in("libraries"))
     # Folders that are called as the repositories must not be loaded in their place.
     for name in ("model", "similarity", "mcnc"):
         (tmp_path / "storms" / name).mkdir(parents=True)

@@ -90,7 +90,7 @@ def test_explore_pushes_a_space(
     public: bool,
     capsys: Any,
 ) -> None:
-    monkeypatch.setattr(verification, "subprocess", forked.stand_in("fresh"))
+    monkeypatch.setattr(verification, "subprocess", forked.stand_in("libraries"))
     monkeypatch.setattr(constants, "ENDPOINT", hub.endpoint)
     monkeypatch.setenv("HF_TOKEN", hub.token_of("alice"))
     # UMAP compiles for ten seconds; test_analysis.py runs it.

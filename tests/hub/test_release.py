@@ -129,7 +129,7 @@ def test_a_release_is_built_interrupted_continued_and_published(
     assert not set.union(*there.values())
 
     # The third one trains and builds nothing.
-    monkeypatch.setattr(verification, "subprocess", forked.stand_in("fresh"))
+    monkeypatch.setattr(verification, "subprocess", forked.stand_in("libraries"))
     done = release_to(folder)
     assert len(asked) == 3
     after = changed_at(folder)

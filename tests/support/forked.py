@@ -72,6 +72,8 @@ LIBRARIES = (
 )
 SERVERS = {"fresh": LOADED, "libraries": LIBRARIES, "package": ("eventformers.training",)}
 """What each server loads beside what the one before it has loaded."""
+SETTINGS = ("huggingface_hub.constants", "datasets.config")
+"""Modules of the libraries with what they read from the environment: a fork reads it again."""
 CACHES = {"HF_DATASETS_CACHE": "datasets", "HF_MODULES_CACHE": "modules"}
 """Constants of the libraries that a fork takes from its own environment, and their folders in `HF_HOME`."""
 SHARED = os.environ.get("EVENTFORMERS_TESTS_SHARED", "")
@@ -387,6 +389,7 @@ def _become(request: dict[str, object], output: int, errors: int) -> NoReturn:
         for module in list(sys.modules.values()):
             if os.path.isabs(place) and name in getattr(module, "__dict__", ()):
                 setattr(module, name, type(getattr(module, name))(place))
+    _read_settings()
     sys.path[0] = ""
     sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     del sys.modules["__main__"]
@@ -407,6 +410,21 @@ def _become(request: dict[str, object], output: int, errors: int) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)
+
+
+def _read_settings() -> None:
+    """Give the libraries that are loaded the settings that they would read if they were imported now."""
+    for settings in filter(None, map(sys.modules.get, SETTINGS)):
+        before = dict(vars(settings))
+        importlib.reload(settings)
+        changed = {name: value for name, value in vars(settings).items() if name.isupper()}
+        changed = {name: value for name, value in changed.items() if value != before.get(name)}
+        for module in list(sys.modules.values()):
+            for name in changed.keys() & getattr(module, "__dict__", {}).keys():
+                if getattr(module, name) == before[name]:
+                    setattr(module, name, changed[name])
+    if (hub := sys.modules.get("huggingface_hub.hf_api")) is not None:
+        hub.api.endpoint = hub.constants.ENDPOINT
 
 
 def _execute(arguments: Sequence[str]) -> None:
