@@ -18,7 +18,7 @@ raise SystemExit("bm25s is imported" if "bm25s" in sys.modules else 0)
 
 
 def test_nothing_imports_it_early(tmp_path: Path) -> None:
-    done = forked.run_python(["-c", IMPORTS], cwd=tmp_path)
+    done = forked.run_python(["-c", IMPORTS], cwd=tmp_path, server="libraries")
     assert (done.returncode, done.stderr) == (0, "")
 
 
