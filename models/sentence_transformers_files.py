@@ -44,8 +44,8 @@ SENTENCE_TRANSFORMERS_FILES = (
 def write_sentence_transformers_files(model: Any, folder: str | Path, tokenizer: Any = None) -> None:
     """Write the files for sentence-transformers; for a model that it cannot use, files that reject its texts.
 
-    Without any files it would pool the model's token vectors, which differ from the vectors of `encode`. If it
-    saves the model itself, its own files stay, which have the user's prompts.
+    Without any files it would pool the model's token vectors, which differ from the vectors of `encode`. If
+    it saves the model itself, its own files stay, which have the user's prompts.
 
     Args:
         model: the model without its head.
