@@ -41,12 +41,12 @@ EVENT_TYPES_TABLE = "event_types.parquet"
 SAMPLE = 4_000
 """Maximum number of mentions to cluster, which is quadratic in time and memory."""
 
-LEVEL = 2.6
+LEVEL = 2.7
 """Minimum mean cosine between the mentions of a type: this many times as far above the median of all pairs as
 the 5th percentile, which types do not affect, is below it. Among articles of Wikinews, one in a hundred pairs
 of mentions with different verbs is that much alike."""
 
-FEWEST_MENTIONS = 5
+FEWEST_MENTIONS = 4
 """Minimum number of sampled mentions of a type; a quarter of the square root of their number if that is
 more, so that types become larger and hardly more numerous with more mentions."""
 
@@ -384,8 +384,10 @@ def _examples(rows: Sequence[Row], nearest: Positions) -> list[str]:
 
 def _notes(rows: Sequence[Row], sample: Positions, types: pa.Table) -> list[str]:
     notes = []
-    if len(sample) < len(rows):
-        notes.append(f"Types are clusters of {len(sample):,} sampled events; others have the nearest type.")
+    if len(sample) == SAMPLE:
+        notes.append(
+            f"Types are groups of {SAMPLE:,} sampled events; others have the nearest type that fits."
+        )
     if others := len(rows) - sum(types["size"].to_pylist()):
         notes.append(f"Events that fit no type: {others:,} of {len(rows):,}.")
     if weak := sum(map(bool, types["weak"].to_pylist())):
