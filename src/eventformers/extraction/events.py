@@ -17,9 +17,11 @@ from eventformers.extraction.grammar import (
     HELPERS,
     INDIRECT_OBJECTS,
     LINKED,
+    LONGEST_LIST,
     SUBJECTS,
     child_of,
     coordinator,
+    copula_of,
     governs,
     is_adjective,
     is_clause_head,
@@ -30,7 +32,7 @@ from eventformers.extraction.grammar import (
     is_word,
     joined,
 )
-from eventformers.extraction.polarity import Polarity, governs_negatively, negative_pronoun
+from eventformers.extraction.polarity import Polarity, governs_negatively, is_negative_pronoun
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
@@ -314,7 +316,7 @@ class _Clauses:
             return head if is_participle(verb) else None
         if dependency == "xcomp":
             return self._subject_of_complement(verb)
-        if dependency == "pcomp":
+        if dependency in ("pcomp", "pobj"):
             return self._subject_of_gerund(verb)
         if dependency == "advcl" and is_infinitive(verb) and head.lemma_.lower() in _VERBS_OF_ASKING:
             if self._is_passive(head):
@@ -358,8 +360,8 @@ class _Clauses:
     def _subject_of_complement(self, verb: Token) -> Token | None:
         """The subject of an open complement: the object of its head, else the subject of its head."""
         head, linked = verb.head, child_of(verb.head, LINKED)
-        if head.dep_ in LINKED:
-            head, linked = head.head, head
+        if (copula := copula_of(head)).i != head.i:
+            head, linked = copula, head
         if not governs(head):
             return None
         if (target := self._direct_object(head)) is not None and is_word(target):
@@ -438,17 +440,19 @@ class _Clauses:
         """The last of verbs that are joined with nothing but adverbs between them: "arrested and later
         beat"."""
         last = verb
-        while (following := next((child for child in last.rights if child.dep_ == "conj"), None)) is not None:
+        for _ in range(LONGEST_LIST):
+            following = next((child for child in last.rights if child.dep_ == "conj"), None)
+            if following is None:
+                break
             between = verb.doc[last.i + 1 : following.i]
-            if not (
-                is_clause_head(following)
-                and (following.tag_ == "VBG") == (verb.tag_ == "VBG")
-                and all(word.dep_ in ("advmod", "cc", "punct") for word in between)
-                and coordinator(following) in ("and", "or")
+            if (
+                not is_clause_head(following)
+                or (following.tag_ == "VBG") != (verb.tag_ == "VBG")
+                or any(word.dep_ not in ("advmod", "cc", "punct") for word in between)
             ):
                 return verb
             last = following
-        return last
+        return last if coordinator(last) in ("and", "or") else verb
 
     def _shared_object(self, verb: Token) -> Token | None:
         """The object of the last joined verb, which this one shares: "arrested and beat protesters"."""
@@ -498,7 +502,7 @@ class _Clauses:
 
 def head_text(head: Token) -> str:
     """The head word of a mention in lower case; a handle has its `@`, and "no one" both words."""
-    if head.lower_ == "one" and negative_pronoun(head):
+    if head.lower_ == "one" and is_negative_pronoun(head):
         return "no one"
     return f"@{head.lower_}" if _is_handle(head) else " ".join(head.lower_.split())
 
@@ -533,14 +537,14 @@ def _participants(head: Token | None, verb: Token, negated: bool) -> list[tuple[
     one that the text excludes, such as "but not Egypt"."""
     if head is None:
         return [(None, False)]
-    if negative_pronoun(head) and (of := child_of(head, {"prep"})) is not None and of.lower_ == "of":
+    if is_negative_pronoun(head) and (of := child_of(head, {"prep"})) is not None and of.lower_ == "of":
         # "none of the men"
         head = child_of(of, {"pobj"}) or head
     found: list[tuple[Token | None, bool]] = []
     for token in joined(head):
         is_beside = (token.i < verb.i) == (head.i < verb.i)
         # In "nobody failed to come", nobody did not come, so that somebody else is its subject.
-        is_nobody = negative_pronoun(token) and not negated
+        is_nobody = is_negative_pronoun(token) and not negated
         if (
             is_beside
             and is_word(token)

@@ -205,7 +205,8 @@ class EventExtractor:
             counts.skipped["document_without_kept_events"] += 1
             return None
         sentences = [place_given(sentence) for sentence in doc.sents]
-        triggers = {token.idx: place_given(token) for token in doc}
+        verbs = {found[number].offset for number in kept}
+        triggers = {token.idx: place_given(token) for token in doc if token.idx in verbs}
         placed = []
         for number in kept:
             event = found[number]

@@ -20,24 +20,27 @@ _NO_CLAUSES = HELPERS | {
 }
 # fmt: on
 
+LONGEST_LIST = 20
+"""Verbs of a list that are looked through, so that time is linear in the length of a sentence."""
+
 
 def is_clause_head(token: Token) -> bool:
     """True if a token is a verb that heads a clause, including copulas."""
-    if token.dep_ in _NO_CLAUSES or not is_word(token):
+    if token.dep_ in _NO_CLAUSES:
         return False
     is_verb = token.pos_ in ("VERB", "AUX") if token.pos else token.tag_.startswith("VB")
     # Of an unknown verb ("jeopardised"), only its auxiliary is recognised.
-    return is_verb or child_of(token, {"auxpass"}) is not None
+    return (is_verb or child_of(token, {"auxpass"}) is not None) and is_word(token)
 
 
 def is_word(token: Token) -> bool:
     """True for what can be a verb or a role: with a letter of a script that the language may use, and no
     address of the web."""
+    if token.is_alpha and token.is_ascii:
+        return True
     has_case = token.vocab.writing_system["has_case"]
-    has_letter = any(
-        letter.isalpha() and not (has_case and letter.lower() == letter.upper()) for letter in token.text
-    )
-    return has_letter and not token.like_url
+    letters = filter(str.isalpha, token.text)
+    return any(not has_case or one.lower() != one.upper() for one in letters) and not token.like_url
 
 
 def governs(head: Token) -> bool:
@@ -50,9 +53,20 @@ def child_of(token: Token, labels: frozenset[str] | set[str]) -> Token | None:
     return next((child for child in token.children if child.dep_ in labels and not child.is_space), None)
 
 
+def copula_of(predicate: Token) -> Token:
+    """The verb of a predicative adjective or noun, also of one that is joined to another; else the word
+    itself."""
+    word = predicate
+    while word.dep_ == "conj" and not is_clause_head(word):
+        word = word.head
+    return word.head if word.dep_ in LINKED else predicate
+
+
 def coordinator(verb: Token) -> str:
     """The conjunction before a joined verb, or before the last one of its list; "" without one."""
-    while verb.dep_ == "conj":
+    for _ in range(LONGEST_LIST):
+        if verb.dep_ != "conj":
+            break
         between = [child for child in verb.head.children if child.dep_ == "cc" and child.i < verb.i]
         words = [*between, *(child for child in verb.lefts if child.dep_ == "cc")]
         words = [word for word in words if word.i > verb.head.i]

@@ -17,14 +17,17 @@ from eventformers.extraction.grammar import (
     SUBJECTS,
     child_of,
     coordinator,
+    copula_of,
     is_infinitive,
+    is_participle,
 )
 
 if TYPE_CHECKING:
     from spacy.tokens import Token
 
 # fmt: off
-_ADVERBS = frozenset({"not", "n't", "n’t", "nt", "never", "hardly", "scarcely", "nowhere", "neither", "nor"})
+_NOT = frozenset({"not", "n't", "n’t", "nt"})
+_ADVERBS = _NOT | {"never", "hardly", "scarcely", "nowhere", "neither", "nor"}
 _AFTER_NOT = frozenset({"just", "least", "merely", "only", "simply", "solely", "surprisingly", "unlike"})
 _NEGATIVE_PRONOUNS = frozenset({"neither", "no-one", "nobody", "none", "noone", "nothing"})
 _DETERMINERS = frozenset({"neither", "no"})
@@ -49,8 +52,12 @@ _VERBS_WITH_OF = frozenset({"absolve", "acquit", "clear", "exonerate"})
 _VERBS_WITH_CLAUSES = frozenset({"deny", "disprove", "doubt", "pretend", "refute"})
 # Their complement happens if they do: "did not allow him to leave".
 _VERBS_OF_ENABLING = frozenset({
-    "allow", "authorise", "authorize", "cause", "empower", "enable", "entitle", "get", "help", "let", "make",
-    "permit", "qualify",
+    "allow", "authorise", "authorize", "catch", "cause", "empower", "enable", "entitle", "find", "get",
+    "hear", "help", "let", "make", "observe", "permit", "qualify", "see", "spot", "want", "wish",
+})
+# "denied the claim that he left", "lacks the power to leave"
+_VERBS_OF_REJECTION = frozenset({
+    "contradict", "deny", "dismiss", "disprove", "dispute", "lack", "refuse", "refute", "reject",
 })
 # "did not think that he left" says that he did not leave.
 _VERBS_OF_OPINION = frozenset({"believe", "expect", "imagine", "suppose", "think"})
@@ -90,12 +97,14 @@ class Polarity:
     def __init__(self, subject_of: Callable[[Token], Token | None], joins: Callable[[Token], bool]) -> None:
         self._subject_of, self._joins = subject_of, joins
         self._negated: dict[int, bool] = {}
+        self._governed_by: dict[int, bool | None] = {}
+        self._adverbs: dict[int, bool] = {}
 
     def is_negated(self, verb: Token) -> bool:
         """True if a text says that the event of a verb, or of a predicate with a copula, did not happen."""
         if verb.i not in self._negated:
             governed = self._governed(verb)
-            cue = _has_cue(verb) or self._shares_cue(verb)
+            cue = self._has_adverb(verb) or _stands_behind_negation(verb) or _has_negative_object(verb)
             if governed is None:
                 # Not the noun before a relative clause: "no man who left".
                 subject = child_of(verb, SUBJECTS) or self._subject_of(verb)
@@ -107,26 +116,29 @@ class Polarity:
 
     def _governed(self, verb: Token) -> bool | None:
         """True if the governor of a clause negates it, False if it does not, None if it says nothing."""
+        if verb.i not in self._governed_by:
+            self._governed_by[verb.i] = self._find_governed(verb)
+        return self._governed_by[verb.i]
+
+    def _find_governed(self, verb: Token) -> bool | None:
         head = verb.head
         if verb.dep_ == "conj":
             # "refused to eat or sleep"
-            return self._governed(head) if self._shares(verb) else None
+            return self._governed(head) if _shares(verb) else None
         if verb.dep_ in ("xcomp", "ccomp", "advcl", "csubj"):
             return self._of_complement(verb, head)
-        if verb.dep_ == "pcomp":
+        if verb.dep_ in ("pcomp", "pobj"):
             return self._of_preposition(verb, head)
-        if verb.dep_ == "acl" and verb.tag_ not in ("VBN", "VBG"):
+        if is_infinitive(verb) if verb.dep_ == "relcl" else verb.dep_ == "acl" and not is_participle(verb):
             return self._of_noun(head, verb)
         return None
 
     def _of_complement(self, verb: Token, head: Token) -> bool | None:
         if verb.dep_ in ("advcl", "csubj") and not is_infinitive(verb):
             return None
-        adjective = head
-        if head.dep_ in LINKED:
-            head = head.head
-        elif (linked := child_of(head, LINKED)) is not None:
-            adjective = linked
+        adjective, head = head, copula_of(head)
+        if adjective.i == head.i:
+            adjective = child_of(head, LINKED) or head
         if adjective.i != head.i or child_of(head, {"cop"}) is not None:
             if adjective.pos_ in ("NOUN", "PROPN"):
                 return self._of_noun(adjective, verb) if verb.dep_ == "xcomp" else None
@@ -173,9 +185,9 @@ class Polarity:
             or (word in ("of", "for", "with", "as") and _is_mistaken(head))
         ):
             return not self.is_negated(head)
-        if head.dep_ in LINKED and head.pos_ == "ADJ":
+        if head.pos_ == "ADJ" and (copula := copula_of(head)).i != head.i:
             # "not guilty of killing", "incapable of killing"
-            return self._of_adjective(verb, head, self.is_negated(head.head))
+            return self._of_adjective(verb, head, self.is_negated(copula))
         if word in ("of", "on", "in", "at") and head.pos_ == "NOUN":
             return self._of_noun(head, verb)
         return None
@@ -187,31 +199,42 @@ class Polarity:
             return None
         negated = is_negative(noun) and noun.lemma_.lower() not in _NO_AND_MORE
         governor = noun.head
-        if not negated and governor.lemma_.lower() in _LIGHT_VERBS and noun.dep_ in (*DIRECT_OBJECTS, "attr"):
-            negated = self.is_negated(governor)
+        lemma = governor.lemma_.lower()
+        if not negated and noun.dep_ in DIRECT_OBJECTS | {"attr"}:
+            if lemma in _VERBS_OF_REJECTION:
+                return not self.is_negated(governor)
+            negated = lemma in _LIGHT_VERBS and self.is_negated(governor)
         if noun.lemma_.lower() in _NOUNS:
             return not negated
         return True if negated else None
 
-    def _shares(self, verb: Token) -> bool:
-        """True if a verb shares what stands before the verb that it is joined to: "did not eat or sleep"."""
-        head = verb.head
-        return (
-            verb.tag_ == head.tag_
-            and verb.tag_ in ("VB", "VBG", "VBN")
-            and coordinator(verb) != "but"
-            and child_of(verb, SUBJECTS | {"aux", "auxpass", "neg"}) is None
-        )
+    def _has_adverb(self, verb: Token) -> bool:
+        """True if an adverb negates a verb, its own or that of the verb that it is joined to."""
+        if verb.i not in self._adverbs:
+            self._adverbs[verb.i] = _has_adverb(verb) or (
+                _shares_adverbs(verb) and self._has_adverb(verb.head)
+            )
+        return self._adverbs[verb.i]
 
-    def _shares_cue(self, verb: Token) -> bool:
-        if verb.dep_ != "conj" or child_of(verb, SUBJECTS) is not None:
-            return False
-        # "did not eat and drink", "never ate or drank"
-        has_auxiliary = child_of(verb.head, {"aux", "auxpass"}) is not None
-        joined_by_or = coordinator(verb) == "or" and child_of(verb, {"aux", "auxpass"}) is None
-        if not (joined_by_or or (has_auxiliary and self._shares(verb))):
-            return False
-        return _has_adverb(verb.head) or self._shares_cue(verb.head)
+
+def _shares(verb: Token) -> bool:
+    """True if a verb shares what stands before the verb that it is joined to: "did not eat or sleep"."""
+    head = verb.head
+    return (
+        verb.tag_ == head.tag_
+        and verb.tag_ in ("VB", "VBG", "VBN")
+        and coordinator(verb) != "but"
+        and child_of(verb, SUBJECTS | {"aux", "auxpass", "neg"}) is None
+    )
+
+
+def _shares_adverbs(verb: Token) -> bool:
+    if verb.dep_ != "conj" or child_of(verb, SUBJECTS) is not None:
+        return False
+    # "did not eat and drink", "never ate or drank"
+    if coordinator(verb) == "or" and child_of(verb, {"aux", "auxpass"}) is None:
+        return True
+    return child_of(verb.head, {"aux", "auxpass"}) is not None and _shares(verb)
 
 
 def is_negative(argument: Token) -> bool:
@@ -230,18 +253,20 @@ def is_negative(argument: Token) -> bool:
     return False
 
 
-def negative_pronoun(argument: Token) -> bool:
+def is_negative_pronoun(argument: Token) -> bool:
     """True for a pronoun that names nobody: "nobody", "no one", "nothing"."""
-    return is_negative(argument) and (argument.lower_ in _NEGATIVE_PRONOUNS or argument.lower_ == "one")
-
-
-def _has_cue(verb: Token) -> bool:
-    return _has_adverb(verb) or _stands_behind_negation(verb) or _has_negative_object(verb)
+    if argument.lower_ == "one":
+        return any(child.lower_ in ("no", "not") for child in argument.lefts)
+    return argument.lower_ in _NEGATIVE_PRONOUNS
 
 
 def _has_adverb(verb: Token) -> bool:
     adjective = child_of(verb, {"acomp"}) if verb.pos_ == "AUX" else None
-    for child in (*verb.children, *(adjective.lefts if adjective is not None else ())):
+    children = [*verb.children, *(adjective.lefts if adjective is not None else ())]
+    if sum(child.dep_ == "neg" and child.lower_ in _NOT for child in children) == 2:
+        # "cannot not go"
+        return False
+    for child in children:
         word = child.lower_
         if child.dep_ in ("neg", "advmod", "preconj", "cc", "det") and word in _ADVERBS:
             # "nor" after a verb belongs to the next one.
@@ -302,7 +327,7 @@ def _has_negative_object(verb: Token) -> bool:
             return True
         if child.dep_ == "prep" and child.i > verb.i and child.lower_ != "for":
             noun = child_of(child, {"pobj"})
-            if noun is not None and negative_pronoun(noun):
+            if noun is not None and is_negative_pronoun(noun) and is_negative(noun):
                 return True
     return False
 
