@@ -24,6 +24,7 @@ _MODULES_FILE = "modules.json"
 _SETTINGS_FILE = "config_sentence_transformers.json"
 _TRANSFORMER_FILE = "sentence_bert_config.json"
 _ROUTER_FILE = "router_config.json"
+_POOLING_FOLDER = "1_Pooling"
 
 _TRANSFORMER = "sentence_transformers.base.modules.transformer.Transformer"
 _ROUTER = "sentence_transformers.base.modules.router.Router"
@@ -35,7 +36,7 @@ _ROUTES = {"query": "mention", "document": "event"}
 """The tower for each task of sentence-transformers, for a model with two towers."""
 
 SENTENCE_TRANSFORMERS_FILES = (
-    *(_MODULES_FILE, _SETTINGS_FILE, _TRANSFORMER_FILE, _ROUTER_FILE),
+    *(_MODULES_FILE, _SETTINGS_FILE, _TRANSFORMER_FILE, _ROUTER_FILE, _POOLING_FOLDER),
     *_ROUTES.values(),
 )
 """Files and folders that this module writes."""
@@ -62,6 +63,11 @@ def write_sentence_transformers_files(model: Any, folder: str | Path, tokenizer:
     if has_towers and tokenizer is not None:
         _write_towers(model, tokenizer, settings, folder)
         return
+    if _only_pools(model):
+        _write_modules(folder, {"": _TRANSFORMER, _POOLING_FOLDER: _POOLING}, settings, similarity="cosine")
+        _write_pooling(model.config, folder)
+        _write_transformer(folder, "last_hidden_state", "token_embeddings", limit)
+        return
     method = "forward" if model.config.reads_text_alone and not has_towers else "embed_text_alone"
     _write_modules(folder, {"": _TRANSFORMER}, settings, similarity="cosine")
     _write_transformer(folder, "embeddings", "sentence_embedding", limit, method=method)
@@ -71,6 +77,24 @@ def _is_saved_by_sentence_transformers(folder: Path) -> bool:
     """True for a folder with settings that name a version: `SentenceTransformer.save` writes them first."""
     path = folder / _SETTINGS_FILE
     return path.is_file() and "__version__" in json.loads(path.read_text(encoding="utf-8"))
+
+
+def _only_pools(model: Any) -> bool:
+    """True if the vector of a text is the pooled vectors of its tokens, which are then available, too."""
+    from .modeling_base import EventEncoderModel
+
+    return (
+        type(model).forward is EventEncoderModel.forward
+        and model.projection is None
+        and model.config.truncate_dim is None
+        and model.config.reads_text_alone
+        and not hasattr(model, "tower")
+    )
+
+
+def _write_pooling(config: EventConfig, folder: Path) -> None:
+    settings = {"embedding_dimension": config.encoder_config.hidden_size, "pooling_mode": config.pooling}
+    _write_json(folder / _POOLING_FOLDER / "config.json", {**settings, "include_prompt": True})
 
 
 def _own_settings(config: EventConfig) -> dict[str, object]:
@@ -129,13 +153,9 @@ def _write_tower(
     tower = model.tower(side)
     tower.encoder.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    modules = {"": _TRANSFORMER, "1_Pooling": _POOLING}
+    modules = {"": _TRANSFORMER, _POOLING_FOLDER: _POOLING}
     config = model.config
-    size = config.encoder_config.hidden_size
-    _write_json(
-        folder / "1_Pooling" / "config.json",
-        {"embedding_dimension": size, "pooling_mode": config.pooling, "include_prompt": True},
-    )
+    _write_pooling(config, folder)
     if tower.projection is not None or config.truncate_dim is not None:
         modules["2_Dense"] = _DENSE
         _write_dense(_output_layer(tower), folder / "2_Dense")

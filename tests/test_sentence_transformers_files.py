@@ -96,6 +96,16 @@ def test_vectors_equal_those_of_encode(folders: dict[str, Path], name: str) -> N
     assert model.similarity_fn_name == ("dot" if name in TOWERS else "cosine")
 
 
+def test_vectors_of_tokens(folders: dict[str, Path]) -> None:
+    for name in ("swcc", "mico", "two towers"):
+        model = sentence_transformers.SentenceTransformer(str(folders[name]), device="cpu")
+        (tokens,) = model.encode(["police arrested thief"], output_value="token_embeddings")
+        output = AutoModel.from_pretrained(folders[name])(
+            **AutoTokenizer.from_pretrained(folders[name])(["police arrested thief"], return_tensors="pt")
+        )
+        torch.testing.assert_close(tokens, output.last_hidden_state[0])
+
+
 @pytest.mark.filterwarnings("ignore:.*were truncated")
 @pytest.mark.parametrize("name", TOWERS)
 def test_each_side_is_a_model_of_its_own(folders: dict[str, Path], name: str) -> None:
