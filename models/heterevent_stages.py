@@ -30,6 +30,7 @@ from .event_graph import (
     start_nodes,
 )
 from .heterevent_outputs import EventVectors
+from .layer_weights import dtype_of
 from .similarities import masked_mean
 from .training_head import check_given
 
@@ -306,7 +307,7 @@ def _word_losses(head, vectors, chains, target_events, graph, nodes, context, ca
     own_keys = apart_from_other_processes(own_words) if word_keys is None else word_keys[own_words]
     # The vector of a word in the vocabulary is that of its tokens, without context. The encoder may have a
     # lower precision than the layers of the head.
-    own_embeddings = embeddings[is_word].to(head.word_output.weight.dtype)
+    own_embeddings = embeddings[is_word].to(dtype_of(head.word_output))
     vocabulary, keys = gather_distinct(head.word_output(own_embeddings), own_keys)
     columns = torch.full_like(event_words, PADDING)
     columns[is_word] = places_of(own_keys, keys)

@@ -17,8 +17,15 @@ def weight_of(layer: nn.Module, device: torch.device) -> torch.Tensor:
     if type(layer) is nn.Linear and "forward" not in vars(layer):
         return layer.weight
     with torch.autocast(device.type, enabled=False):
-        identity = torch.eye(layer.in_features, dtype=layer.weight.dtype, device=device)
+        identity = torch.eye(layer.in_features, dtype=dtype_of(layer), device=device)
         return layer(identity).transpose(0, 1)
+
+
+def dtype_of(layer: nn.Module) -> torch.dtype:
+    """The dtype of the inputs of a linear layer: that of its weight, or float32 if it is quantised."""
+    weight = layer.weight
+    is_plain = isinstance(weight, torch.Tensor) and weight.is_floating_point()
+    return weight.dtype if is_plain else torch.float32
 
 
 class OpenGRU(nn.GRU):

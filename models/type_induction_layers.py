@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from .layer_weights import dtype_of
 from .similarities import in_full_precision
 
 NO_EVENT_START = 4.0
@@ -82,7 +83,7 @@ class AuxiliaryHead(nn.Sequential):
 
     def forward(self, clustered: torch.Tensor) -> torch.Tensor:
         """Map clustered features, `(B, dimension)` to `(B, target_dimension)`."""
-        return super().forward(clustered.to(self[-1].weight.dtype))
+        return super().forward(clustered.to(dtype_of(self[-1])))
 
 
 class ScoreBias(nn.Module):
@@ -140,7 +141,7 @@ class TriggerFinder(nn.Module):
             `(batch, length, num_seen_types + 2)`: the seen types, an event of another type, and no event.
         """
         normed = self.norm(token_layers.float().unflatten(-1, self.shape)).flatten(-2)
-        return self.layers(normed.to(self.layers[1].weight.dtype))
+        return self.layers(normed.to(dtype_of(self.layers[1])))
 
 
 def token_probabilities(

@@ -334,6 +334,16 @@ class MethodCase:
         assert all(weight.is_meta for weight in head.parameters())
         torch.testing.assert_close(head(**inputs).loss, expected)
 
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    def test_quantised_layers(self, head: PreTrainedModel) -> None:
+        quantisation = pytest.importorskip("torch.ao.quantization")
+        inputs = self.head_inputs(head)
+        expected = head(**inputs).loss
+        quantised = quantisation.quantize_dynamic(head, {torch.nn.Linear}, dtype=torch.qint8)
+        loss = quantised(**inputs).loss
+        assert not torch.equal(loss, expected)
+        torch.testing.assert_close(loss, expected, rtol=0.02, atol=0.02)
+
     # In transformers.Trainer
 
     def test_plain_trainer_evaluates(self, head: PreTrainedModel, tmp_path: Path) -> None:
