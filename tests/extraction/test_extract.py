@@ -6,9 +6,10 @@ import gzip
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from eventformers.extraction import extractor as extractor_module
 from eventformers.extraction import pipeline as pipeline_module
 from eventformers.extraction import shards
 from eventformers.extraction.counts import ExtractionCounts
-from eventformers.extraction.extractor import EventExtractor, ExtractionSettings
+from eventformers.extraction.extractor import EventExtractor, ExtractionSettings, cached_extractor
 from eventformers.extraction.language import is_in_another_language
 from eventformers.extraction.texts import TextDocument
 
@@ -414,3 +415,37 @@ def test_a_home_folder_after_an_equals_sign_is_found(
     with pytest.raises(SystemExit, match="2"):
         cli.main(["data", "build", "event_chains", "--data-dir=~/absent", "-o", str(tmp_path / "out")])
     assert f"no raw data at {tmp_path}/absent" in capsys.readouterr().err
+
+
+WRITTEN = (
+    "Police arrested the thief's brother on Monday because he hadn't paid the bill that the owner of the shop"
+    ' sent.\nAnna didn\'t see the "big" car. Peter and Maria failed to call her, and the police left.'
+)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda text: text.replace("'", "\u2019").replace('"', "\u201d"),
+        lambda text: text.replace(" ", "\u00a0"),
+        lambda text: "".join(f"{letter}\u200b\u00ad" if letter.isalpha() else letter for letter in text),
+        lambda text: "\r\n\r\n".join("\r\n".join(wrap(part, 48)) for part in text.split("\n")),
+        lambda text: "".join(f"<p>{part.replace(' the ', ' <b>the</b> ')}</p>" for part in text.split("\n")),
+        lambda text: "\n".join(f"* {part}" for part in text.split("\n")),
+        lambda text: text.replace(". ", ". \U0001f600 https://t.co/x "),
+    ],
+)
+def test_how_a_text_is_written_changes_no_event(english_pipeline: str, write: Callable[[str], str]) -> None:
+    extractor = cached_extractor(ExtractionSettings(english_pipeline))
+    texts = (WRITTEN, write(WRITTEN))
+    documents = [TextDocument(str(number), text, "s", "MIT") for number, text in enumerate(texts)]
+    plain, written = extractor.extract(documents, ExtractionCounts())
+    assert [one.event.fields()[2:] for one in written.events] == [
+        one.event.fields()[2:] for one in plain.events
+    ]
+    assert len(plain.events) == 9
+    for one in written.events:
+        trigger = written.document.text[one.event.offset : one.trigger_end]
+        letters = trigger.replace("\u200b", "").replace("\u00ad", "")
+        assert letters == one.event.predicate.split()[0]
+        assert one.sentence_start <= one.event.offset < one.trigger_end <= one.sentence_end

@@ -6,7 +6,7 @@ Dependencies, which spaCy's pipelines of most other languages use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, product
 from typing import TYPE_CHECKING
@@ -36,6 +36,8 @@ from eventformers.extraction.polarity import Polarity, governs_negatively, is_ne
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
+
+_Participant = tuple["Token | None", bool]
 
 ARGUMENT_FORMS = ("heads", "spans")
 NORMALISED = "eventformers_normalised"
@@ -269,7 +271,7 @@ class _Clauses:
     ) -> Iterator[ExtractedEvent]:
         subjects = _participants(subject, verb, negated)
         targets = _participants(target, verb, negated)
-        pairs = product(subjects, targets)
+        pairs: Iterable[tuple[_Participant, _Participant]] = product(subjects, targets)
         if len(subjects) * len(targets) > _MOST_PAIRS:
             pairs = chain(product(subjects, targets[:1]), product(subjects[:1], targets[1:]))
         made: dict[tuple[str, str, bool], ExtractedEvent] = {}
@@ -309,6 +311,14 @@ class _Clauses:
         if child_of(verb, _NO_SUBJECTS) is not None:
             return None
         dependency, head = verb.dep_, verb.head
+        if (
+            dependency == "relcl"
+            and is_infinitive(verb)
+            and head.dep_ == "pobj"
+            and head.head.lower_ == "for"
+        ):
+            # "for a man to leave"
+            return head
         if dependency == "acl":
             if head.lower_ == "order" and head.head.dep_ == "prep" and governs(head.head.head):
                 # "in order to leave"
@@ -532,7 +542,7 @@ def _is_handle(token: Token) -> bool:
     return normalised is not None and normalised.is_handle(token.idx)
 
 
-def _participants(head: Token | None, verb: Token, negated: bool) -> list[tuple[Token | None, bool]]:
+def _participants(head: Token | None, verb: Token, negated: bool) -> list[_Participant]:
     """The heads of an argument: itself and those that are joined to it on the same side of the verb; True for
     one that the text excludes, such as "but not Egypt"."""
     if head is None:
@@ -540,7 +550,7 @@ def _participants(head: Token | None, verb: Token, negated: bool) -> list[tuple[
     if is_negative_pronoun(head) and (of := child_of(head, {"prep"})) is not None and of.lower_ == "of":
         # "none of the men"
         head = child_of(of, {"pobj"}) or head
-    found: list[tuple[Token | None, bool]] = []
+    found: list[_Participant] = []
     for token in joined(head):
         is_beside = (token.i < verb.i) == (head.i < verb.i)
         # In "nobody failed to come", nobody did not come, so that somebody else is its subject.

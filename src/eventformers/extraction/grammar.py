@@ -18,6 +18,8 @@ _NO_CLAUSES = HELPERS | {
     "acomp", "amod", "case", "compound", "compound:prt", "det", "expl", "mark", "nmod", "oprd", "poss",
     "prep", "prt", "punct",
 }
+# Participles that are prepositions: "six following the landslide".
+_PREPOSITIONS = frozenset({"concerning", "excluding", "following", "including", "pending", "regarding"})
 # fmt: on
 
 LONGEST_LIST = 20
@@ -26,7 +28,7 @@ LONGEST_LIST = 20
 
 def is_clause_head(token: Token) -> bool:
     """True if a token is a verb that heads a clause, including copulas."""
-    if token.dep_ in _NO_CLAUSES:
+    if token.dep_ in _NO_CLAUSES or (token.dep_ == "advcl" and token.lower_ in _PREPOSITIONS):
         return False
     is_verb = token.pos_ in ("VERB", "AUX") if token.pos else token.tag_.startswith("VB")
     # Of an unknown verb ("jeopardised"), only its auxiliary is recognised.
