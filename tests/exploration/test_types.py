@@ -34,7 +34,10 @@ def scattered(number: int, seed: int = 1) -> np.ndarray:
 @pytest.mark.parametrize("groups", [3, 12, 40])
 def test_the_number_of_types_is_that_of_the_groups(groups: int) -> None:
     vectors = np.concatenate([*(around(place, 12, 0.6) for place in range(groups)), scattered(60)])
-    found, level = types.group_mentions(vectors)
+    verbs = [f"verb {place}" for place in range(groups) for _ in range(12)] + [
+        f"other {n}" for n in range(60)
+    ]
+    found, level = types.group_mentions(vectors, verbs)
     together = found[:-60].reshape(groups, 12)
     assert (together == together[:, :1]).all()
     assert sorted(together[:, 0].tolist()) == list(range(groups))
@@ -43,13 +46,20 @@ def test_the_number_of_types_is_that_of_the_groups(groups: int) -> None:
 
 
 def test_mentions_that_are_not_alike_have_no_types() -> None:
-    found, _ = types.group_mentions(scattered(300))
+    found, _ = types.group_mentions(scattered(300), [f"verb {place}" for place in range(300)])
     assert (found == types.UNTYPED).mean() > 0.9
     for number in (0, 1, 2, types.FEWEST_MENTIONS - 1):
-        found, _ = types.group_mentions(around(0, number, 0.1))
+        found, _ = types.group_mentions(around(0, number, 0.1), ["arrest"] * number)
         assert found.tolist() == [types.UNTYPED] * number
-    found, _ = types.group_mentions(np.repeat(around(0, 1, 0.1), 9, axis=0))
+    found, _ = types.group_mentions(np.repeat(around(0, 1, 0.1), 9, axis=0), ["arrest", "catch", "hold"] * 3)
     assert found.tolist() == [0] * 9
+
+
+@pytest.mark.parametrize("verbs", [["arrest"] * 24, ["arrest"] * 12 + ["flood"] * 12])
+def test_texts_about_one_or_two_kinds_of_events(verbs: list[str]) -> None:
+    vectors = np.concatenate([around(int(verb == "flood"), 1, 0.6, seed) for seed, verb in enumerate(verbs)])
+    found, _ = types.group_mentions(vectors, verbs)
+    assert found.tolist() == [int(verb == "flood") for verb in verbs]
 
 
 def test_a_type_has_more_mentions_in_a_larger_sample() -> None:
@@ -57,14 +67,14 @@ def test_a_type_has_more_mentions_in_a_larger_sample() -> None:
         np.concatenate([around(0, 9, 0.5), *(around(place, 30, 0.5) for place in range(1, groups))])
         for groups in (3, 60)
     )
-    assert types.group_mentions(few)[0].max() == 2
-    assert types.group_mentions(many)[0].max() == 58
+    assert types.group_mentions(few, list(map(str, range(len(few)))))[0].max() == 2
+    assert types.group_mentions(many, list(map(str, range(len(many)))))[0].max() == 58
 
 
 @pytest.mark.parametrize("number", [1, 2, 5])
 def test_a_given_number_of_types(number: int) -> None:
     vectors = np.concatenate([around(place, 3, 0.2) for place in range(6)])
-    found, _ = types.group_mentions(vectors, number)
+    found, _ = types.group_mentions(vectors, [*"abcdef"] * 3, number)
     assert sorted(set(found.tolist())) == list(range(number))
 
 

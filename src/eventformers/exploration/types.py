@@ -42,9 +42,9 @@ SAMPLE = 4_000
 """Maximum number of mentions to cluster, which is quadratic in time and memory."""
 
 LEVEL = 2.7
-"""Minimum mean cosine between the mentions of a type: this many times as far above the median of all pairs as
-the 5th percentile, which types do not affect, is below it. Among articles of Wikinews, one in a hundred pairs
-of mentions with different verbs is that much alike."""
+"""Minimum mean cosine between the mentions of a type: this many times as far above the median of pairs with
+different verbs as the 5th percentile, which types do not affect, is below it. Among articles of Wikinews, one
+in a hundred such pairs is that much alike."""
 
 FEWEST_MENTIONS = 4
 """Minimum number of sampled mentions of a type; a quarter of the square root of their number if that is
@@ -149,7 +149,7 @@ def find_types(
     rows = events.select(_COLUMNS).to_pylist()
     vectors = _encode(encoder, rows, documents, batch_size, show_progress, keep)
     sample = sample_mentions([row["lemma"] for row in rows], SAMPLE)
-    groups, level = group_mentions(vectors[sample], num_types)
+    groups, level = group_mentions(vectors[sample], [rows[place]["lemma"] for place in sample], num_types)
     labels = np.full(len(rows), UNTYPED)
     labels[sample] = groups
     # The second time by the centroids of all events of a type, not only of those in the sample.
@@ -165,11 +165,14 @@ def find_types(
     return FoundTypes(types, event_types, _notes(rows, sample, types))
 
 
-def group_mentions(vectors: Vectors, num_types: int | None = None) -> tuple[Labels, float]:
+def group_mentions(
+    vectors: Vectors, verbs: Sequence[str], num_types: int | None = None
+) -> tuple[Labels, float]:
     """Group sampled mentions into types.
 
     Args:
         vectors: the vectors of the mentions at length 1, `(n, d)`.
+        verbs: the lemma of each mention's verb, `(n,)`.
         num_types: maximum number of types, however different their mentions; None finds the number.
 
     Returns:
@@ -177,17 +180,28 @@ def group_mentions(vectors: Vectors, num_types: int | None = None) -> tuple[Labe
         of a type that a member has at least.
     """
     if len(vectors) < 2:
-        return np.full(len(vectors), UNTYPED if num_types is None else 0), 0.0
+        return np.full(len(vectors), UNTYPED if num_types is None else 0), -1.0
     cosines = squareform(vectors @ vectors.T, checks=False)
-    low, median = np.quantile(cosines, (0.05, 0.5)).tolist()
-    level = median + LEVEL * (median - low)
     tree = linkage(np.maximum(1 - cosines, 0), "average")
     if num_types is not None:
-        return by_size(fcluster(tree, num_types, "maxclust")), level
+        return by_size(fcluster(tree, num_types, "maxclust")), -1.0
+    level = _least_cosine(cosines, verbs)
     groups = by_size(fcluster(tree, max(1 - level, ALIKE), "distance"))
     fewest = max(FEWEST_MENTIONS, math.isqrt(len(vectors)) // 4)
     number = min(MOST_TYPES, np.count_nonzero(np.bincount(groups) >= fewest))
     return np.where(groups < number, groups, UNTYPED), level
+
+
+def _least_cosine(cosines: NDArray[np.float32], verbs: Sequence[str]) -> float:
+    """Return the minimum mean cosine between the mentions of a type from the cosines of all pairs."""
+    codes = np.unique(verbs, return_inverse=True)[1]
+    is_other = squareform(codes[:, None] != codes, checks=False)
+    if not is_other.any():
+        return -1.0
+    low, median = np.quantile(cosines[is_other], (0.05, 0.5)).tolist()
+    level = median + LEVEL * (median - low)
+    # Where most verbs mean the same, none are unrelated. Mentions of one verb are then alike enough.
+    return level if is_other.all() else min(level, float(np.quantile(cosines[~is_other], 0.25)))
 
 
 def sample_mentions(lemmas: Sequence[str], number: int) -> Positions:
