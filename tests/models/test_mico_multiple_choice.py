@@ -9,7 +9,7 @@ import torch
 from fresh_process import run_fresh
 from method_case import random_texts
 from mico_inputs import mico_inputs
-from transformers import AutoModelForMultipleChoice, AutoTokenizer
+from transformers import AutoModelForMultipleChoice, AutoTokenizer, Trainer, TrainingArguments
 
 from eventformers.models.modeling_mico import MicoForMultipleChoice, MicoForPreTraining, MicoModel
 
@@ -168,3 +168,15 @@ def test_choice_in_a_fresh_process(
         torch.testing.assert_close(torch.tensor(loaded["logits"]), expected.logits)
         torch.testing.assert_close(torch.tensor(loaded["embeddings"]), expected.embeddings)
         assert "logits" not in answer["models"]["AutoModel"]
+
+
+def test_the_trainer_predicts_logits(
+    model: MicoForMultipleChoice, questions: dict[str, torch.Tensor], tmp_path: Path
+) -> None:
+    batch = {**questions, "labels": torch.tensor([3, 0, 1])}
+    arguments = TrainingArguments(str(tmp_path), report_to="none", use_cpu=True, disable_tqdm=True)
+    trainer = Trainer(model, arguments, data_collator=lambda rows: batch)
+    predictions = trainer.predict([{}] * QUESTIONS).predictions
+    expected = _expected_logits(model, questions)
+    there = expected.isfinite()
+    torch.testing.assert_close(torch.tensor(predictions)[there], expected[there], rtol=1e-4, atol=1e-5)
