@@ -58,8 +58,9 @@ class EventHierarchies(EventDatasetBuilder):
     """Mentions of events, the events, and the edges between them.
 
     - `mentions`: a mention in its context. `event_ids` has the event that it refers to, followed by the
-      event's ancestors up to the roots. An id is that of a Wikidata item without the Q, or the id of the raw
-      file.
+      event's ancestors up to the roots. Ids are those of the raw files. An event of the titles that mentions
+      or edges write in another form (5 instead of Wikidata's Q5, or with blanks around it) has the id of the
+      titles.
     - `events`: the knowledge base, one row for each event and language, in one split: every event is a
       candidate, whichever split its mentions are in.
     - `hierarchy`: child and parent, from part of (P361) and has part (P527).
@@ -323,13 +324,18 @@ class EventHierarchies(EventDatasetBuilder):
             skipped = self.report.skipped
             if drawn and not self._is_first_split:
                 skipped = skipped.uncounted()
-            for mention in mentions_of(file, skipped):
+            for mention in map(self._with_known_ids, mentions_of(file, skipped)):
                 split = self._splits.get(mention.event_id, first) if drawn else self.split
                 if split == self.split:
                     yield file, mention
                 elif split not in self.split_files and self._is_first_split:
                     self.report.read["mentions"] += 1
                     self.report.skipped["mention_of_a_split_left_out"] += 1
+
+    def _with_known_ids(self, mention: LinkedMention) -> LinkedMention:
+        id_of = self._knowledge.id_of
+        gold = mention.gold_events and list(dict.fromkeys(map(id_of, mention.gold_events)))
+        return mention._replace(event_id=id_of(mention.event_id), gold_events=gold)
 
     def _why_left_out(self, mention: LinkedMention) -> str | None:
         """Reason to skip a mention; None to keep it."""
@@ -427,7 +433,10 @@ class EventHierarchies(EventDatasetBuilder):
     @cached_property
     def _splits(self) -> dict[str, str]:
         """The split of every event."""
-        config, knowledge, mentioned = self.config, self._knowledge, self._survey.splits
+        config, knowledge = self.config, self._knowledge
+        mentioned: dict[str, set[str]] = {}
+        for event_id, found in self._survey.splits.items():
+            mentioned.setdefault(knowledge.id_of(event_id), set()).update(found)
         notes = self._split_notes
         stated: dict[str, str] = {}
         if config.split_by == "stated":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 from eventformers.datasets_scripts.document_splits import name_hash
 from eventformers.datasets_scripts.file_names import file_stem
 from eventformers.datasets_scripts.hierarchy_files import EDGE_KINDS, MENTION_KINDS, TEXT_KINDS, HierarchyFile
-from eventformers.datasets_scripts.hierarchy_graph import EventHierarchy
+from eventformers.datasets_scripts.hierarchy_graph import EventHierarchy, id_among
 from eventformers.datasets_scripts.hierarchy_readers import (
     LinkedMention,
     StatedTitle,
@@ -114,6 +114,7 @@ class EventKnowledge:
         graph: the edges.
         splits: split of each event, as stated by files of hierarchies.
         named: events with a line in a file of hierarchies.
+        events: the known events: those with a title, or, without titles, those of the edges.
         read: counts of items in the files.
         skipped: counts of skipped items, by reason.
     """
@@ -122,6 +123,7 @@ class EventKnowledge:
     graph: EventHierarchy = field(default_factory=EventHierarchy)
     splits: dict[str, str] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)
+    events: Container[str] = ()
     read: Counter[str] = field(default_factory=Counter)
     skipped: SkippedRows = field(default_factory=SkippedRows)
 
@@ -162,18 +164,25 @@ class EventKnowledge:
             )
         known.languages = dict(texts.languages) if sources else None
         known.graph.finish(known.languages, known.skipped)
+        known.events = known.graph.events | known.named if known.languages is None else known.languages
+        known.named = set(map(known.id_of, known.named))
+        known.splits = {known.id_of(event_id): split for event_id, split in known.splits.items()}
         return known
+
+    def id_of(self, event_id: str) -> str:
+        """Return the id of an event as the titles have it, or, without titles, as the edges have it."""
+        return id_among(event_id, self.events)
 
     def _add_entities(self, file: HierarchyFile, place: int, texts: StatedTitles, has_texts: bool) -> None:
         for entity in read_entities(file.path, self.skipped, edges_only=has_texts):
             self.read["entities"] += 1
             if not has_texts:
                 deque(texts.of_entity(entity), maxlen=0)
-            elif entity.event_id not in texts.languages:
+            is_event = id_among(entity.event_id, texts.languages) in texts.languages
+            if has_texts and not is_event:
                 self.skipped["entity_that_is_no_event"] += 1
-            if entity.event_id not in texts.languages:
-                continue
-            self._add(entity.statements, place)
+            if is_event:
+                self._add(entity.statements, place)
 
     def _add_edges(self, file: HierarchyFile, place: int) -> None:
         if file.kind == "properties":

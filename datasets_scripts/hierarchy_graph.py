@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Container, Iterable, Mapping
 
@@ -22,6 +23,19 @@ def id_order(event_id: str) -> tuple[int, str]:
     return len(event_id), event_id
 
 
+def id_among(event_id: str, known: Container[str]) -> str:
+    """Return an id in the form that the known events have; unchanged if it is none of them.
+
+    XLEL-WD writes the item Q5 of Wikidata as 5, other files have blanks around an id.
+    """
+    if event_id in known:
+        return event_id
+    plain = event_id.strip()
+    item = re.fullmatch("(Q?)([0-9]+)", plain)
+    other = plain if item is None else item[2] if item[1] else f"Q{plain}"
+    return next((form for form in (plain, other) if form in known), event_id)
+
+
 class EventHierarchy:
     """The part-of and follows edges between events.
 
@@ -30,8 +44,9 @@ class EventHierarchy:
     both ends come first, then the others in the order of their ids, and an edge is kept unless its parent is
     already below its child.
 
-    After `finish`, `hierarchy` and `sequence` map each edge to the place number of its statement, `parents`
-    and `children` are those of the hierarchy by event, and `cut` has the edges that were cut.
+    After `finish`, `events` has the ends of all edges, `hierarchy` and `sequence` map each edge to the place
+    number of its statement, `parents` and `children` are those of the hierarchy by event, and `cut` has the
+    edges that were cut.
     """
 
     def __init__(self) -> None:
@@ -42,6 +57,7 @@ class EventHierarchy:
         self.cut: list[Edge] = []
         self.parents: dict[str, list[str]] = {}
         self.children: dict[str, list[str]] = {}
+        self.events: frozenset[str] = frozenset()
         self._all_edges: list[Edge] = []
         self._paths: dict[str, list[str]] = {}
 
@@ -67,6 +83,8 @@ class EventHierarchy:
                 close a cycle.
         """
         kept: dict[str, list[Edge]] = {}
+        if events is not None:
+            self._use_ids_of(events)
         for kind, stated in self._stated.items():
             kept[kind] = []
             for edge in sorted(stated, key=lambda edge: (id_order(edge[0]), id_order(edge[1]))):
@@ -77,6 +95,7 @@ class EventHierarchy:
                 else:
                     kept[kind].append(edge)
         self._all_edges = [*kept["hierarchy"], *kept["sequence"]]
+        self.events = frozenset(end for edge in self._all_edges for end in edge)
         self.cut = edges_closing_cycles(kept["hierarchy"], self._stated["hierarchy"])
         if self.cut:
             skipped["hierarchy_edge_that_closes_a_cycle"] += len(self.cut)
@@ -93,6 +112,16 @@ class EventHierarchy:
         self.sequence = {edge: self._places["sequence", edge] for edge in kept["sequence"]}
         self._stated.clear()
         self._places.clear()
+
+    def _use_ids_of(self, events: Container[str]) -> None:
+        """Write the ends of the stated edges as the events do."""
+        given, self._stated = self._stated, {kind: Counter() for kind in self._stated}
+        places, self._places = self._places, {}
+        for kind, stated in given.items():
+            for edge, count in stated.items():
+                known = id_among(edge[0], events), id_among(edge[1], events)
+                self._stated[kind][known] += count
+                self._places.setdefault((kind, known), places[kind, edge])
 
     def gold_path(self, event_id: str) -> list[str]:
         """An event and all its ancestors, from the atomic event to the roots.
@@ -125,7 +154,7 @@ class EventHierarchy:
         Returns:
             Each component sorted by id; the components sorted by their first ids.
         """
-        names = sorted({*events, *(end for edge in self._all_edges for end in edge)}, key=id_order)
+        names = sorted(self.events.union(events), key=id_order)
         labels = _component_labels(names, self._all_edges, directed=False)
         groups: dict[int, list[str]] = defaultdict(list)
         for name, label in zip(names, labels, strict=True):

@@ -5,7 +5,6 @@ Every reader takes a file and `skipped`, the count of blank lines and the policy
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -165,12 +164,6 @@ class HierarchyEntry(NamedTuple):
     statements: list[Statement]
 
 
-def plain_id(stated: str) -> str:
-    """Normalise an event id as XLEL-WD does: remove the Q of a Wikidata item, keep any other id."""
-    text = stated.strip()
-    return text[1:] if re.fullmatch(r"Q\d+", text) else text
-
-
 def read_linked_mentions(path: Path, skipped: SkippedRows) -> Iterator[LinkedMention]:
     """Read the mentions of a JSON lines file, plain or compressed, or of a table with `MENTION_COLUMNS`.
 
@@ -193,7 +186,7 @@ def read_linked_mentions(path: Path, skipped: SkippedRows) -> Iterator[LinkedMen
         if not language:
             raise DataFormatError(path, line, 'a mention without "context_lang"', ACCEPTED_MENTION)
         gold_events = _gold_events(record, path, line)
-        event_id = plain_id(_text(record, "label_id", path, line))
+        event_id = _id(record, ("label_id",), path, line)
         source = _text(record, "source", path, line)
         stated = _text(record, "license", path, line)
         return LinkedMention(
@@ -244,7 +237,7 @@ def read_mention_table(path: Path, skipped: SkippedRows) -> Iterator[LinkedMenti
             context_right=right,
             title=row.get("Wikipedia Inlink Title") or row.get("Inlink Title") or "",
             date=row.get("Inlink Date") or "",
-            event_id=plain_id(row["Wikidata Item"]),
+            event_id=_stated_id(row["Wikidata Item"]),
             gold_events=None,
             source="",
             license="",
@@ -267,7 +260,7 @@ def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
 
     def event(line: int, value: object) -> StatedTitle:
         record = json_object(value, _EVENT_KEYS, path, line, ACCEPTED_EVENT)
-        event_id = plain_id(_one_text(record, ("label_id", "event_id"), path, line))
+        event_id = _id(record, ("label_id", "event_id"), path, line)
         language = _one_text(record, ("label_lang", "language"), path, line).strip()
         if not event_id or not language:
             missing = "a language" if event_id else "an id"
@@ -295,7 +288,7 @@ def read_description_table(path: Path, skipped: SkippedRows) -> Iterator[StatedT
     """
 
     def event(line: int, row: Mapping[str, str]) -> StatedTitle:
-        event_id, language = plain_id(row["Wikidata Item"]), row.get("Wikipedia Language", "").strip()
+        event_id, language = _stated_id(row["Wikidata Item"]), row.get("Wikipedia Language", "").strip()
         if not event_id or not language:
             missing = "a language" if event_id else "an id"
             raise DataFormatError(path, line, f"an event without {missing}", "both of them")
@@ -320,7 +313,7 @@ def read_hierarchy(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]
 
     def entry(line: int, value: object) -> HierarchyEntry:
         record = json_object(value, _HIERARCHY_KEYS, path, line, ACCEPTED_HIERARCHY)
-        event_id = plain_id(_one_text(record, ("label_id", "event_id"), path, line))
+        event_id = _id(record, ("label_id", "event_id"), path, line)
         if not event_id:
             raise DataFormatError(path, line, "a line without the id of an event", ACCEPTED_HIERARCHY)
         statements = [
@@ -349,11 +342,11 @@ def read_edges(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
     def entry(line: int, value: object) -> HierarchyEntry:
         row = json_object(value, _EDGE_KEYS, path, line, "one JSON object a line")
         columns = _edge_columns(row, path, line)
-        values = [_text(row, name, path, line).strip() for name in columns]
-        relation = values[1] if len(values) == 3 else _RELATION_OF_COLUMNS[columns[0], columns[-1]]
+        values = [_text(row, name, path, line) for name in columns]
+        relation = values[1].strip() if len(values) == 3 else _RELATION_OF_COLUMNS[columns[0], columns[-1]]
         if relation not in RELATIONS:
             raise DataFormatError(path, line, f"the relation {shown(relation)}", ", ".join(RELATIONS))
-        subject, other = plain_id(values[0]), plain_id(values[-1])
+        subject, other = _stated_id(values[0]), _stated_id(values[-1])
         if not subject or not other:
             raise DataFormatError(path, line, "an edge without one of its events", "two ids")
         return HierarchyEntry(None, None, [Statement(subject, relation, other)])
@@ -395,6 +388,15 @@ def _one_text(record: Mapping[str, object], names: tuple[str, ...], path: Path, 
     return text_of_either(record, names, path, line, read=_text)
 
 
+def _id(record: Mapping[str, object], names: tuple[str, ...], path: Path, line: int) -> str:
+    return _stated_id(_one_text(record, names, path, line))
+
+
+def _stated_id(text: str) -> str:
+    """Return an id as it is stated; "" if it is only white space."""
+    return text if text.strip() else ""
+
+
 def _gold_events(record: Mapping[str, object], path: Path, line: int) -> list[str] | None:
     """The events that a line states for its mention; None if it states only the atomic one, by its id."""
     name = next((name for name in ("gold_label_ids", "event_ids") if record.get(name) is not None), None)
@@ -415,7 +417,7 @@ def _ids(record: Mapping[str, object], name: str, path: Path, line: int) -> list
         stated = item.get("label_id") if isinstance(item, dict) else item
         if not isinstance(stated, (str, int)) or isinstance(stated, bool) or not str(stated).strip():
             raise DataFormatError(path, line, f'{shown(item)} in "{name}"', "ids")
-        found[plain_id(str(stated))] = None
+        found[str(stated)] = None
     return list(found)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from eventformers.datasets_scripts.hierarchy_readers import RELATIONS, StatedTitle, Statement, plain_id
+from eventformers.datasets_scripts.hierarchy_readers import RELATIONS, StatedTitle, Statement
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import (
     json_object,
@@ -42,7 +42,7 @@ class Entity(NamedTuple):
 
     Args:
         line: its line, from 1.
-        event_id: its id without the Q.
+        event_id: its id, such as Q42.
         is_candidate: True if it has the time and the place of an event.
         statements: its edges.
         texts: its labels and descriptions by language.
@@ -85,13 +85,12 @@ def read_entities(path: Path, skipped: SkippedRows, edges_only: bool = False) ->
             return None
         if not _ITEM.fullmatch(identifier):
             raise DataFormatError(path, line, f"the item {shown(identifier)}", "Q and a number")
-        event_id = plain_id(identifier)
-        texts = list(_texts(event_id, record, path, line))
+        texts = list(_texts(identifier, record, path, line))
         return Entity(
             line=line,
-            event_id=event_id,
+            event_id=identifier,
             is_candidate=is_event_candidate(claims),
-            statements=list(_statements(event_id, claims, path, line, skipped)),
+            statements=list(_statements(identifier, claims, path, line, skipped)),
             texts=texts,
         )
 
@@ -134,7 +133,7 @@ def read_item_properties(path: Path, skipped: SkippedRows) -> Iterator[Statement
         if not isinstance(values, list):
             raise DataFormatError(path, line, 'a line without a list "datavalue"', ACCEPTED_PROPERTY)
         relation = text_field(record, "pid", path, line)
-        subject = plain_id(text_field(record, "qid", path, line))
+        subject = text_field(record, "qid", path, line).strip()
         if not subject or not relation:
             raise DataFormatError(path, line, "a line without an item or a property", ACCEPTED_PROPERTY)
         return subject, relation, values
@@ -165,7 +164,7 @@ def read_item_descriptions(path: Path, skipped: SkippedRows) -> Iterator[StatedT
         item, language, label, description = (text_field(record, name, path, line).strip() for name in names)
         if not item or not language:
             raise DataFormatError(path, line, "a line without an item or a language", ACCEPTED_DESCRIPTION)
-        return StatedTitle(line, plain_id(item), language, label, description)
+        return StatedTitle(line, item, language, label, description)
 
     return skipped.parsed_rows(read_json_values(path, skipped, ACCEPTED_DESCRIPTION), event)
 
@@ -200,7 +199,7 @@ def _statements(
 
 
 def _item_id(datavalue: object) -> str:
-    """The item in a value of Wikidata, without the Q; "" if the value is not an item."""
+    """The item in a value of Wikidata, "" if the value is not an item."""
     value = datavalue.get("value") if isinstance(datavalue, dict) else None
     if not isinstance(value, dict):
         return ""
@@ -208,10 +207,10 @@ def _item_id(datavalue: object) -> str:
     if isinstance(identifier, dict):
         identifier = identifier.get("value")
     if isinstance(identifier, str):
-        return plain_id(identifier) if _ITEM.fullmatch(identifier) else ""
+        return identifier if _ITEM.fullmatch(identifier) else ""
     number = value.get("numeric-id")
     is_number = isinstance(number, int) and not isinstance(number, bool)
-    return str(number) if is_number and value.get("entity-type") == "item" else ""
+    return f"Q{number}" if is_number and value.get("entity-type") == "item" else ""
 
 
 def _texts(event_id: str, record: Mapping[str, object], path: Path, line: int) -> Iterator[StatedTitle]:

@@ -408,12 +408,12 @@ def test_wikidata_alone_makes_a_knowledge_base(tmp_path: Path) -> None:
     (tmp_path / "latest-all.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
     events = load(tmp_path, "events")["train"]
     assert [(row["event_id"], row["title"], row["description"]) for row in events] == [
-        ("1", "War", "an event"),
-        ("1", "מלחמה", ""),
-        ("2", "Battle", "an event"),
+        ("Q1", "War", "an event"),
+        ("Q1", "מלחמה", ""),
+        ("Q2", "Battle", "an event"),
     ]
     shares = {"validation_share": 0, "test_share": 0}
-    assert edges_of(tmp_path, "hierarchy", **shares) == {"train": [("2", "1")]}
+    assert edges_of(tmp_path, "hierarchy", **shares) == {"train": [("Q2", "Q1")]}
     report = report_of(tmp_path, "hierarchy", **shares)
     assert report["skipped"] == {
         "entity_that_is_no_event": 1,
@@ -473,14 +473,14 @@ def test_tables_of_the_pipeline_are_mentions_and_events(tmp_path: Path) -> None:
     names = "Wikidata Item\tWikipedia Language\tWikipedia Title\tWikipedia Description\n"
     (tmp_path / "label_desc.tsv").write_text(names + "Q3\ten\tBattle\tA battle.\n", encoding="utf-8")
     row = load(tmp_path, domain="wikinews")["test"][0]
-    assert (row["mention"], row["title"], row["event_ids"]) == ("battle", "News", ["3"])
+    assert (row["mention"], row["title"], row["event_ids"]) == ("battle", "News", ["Q3"])
     assert (row["source"], row["license"]) == ("wikinews", "CC-BY-2.5")
     assert report_of(tmp_path, "events")["licenses"] == ["CC-BY-SA-4.0"]
 
 
 def test_without_a_dictionary_every_event_is_known(published: Path) -> None:
     (published / "label_dict.jsonl").unlink()
-    assert gold_of(published)["train"] == [["3", "2", "1"], ["3", "2", "1"], ["4"]]
+    assert gold_of(published)["train"] == [["Q3", "Q2", "Q1"], ["Q3", "Q2", "Q1"], ["Q4"]]
     assert EventHierarchies.find_raw_files("events", [published]) == {}
 
 
@@ -692,3 +692,30 @@ _FILES_READ = {"mentions": 5, "events": 1, "hierarchy": 5}
 
 def _report(data: Path, config: str, output: Path, **settings: Any) -> dict[str, Any]:
     return build_reports(build_dataset("event_hierarchies", config, data, output, **settings))[config]
+
+
+OWN_IDS = ["5", "Q5", "007", "7", "Schlacht bei Jena", "événement/1", "9007199254740993"]
+
+
+def test_ids_stay_as_given(tmp_path: Path) -> None:
+    events = [{"event_id": one, "title": f"Event {one}", "language": "en"} for one in OWN_IDS]
+    write(tmp_path / "label_dict.jsonl", *events)
+    edges = [{"child_id": one, "parent_id": "Q5"} for one in OWN_IDS if one != "Q5"]
+    write(tmp_path / "edges.jsonl", *edges)
+    write(tmp_path / "mentions.train.jsonl", *(mention(one) for one in OWN_IDS))
+    assert load(tmp_path, "events")["train"]["event_id"][:] == OWN_IDS
+    shares = {"validation_share": 0, "test_share": 0}
+    assert set(edges_of(tmp_path, "hierarchy", **shares)["train"]) == {
+        (edge["child_id"], edge["parent_id"]) for edge in edges
+    }
+    assert [gold[0] for gold in gold_of(tmp_path)["train"]] == OWN_IDS
+
+
+def test_mentions_and_edges_find_an_event_that_they_write_in_another_form(tmp_path: Path) -> None:
+    write(
+        tmp_path / "label_dict.jsonl",
+        *({"event_id": one, "title": f"Event {one}", "language": "en"} for one in ("Q1", "2")),
+    )
+    write(tmp_path / "edges.jsonl", {"child_id": "Q2", "parent_id": 1})
+    write(tmp_path / "mentions.train.jsonl", mention(" Q2 "), mention("1"))
+    assert gold_of(tmp_path) == {"train": [["2", "Q1"], ["Q1"]]}

@@ -13,7 +13,6 @@ import pytest
 
 from eventformers.datasets_scripts.hierarchy_readers import (
     Statement,
-    plain_id,
     read_description_table,
     read_dictionary,
     read_edges,
@@ -37,13 +36,6 @@ MENTION = {
 def write(path: Path, *rows: object) -> Path:
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
     return path
-
-
-@pytest.mark.parametrize(
-    ("stated", "plain"), [("Q361", "361"), (" 361 ", "361"), ("Q", "Q"), ("Quake-7", "Quake-7")]
-)
-def test_ids_of_wikidata_lose_their_q(stated: str, plain: str) -> None:
-    assert plain_id(stated) == plain
 
 
 def test_a_mention_of_xlel_wd(tmp_path: Path) -> None:
@@ -75,7 +67,7 @@ def test_further_fields_of_mentions(tmp_path: Path) -> None:
     }
     (mention,) = read_linked_mentions(write(tmp_path / "m.jsonl", {**MENTION, **more}), SkippedRows())
     assert (mention.title, mention.date, mention.mention_id) == ("News", "2012-08-12", "m1")
-    assert mention.gold_events == ["7", "8"]
+    assert mention.gold_events == ["Q7", "8", "7"]
     assert (mention.source, mention.license) == ("own", "CC-BY-4.0")
 
 
@@ -113,7 +105,7 @@ def test_faults_of_mentions_are_told_with_their_line(tmp_path: Path, row: Any, f
 def test_both_spellings_of_the_description(tmp_path: Path, name: str) -> None:
     row = {"label_id": "Q5", "label_title": " Fall ", name: "It fell.", "label_lang": "en"}
     (event,) = read_dictionary(write(tmp_path / "d.jsonl", row), SkippedRows())
-    assert event[1:] == ("5", "en", "Fall", "It fell.")
+    assert event[1:] == ("Q5", "en", "Fall", "It fell.")
 
 
 def test_a_description_that_is_not_a_number_is_none(tmp_path: Path) -> None:
@@ -121,7 +113,7 @@ def test_a_description_that_is_not_a_number_is_none(tmp_path: Path) -> None:
     path.write_text('{"label_id": 5, "label_title": "Fall", "label_desc": NaN, "label_lang": "en"}\n\n')
     skipped = SkippedRows()
     (event,) = read_dictionary(path, skipped)
-    assert event[1:] == ("5", "en", "Fall", "")
+    assert event[1:] == ("Q5", "en", "Fall", "")
     assert skipped == {"blank_line": 1}
 
 
@@ -146,7 +138,7 @@ def test_hierarchies_by_name_and_by_property(tmp_path: Path) -> None:
     )
     first, second = read_hierarchy(path, SkippedRows())
     assert first == ("1", "validation", [Statement("1", "part_of", "2"), Statement("1", "follows", "3")])
-    assert second == ("2", None, [Statement("2", "P527", "1"), Statement("2", "P156", "4")])
+    assert second == ("2", None, [Statement("2", "P527", "Q1"), Statement("2", "P156", "4")])
 
 
 @pytest.mark.parametrize(
@@ -169,7 +161,7 @@ def test_faults_of_hierarchies(tmp_path: Path, row: object, found: str) -> None:
     [
         ("child_id,child,relation,parent_id\n1,a,follows,2\n", ("1", "follows", "2")),
         ("child_id,parent_id,source\n1,2,own\n", ("1", "part_of", "2")),
-        ('head_qid,property,tail_qid,stated_in\nQ1,P361,Q2,"a,b"\n', ("1", "P361", "2")),
+        ('head_qid,property,tail_qid,stated_in\nQ1,P361,Q2,"a,b"\n', ("Q1", "P361", "Q2")),
     ],
 )
 def test_edges_of_csv_files(tmp_path: Path, text: str, statement: tuple[str, str, str]) -> None:
@@ -206,7 +198,7 @@ def test_edges_of_json_lines(tmp_path: Path) -> None:
     path = tmp_path / "edges.jsonl"
     rows = [{"child_id": "1", "parent_id": 2}, {"event_id": "Q1", "next_event_id": "3", "source": "own"}]
     statements = [entry.statements for entry in read_edges(write(path, *rows), SkippedRows())]
-    assert statements == [[Statement("1", "part_of", "2")], [Statement("1", "followed_by", "3")]]
+    assert statements == [[Statement("1", "part_of", "2")], [Statement("Q1", "followed_by", "3")]]
     with pytest.raises(DataFormatError, match="line 1: found JSON of type list"):
         list(read_edges(write(path, []), SkippedRows()))
 
@@ -222,7 +214,7 @@ def test_tables_of_the_pipeline(tmp_path: Path) -> None:
         "great fall",
         " came.",
     )
-    assert (mention.event_id, mention.title, mention.date, mention.language) == ("5", "Pride", "", "en")
+    assert (mention.event_id, mention.title, mention.date, mention.language) == ("Q5", "Pride", "", "en")
     assert skipped == {"blank_line": 1}
     path.write_text(header + "Q5\ten\tFall\tPride\tno mention\n", encoding="utf-8")
     with pytest.raises(DataFormatError, match="line 2: found a Context without a mention"):

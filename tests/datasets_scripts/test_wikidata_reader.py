@@ -66,14 +66,14 @@ def test_the_items_of_a_dump(tmp_path: Path) -> None:
     )
     skipped = SkippedRows()
     first, second = read_entities(path, skipped)
-    assert (first.line, first.event_id, first.is_candidate) == (2, "1", True)
+    assert (first.line, first.event_id, first.is_candidate) == (2, "Q1", True)
     assert first.statements == [
-        Statement("1", "P361", "2"),
-        Statement("1", "P527", "9"),
-        Statement("1", "P155", "4"),
+        Statement("Q1", "P361", "Q2"),
+        Statement("Q1", "P527", "Q9"),
+        Statement("Q1", "P155", "Q4"),
     ]
-    assert [text[1:] for text in first.texts] == [("1", "en", "Fall", "a fall"), ("1", "de", "Sturz", "")]
-    assert (second.event_id, second.is_candidate, second.statements) == ("7", False, [])
+    assert [text[1:] for text in first.texts] == [("Q1", "en", "Fall", "a fall"), ("Q1", "de", "Sturz", "")]
+    assert (second.event_id, second.is_candidate, second.statements) == ("Q7", False, [])
     assert skipped == {
         "statement_deprecated": 1,
         "statement_without_item": 1,
@@ -92,7 +92,7 @@ def test_lines_that_cannot_matter_are_not_parsed(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(
         wikidata_reader, "parse_json", lambda text, *_: parsed.append(text) or json.loads(text)
     )
-    assert [one.event_id for one in read_entities(path, SkippedRows(), edges_only=True)] == ["9"]
+    assert [one.event_id for one in read_entities(path, SkippedRows(), edges_only=True)] == ["Q9"]
     assert len(parsed) == 1
 
 
@@ -140,8 +140,8 @@ def test_item_properties(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     skipped = SkippedRows()
     assert list(read_item_properties(path, skipped)) == [
-        Statement("1", "P361", "2"),
-        Statement("1", "P155", "3"),
+        Statement("Q1", "P361", "Q2"),
+        Statement("Q1", "P155", "Q3"),
     ]
     assert skipped == {"property_of_no_edge": 1, "statement_without_item": 1}
     path.write_text('{"qid": "Q1", "pid": "P361"}\n', encoding="utf-8")
@@ -155,7 +155,7 @@ def test_item_properties(tmp_path: Path) -> None:
 def test_item_descriptions(tmp_path: Path) -> None:
     path = tmp_path / "wd_item_descriptions.jsonl"
     path.write_text('{"qid": "Q1", "lang": "de", "label": "Sturz", "description": null}\n', encoding="utf-8")
-    assert [text[1:] for text in read_item_descriptions(path, SkippedRows())] == [("1", "de", "Sturz", "")]
+    assert [text[1:] for text in read_item_descriptions(path, SkippedRows())] == [("Q1", "de", "Sturz", "")]
     path.write_text('{"qid": "Q1", "label": "Sturz"}\n', encoding="utf-8")
     with pytest.raises(DataFormatError, match="line 1: found a line without an item or a language"):
         list(read_item_descriptions(path, SkippedRows()))
@@ -180,7 +180,7 @@ def test_wrong_types_of_an_entity_are_refused_or_left_out(
         list(read_entities(path, SkippedRows()))
     assert f"line 2: found {found}" in str(caught.value)
     skipped = SkippedRows("skip")
-    assert [one.event_id for one in read_entities(path, skipped)] == ["2"]
+    assert [one.event_id for one in read_entities(path, skipped)] == ["Q2"]
     assert skipped == {"malformed_entity": 1}
 
 
