@@ -71,8 +71,16 @@ def checked_text(value: object, name: str, *, may_be_empty: bool = False) -> str
     return value
 
 
+def as_list(value: Any) -> Any:
+    """Return a column of `datasets`, an array or a series as a list, and anything else unchanged."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    is_column = isinstance(value, Sequence) and not isinstance(value, (str, bytes, list, tuple))
+    return list(value) if is_column else value
+
+
 def checked_list(value: object, name: str, of: str) -> list[Any]:
-    """Check a non-empty list or tuple and return it as a list.
+    """Check a non-empty list, tuple, column, array or series and return it as a list.
 
     Args:
         value: the list.
@@ -82,9 +90,10 @@ def checked_list(value: object, name: str, of: str) -> list[Any]:
     Raises:
         ValueError: it has another type, such as a text, or is empty.
     """
-    if not isinstance(value, Sequence) or isinstance(value, (str, bytes)) or not len(value):
+    values = as_list(value)
+    if not isinstance(values, (list, tuple)) or not values:
         raise ValueError(f"found {shown(value)} as {name}; accepted: a list of at least one {of}")
-    return list(value)
+    return list(values)
 
 
 def checked_mapping(value: object, accepted: str) -> Mapping[str, Any]:

@@ -172,21 +172,30 @@ class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
             self.event_tower = EventEncoderModel(config, encoder=encoder)
         self.post_init()
 
-    def embed_text_alone(self, **inputs):
-        """Raise an error: the folder has no encoder for each tower; see `EventPreTrainedModel`.
+    def embed_for_task(self, input_ids, attention_mask=None, token_type_ids=None, task=None):
+        """Encode texts for sentence-transformers: events for the task `document`, otherwise mentions.
 
         Args:
-            **inputs: the tokenised text.
+            input_ids: token ids, `(batch, length)`.
+            attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None if nothing is padded.
+            token_type_ids: `(batch, length)`, for encoders that know segments.
+            task: `document`, `query`, or None.
+
+        Returns:
+            `EventModelOutput`.
 
         Raises:
-            ValueError: always.
+            ValueError: an event after a prompt may be longer than `event_tokens`: the folder has no limit
+                with the tokens of the prompt, since it was saved without a tokenizer.
         """
-        raise ValueError(
-            "sentence-transformers needs an encoder with its own tokenizer for each tower; this folder was "
-            "saved without a tokenizer; accepted: eventformers.encode, the folder of a training run, or one "
-            "completed by write_sentence_transformers_files(model, folder, tokenizer) of "
-            "eventformers.models.sentence_transformers_files"
-        )
+        is_event = task == "document"
+        if is_event and self.config.prompts and input_ids.shape[1] > self.config.event_tokens:
+            raise ValueError(
+                f"found events of up to {input_ids.shape[1]} tokens with their prompt, but the limit is "
+                f"{self.config.event_tokens} tokens without it; accepted: shorter events, "
+                "eventformers.ground, or the folder of a training run, which has a limit for both"
+            )
+        return self(input_ids, attention_mask, token_type_ids, side="event" if is_event else "mention")
 
     def tower(self, side: str) -> EventEncoderModel:
         """The encoder of one side.

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import torch
 from transformers.pipelines.base import Pipeline
 
-from .event_items import ROLES
+from .event_items import ROLES, as_list
 from .loaded_files import check_loaded
 
 
@@ -31,11 +31,7 @@ class ProcessorPipeline:
 
     def __call__(self, inputs, *args, **kwargs):
         """Call the pipeline; a column of `datasets`, an array or a series of inputs counts as a list."""
-        if hasattr(inputs, "tolist"):
-            inputs = inputs.tolist()
-        elif isinstance(inputs, Sequence) and not isinstance(inputs, (str, bytes, list, tuple)):
-            inputs = list(inputs)
-        return super().__call__(inputs, *args, **kwargs)  # type: ignore[misc]
+        return super().__call__(as_list(inputs), *args, **kwargs)  # type: ignore[misc]
 
 
 class EventReader(ProcessorPipeline):

@@ -52,7 +52,7 @@ def write_sentence_transformers_files(model: Any, folder: str | Path, tokenizer:
         model: the model without its head.
         folder: the folder of the saved model.
         tokenizer: its tokenizer. Without one, the limit is that of the saved tokenizer and the encoder, and
-            the files of a model with two towers reject texts, since each tower needs its own tokenizer.
+            a model with two towers loads as one module, since each tower needs its own tokenizer.
     """
     folder = Path(folder)
     if tokenizer is None and _is_saved_by_sentence_transformers(folder):
@@ -63,14 +63,19 @@ def write_sentence_transformers_files(model: Any, folder: str | Path, tokenizer:
     if has_towers and tokenizer is not None:
         _write_towers(model, tokenizer, settings, folder)
         return
+    if has_towers:
+        _write_modules(folder, {"": _TRANSFORMER}, settings, similarity="dot", arguments=("task",))
+        limits = {} if settings["prompts"] else {"document_length": model.config.event_tokens}
+        _write_transformer(folder, "embeddings", "sentence_embedding", None, "embed_for_task", **limits)
+        return
     if _only_pools(model):
         _write_modules(folder, {"": _TRANSFORMER, _POOLING_FOLDER: _POOLING}, settings, similarity="cosine")
         _write_pooling(model.config, folder)
         _write_transformer(folder, "last_hidden_state", "token_embeddings", limit)
         return
-    method = "forward" if model.config.reads_text_alone and not has_towers else "embed_text_alone"
+    method = "forward" if model.config.reads_text_alone else "embed_text_alone"
     _write_modules(folder, {"": _TRANSFORMER}, settings, similarity="cosine")
-    _write_transformer(folder, "embeddings", "sentence_embedding", limit, method=method)
+    _write_transformer(folder, "embeddings", "sentence_embedding", limit, method)
 
 
 def _is_saved_by_sentence_transformers(folder: Path) -> bool:
@@ -88,7 +93,6 @@ def _only_pools(model: Any) -> bool:
         and model.projection is None
         and model.config.truncate_dim is None
         and model.config.reads_text_alone
-        and not hasattr(model, "tower")
     )
 
 
@@ -172,7 +176,7 @@ def _write_tower(
         "last_hidden_state",
         "token_embeddings",
         limit,
-        model_settings=encoder_arguments(tower.encoder.config),
+        model_kwargs=encoder_arguments(tower.encoder.config),
     )
     return modules
 
@@ -207,10 +211,15 @@ def _write_dense(projection: nn.Linear, folder: Path) -> None:
 
 
 def _write_modules(
-    folder: Path, modules: Mapping[str, str], settings: Mapping[str, object], similarity: str
+    folder: Path,
+    modules: Mapping[str, str],
+    settings: Mapping[str, object],
+    similarity: str,
+    arguments: Sequence[str] = (),
 ) -> None:
+    """Write the modules, with the arguments of `encode` that each of them takes."""
     listed = [
-        {"idx": place, "name": str(place), "path": path, "type": kind}
+        {"idx": place, "name": str(place), "path": path, "type": kind, "kwargs": [*arguments]}
         for place, (path, kind) in enumerate(modules.items())
     ]
     _write_json(folder / _MODULES_FILE, listed)
@@ -225,19 +234,18 @@ def _write_transformer(
     field: str,
     feature: str,
     limit: int | None,
-    model_settings: Mapping[str, bool] | None = None,
     method: str = "forward",
+    **further: object,
 ) -> None:
     """Write the mapping from fields of a method's output to features, and the token limit if known."""
     settings: dict[str, object] = {
         "transformer_task": "feature-extraction",
         "modality_config": {"text": {"method": method, "method_output_name": field}},
         "module_output_name": feature,
+        **further,
     }
     if limit is not None:
         settings["processor_kwargs"] = {"model_max_length": limit}
-    if model_settings:
-        settings["model_kwargs"] = dict(model_settings)
     _write_json(folder / _TRANSFORMER_FILE, settings)
 
 

@@ -26,7 +26,10 @@ def test_hub_ids_pass_unchanged() -> None:
 
 
 def test_folder_needs_config(tmp_path: Path) -> None:
-    with pytest.raises(EventformersError, match=r"has no config\.json"):
+    with pytest.raises(EventformersError, match=r"not a model folder, it has no config\.json"):
+        resolve_encoder(tmp_path)
+    (tmp_path / "modules.json").write_text("[]")
+    with pytest.raises(EventformersError, match=r"parts that only SentenceTransformer loads, it has no"):
         resolve_encoder(tmp_path)
     (tmp_path / "config.json").write_text("{}")
     assert resolve_encoder(tmp_path) == str(tmp_path)

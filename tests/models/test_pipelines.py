@@ -90,8 +90,13 @@ def test_columns_are_lists(folders: dict[str, Path]) -> None:
     pipe = pipeline("event-embedding", model=str(folders["swcc"]))
     texts = ["the storm flooded the city", "police arrested a thief"]
     columns = [datasets.Dataset.from_dict({"text": texts})["text"], np.array(texts), pd.Series(texts)]
+    choose = pipeline("next-event", model=str(folders["heterevent"]))
     for column in columns:
         assert pipe(column, batch_size=2) == pipe(texts, batch_size=2)
+        torch.testing.assert_close(dict(pipe.processor(column)), dict(pipe.processor(texts)))
+        # A list in a table that pandas reads from Parquet is an array.
+        question = {"context": texts, "choices": texts}
+        assert choose(dict.fromkeys(question, column)) == choose(question)
 
 
 @pytest.mark.parametrize("method", ["swcc", "heterevent"])

@@ -57,9 +57,11 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
                 "above the adapters, which has them merged"
             )
         if not (path / "config.json").is_file():
+            is_split = (path / "modules.json").is_file()
+            found = "has parts that only SentenceTransformer loads" if is_split else "not a model folder"
             raise EventformersError(
-                f"{name}: not a model folder, it has no config.json; accepted: a folder written by "
-                "save_pretrained, or a Hub id"
+                f"{name}: {found}, it has no config.json; accepted: a folder written by save_pretrained of "
+                "transformers, or a Hub id"
             )
         return str(path)
     if exists:
