@@ -302,7 +302,7 @@ def test_a_drawn_seed_outlives_a_kill(call, monkeypatch, tmp_path, trained):
     assert trained == []
 
 
-def test_an_interrupted_table_compares_what_it_has(call, monkeypatch, tmp_path):
+def test_an_interrupted_table_compares_what_it_has(call, trained, monkeypatch, tmp_path):
     works = reproduced_runs.train
 
     def interrupted(method: str, output: Path, **arguments: object) -> object:
