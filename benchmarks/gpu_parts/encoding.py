@@ -97,7 +97,7 @@ def measure(bench: Bench, clock: Clock, *, model: str, kind: str, number: int) -
         sides: dict[str, Callable[[], object]] = {OURS: partial(ours.encode, texts)}
         if dtype == "bfloat16":
             compiled = load_encoder(folder, pooling="mean", device=bench.device, dtype=dtype)
-            compiled.model.compile(dynamic=True, backend="eager" if bench.small else "inductor")
+            compiled.model.compile(dynamic=True)
             sides[COMPILED] = partial(compiled.encode, texts)
         peer = SentenceTransformer(
             folder, device=str(bench.device), model_kwargs={"dtype": getattr(torch, dtype)}

@@ -24,13 +24,19 @@ def benchmark() -> ModuleType:
 
 
 @pytest.mark.process
-def test_measures_small(benchmark: ModuleType, tiny_encoder: Path, tmp_path: Path) -> None:
+def test_measures_small(
+    benchmark: ModuleType, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[dict[str, Any]] = []
+    # tests/models/test_compile.py compiles the models.
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda model, **options: compiled.append(options))
     chosen = ["--parts", "encoding", "steps", "search", "--rounds=1", f"--encoder={tiny_encoder}"]
     assert benchmark.main([f"--output={tmp_path}", "--device=cpu", "--small", *chosen]) == 0
     record = json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))
     parts = {part["title"]: part for part in record["parts"]}
     assert list(parts) == ["Encoding", "Training steps", "Ranking and search"]
     assert all(part["rows"] and not part["failures"] and not part["left_out"] for part in parts.values())
+    assert compiled == [{"dynamic": True}] * 5, "a model and kind of text each, in half precision"
     for row in parts["Encoding"]["rows"]:
         assert not row["least cosine"] or float(row["least cosine"]) > 0.99
     table = (tmp_path / "gpu.md").read_text(encoding="utf-8")
