@@ -82,6 +82,7 @@ def test_all_load_from_their_folders_in_a_process_without_our_package(tmp_path):
         ["-c", WITHOUT_OUR_PACKAGE, *(str(FOLDER / name) for name in METRICS)],
         cwd=tmp_path,
         env={**os.environ, "HF_HOME": str(tmp_path / "home")},
+        server="libraries",
     )
     assert done.stdout.strip() == "loaded", done.stderr
 

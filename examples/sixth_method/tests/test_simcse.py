@@ -79,7 +79,8 @@ class TestSimCse(MethodCase):
     def test_a_saved_model_needs_neither_package(self, head: PreTrainedModel, tmp_path: Path) -> None:
         first, second = tmp_path / "first", tmp_path / "second"
         head.save_pretrained(first)
-        done = run_python(["-c", LOAD_WITHOUT_THE_PACKAGES, str(first), str(second)], cwd=tmp_path)
+        arguments = ["-c", LOAD_WITHOUT_THE_PACKAGES, str(first), str(second)]
+        done = run_python(arguments, cwd=tmp_path, server="libraries")
         assert done.returncode == 0, done.stderr
         files = {path.name: path.read_text(encoding="utf-8") for path in first.glob("*.py")}
         assert {"modeling_simcse.py", "modeling_base.py", "pipeline_next_event.py"} <= set(files)
@@ -175,7 +176,7 @@ def test_demo(tiny_encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_push(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_client_online(monkeypatch)
-    monkeypatch.setattr(verification, "subprocess", stand_in("fresh"))
+    monkeypatch.setattr(verification, "subprocess", stand_in("libraries"))
     with LoopbackHub(USERS) as server:
         token = server.token_of("alice")
         pushed = publishing.push(run, "storms/simcse", endpoint=server.endpoint, token=token)
