@@ -56,6 +56,13 @@ class EpochCallback(TrainerCallback):
         self.collator.epoch = int(state.epoch or 0)
 
 
+class _Intervals(TrainerCallback):
+    """Applies the intervals of the arguments to a resumed run, whose state has those of its checkpoint."""
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        state.compute_steps(args, state.max_steps)
+
+
 class EventTrainer(Trainer):
     """Trains a head that returns `loss` and one field for each loss term.
 
@@ -94,6 +101,7 @@ class EventTrainer(Trainer):
             self.add_callback(ProgressLines())
         if hasattr(self.data_collator, "epoch"):
             self.add_callback(EpochCallback(self.data_collator))
+        self.add_callback(_Intervals())
 
     def call_model_init(self, trial=None):
         """Make the model of a run or trial, which does not log the loss terms of an earlier one."""

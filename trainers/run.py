@@ -198,7 +198,14 @@ def train_head(
         device=device,
         dtype=dtype,
     )
-    record = {"encoder": encoder_name, "data": data, "lora": lora, "recipe": asdict(recipe)}
+    record = {
+        "encoder": encoder_name,
+        "data": data,
+        "lora": lora,
+        "dtype": dtype,
+        "processes": PartialState().num_processes,
+        "recipe": asdict(recipe),
+    }
     stages = plan_stages(recipe, output)
     rows = check_resume(record, output, stages) if resume else {}
     for stage in stages:

@@ -16,6 +16,7 @@ from typing import Any, get_args
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.files import write_text
 from eventformers.models.configuration_base import EventConfig
+from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.checkpoints import (
     RUN_FILE,
     STAGE_FILE,
@@ -32,11 +33,13 @@ LOG_FILE = "training_log.json"
 _KEPT_BY_A_RESUME = ("seed", "model", "data", "views")
 _FREE_AT_A_RESUME = (
     *("dataloader_num_workers", "dataloader_pin_memory", "dataloader_prefetch_factor", "ddp_", "deepspeed"),
-    *("disable_tqdm", "eval_accumulation_steps", "fsdp", "gradient_"),
-    *("hub_", "log_", "logging_", "per_device_", "push_to_hub", "report_to", "run_name", "save_", "torch_"),
+    *("disable_tqdm", "eval_accumulation_steps", "fsdp", "gradient_cache_", "gradient_checkpointing"),
+    *("hub_", "log_", "logging_", "per_device_eval_", "push_to_hub", "report_to", "run_name", "save_"),
+    "torch_",
 )
-"""Beginnings of the names of training settings that do not change which weights result, beyond rounding, as
-long as the batch of all devices stays the same."""
+"""Beginnings of the names of training settings that do not change which weights result, beyond rounding, and
+that a resumed run applies."""
+_BATCH = "per_device_train_batch_size"
 
 
 @dataclass(frozen=True)
@@ -162,7 +165,9 @@ def check_resume(record: Mapping[str, Any], output: Path, stages: Sequence[Stage
     if not can_resume(output):
         raise EventformersError(f"{output}: found no checkpoint to resume; run without --resume")
     path = output / RUN_FILE
-    before, rows, different = read_record(path, lambda earlier: _compare_runs(earlier, record, output))
+    before, rows, processes, different = read_record(
+        path, lambda earlier: _compare_runs(earlier, record, output)
+    )
     for stage in stages:
         is_finished = stage.record is not None
         if not is_finished and last_whole_checkpoint(stage.folder) is None:
@@ -172,6 +177,11 @@ def check_resume(record: Mapping[str, Any], output: Path, stages: Sequence[Stage
             continue
         was, now = (json.loads(json.dumps(asdict(each.recipe))) for each in (before[stage.folder], stage))
         different += [key for key in _KEPT_BY_A_RESUME if was[key] != now[key]]
+        for training, number in ((was["training"], processes), (now["training"], record["processes"])):
+            # More processes may share the batch of all: losses gather its rows.
+            training[_BATCH] = (
+                training.get(_BATCH, EventTrainingArguments.per_device_train_batch_size) * number
+            )
         deciding = (key for key in was["training"] | now["training"] if not key.startswith(_FREE_AT_A_RESUME))
         different += [
             f"training.{key}" for key in deciding if was["training"].get(key) != now["training"].get(key)
@@ -209,11 +219,15 @@ def check_rows(
 
 def _compare_runs(
     earlier: Mapping[str, Any], record: Mapping[str, Any], output: Path
-) -> tuple[dict[Path, Stage], dict[str, str | None], list[str]]:
-    """Return the stages of an earlier run by folder, its rows, and its other settings that differ."""
+) -> tuple[dict[Path, Stage], dict[str, str | None], int, list[str]]:
+    """Return the stages of an earlier run by folder, its rows, the number of its processes, and its other
+    settings that differ."""
     stages = plan_stages(Recipe(**earlier["recipe"]), output)
-    different = [key for key in ("encoder", "lora") if earlier[key] != record[key]]
-    return {stage.folder: stage for stage in stages}, dict(earlier.get("rows", {})), different
+    # Earlier versions do not record these two.
+    earlier = {**{key: record[key] for key in ("dtype", "processes")}, **earlier}
+    different = [key for key in ("encoder", "lora", "dtype") if earlier[key] != record[key]]
+    rows = dict(earlier.get("rows", {}))
+    return {stage.folder: stage for stage in stages}, rows, int(earlier["processes"]), different
 
 
 def continuous_history(stages: Sequence[FinishedStage]) -> list[dict[str, float]]:

@@ -113,7 +113,7 @@ def test_a_description_that_is_not_a_number_is_none(tmp_path: Path) -> None:
     path.write_text('{"label_id": 5, "label_title": "Fall", "label_desc": NaN, "label_lang": "en"}\n\n')
     skipped = SkippedRows()
     (event,) = read_dictionary(path, skipped)
-    assert event[1:] == ("Q5", "en", "Fall", "")
+    assert event[1:] == ("5", "en", "Fall", "")
     assert skipped == {"blank_line": 1}
 
 
@@ -226,7 +226,7 @@ def test_tables_of_the_pipeline(tmp_path: Path) -> None:
     names = "Wikidata Item\tWikipedia Language\tWikipedia Title\tWikipedia Description\n"
     described.write_text(names + "Q5\tde\tSturz\tEr fiel.\n", encoding="utf-8")
     assert [event[1:] for event in read_description_table(described, SkippedRows())] == [
-        ("5", "de", "Sturz", "Er fiel.")
+        ("Q5", "de", "Sturz", "Er fiel.")
     ]
 
 

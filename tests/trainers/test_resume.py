@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -9,8 +10,12 @@ import pytest
 import torch
 
 from eventformers.errors import EventformersError
+from eventformers.files import remove_folder
 from eventformers.methods import load_method
+from eventformers.trainers.checkpoints import RUN_FILE, read_state
+from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
+from eventformers.trainers.stages import check_resume, plan_stages
 from eventformers.training import train
 
 SETTINGS = [
@@ -89,6 +94,8 @@ def test_a_new_run_leaves_no_earlier_checkpoint(tiny_encoder: Path, tmp_path: Pa
         ("optim=sgd", "training.optim"),
         ("max_steps=5", "training.max_steps"),
         ("dataloader_drop_last=false", "training.dataloader_drop_last"),
+        ("per_device_train_batch_size=3", "training.per_device_train_batch_size"),
+        ("gradient_accumulation_steps=2", "training.gradient_accumulation_steps"),
     ],
 )
 def test_a_resume_with_other_training_settings_is_refused(
@@ -102,6 +109,33 @@ def test_what_does_not_change_the_weights_may_change_at_a_resume(
     finished: tuple[Path, TrainingRun], tiny_encoder: Path
 ) -> None:
     assert run(finished[0], tiny_encoder, "logging_steps=1", "save_total_limit=1", resume=True).steps == 2
+
+
+def test_a_resume_applies_the_intervals_it_accepts(tiny_encoder: Path, tmp_path: Path) -> None:
+    run(tmp_path, tiny_encoder, "save_steps=2", "logging_steps=4", steps=4)
+    remove_folder(tmp_path / "checkpoint-4")
+    run(tmp_path, tiny_encoder, "save_steps=1", "logging_steps=1", steps=4, resume=True)
+    assert (tmp_path / "checkpoint-3").is_dir()
+    logged = read_state(tmp_path / "checkpoint-4").log_history
+    assert [line["step"] for line in logged if "loss" in line] == [3, 4]
+
+
+def test_a_resume_in_another_dtype_is_refused(finished: tuple[Path, TrainingRun]) -> None:
+    record = json.loads((finished[0] / RUN_FILE).read_text(encoding="utf-8"))
+    stages = plan_stages(Recipe(**record["recipe"]), finished[0])
+    check_resume(record, finished[0], stages)
+    with pytest.raises(EventformersError, match="has other settings: dtype;"):
+        check_resume({**record, "dtype": "bfloat16"}, finished[0], stages)
+
+
+def test_more_processes_may_share_the_batch_of_a_resumed_run(finished: tuple[Path, TrainingRun]) -> None:
+    record = json.loads((finished[0] / RUN_FILE).read_text(encoding="utf-8"))
+    stages = plan_stages(Recipe(**record["recipe"]), finished[0])
+    two = {**record, "processes": 2}
+    with pytest.raises(EventformersError, match=r"training\.per_device_train_batch_size;"):
+        check_resume(two, finished[0], stages)
+    stages[0].recipe.training["per_device_train_batch_size"] //= 2
+    check_resume(two, finished[0], stages)
 
 
 @pytest.mark.parametrize("name", ["events.parquet", "events.jsonl.gz"])
