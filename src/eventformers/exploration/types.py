@@ -188,7 +188,7 @@ def group_mentions(
     level = _least_cosine(cosines, verbs)
     groups = by_size(fcluster(tree, max(1 - level, ALIKE), "distance"))
     fewest = max(FEWEST_MENTIONS, math.isqrt(len(vectors)) // 4)
-    number = min(MOST_TYPES, np.count_nonzero(np.bincount(groups) >= fewest))
+    number = min(MOST_TYPES, int(np.count_nonzero(np.bincount(groups) >= fewest)))
     return np.where(groups < number, groups, UNTYPED), level
 
 
@@ -292,12 +292,13 @@ def _means(vectors: Vectors, labels: Labels) -> Vectors:
     """Return the mean vector of each type, `(types, d)`, without a copy of all vectors."""
     places = np.flatnonzero(labels != UNTYPED)
     sizes = np.bincount(labels[places])
-    shares = 1 / sizes[labels[places]]
+    shares = (1 / sizes[labels[places]]).astype(np.float32)
     return csr_array((shares, (labels[places], places)), shape=(len(sizes), len(labels))) @ vectors
 
 
 def _units(means: Vectors) -> Vectors:
-    return unit_vectors(means, [f"the centroid of type {place}" for place in range(len(means))])
+    names = [f"the centroid of type {place}" for place in range(len(means))]
+    return unit_vectors(means, names).astype(np.float32)
 
 
 def _nearest(vectors: Vectors, labels: Labels, level: float) -> Labels:
