@@ -120,7 +120,7 @@ def test_a_name_has_verbs_that_many_of_the_events_have(monkeypatch: pytest.Monke
     # "jail" is less than a tenth of its type, and the second type has no verb that two events share.
     assert names == {
         "arrest": "",
-        "type 1": "0 of 30 events have a verb of its name",
+        "verb 0": "1 of 30 events have a verb of its name",
         "flood": "",
     }
     assert "1 of 3 types are weak; the column weak says why." in found.notes

@@ -373,10 +373,11 @@ def _name(terms: Sequence[str], verbs: Counter[str]) -> tuple[str, int]:
         verbs: the verbs of its events.
 
     Returns:
-        The name, "" without such verbs; and how many events have one of them.
+        The name, of its first verb without such ones; and how many events have one of them.
     """
     least = max(2, NAMED_SHARE * verbs.total())
     chosen = [term for term in terms if verbs[term] >= least and not has_only_stop_words(term)][:NAME_PARTS]
+    chosen = chosen or [term for term in terms if verbs[term]][:1]
     return ", ".join(chosen), sum(verbs[term] for term in chosen)
 
 
