@@ -29,7 +29,7 @@ from typing import NamedTuple
 from paper_data import HELD_OUT_CHAINS, SIZES, write_encoder, write_raw
 from side_by_side import make_parser
 
-from eventformers.model_cards.markdown import table
+from eventformers.markdown import table
 
 STEPS = 50
 KILLED_AT = 25

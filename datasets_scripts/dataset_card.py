@@ -13,6 +13,7 @@ from eventformers.datasets_scripts.base import EventDatasetBuilder, config_names
 from eventformers.datasets_scripts.licenses import hub_licenses, is_open
 from eventformers.datasets_scripts.raw_files import parse_yaml
 from eventformers.errors import DataFormatError
+from eventformers.markdown import cell, code, code_block, table
 
 Report = Mapping[str, Any]
 
@@ -69,9 +70,12 @@ def dataset_card(
         )
     parts += [
         "\n".join(examples[first]),
-        "```python\nfrom datasets import load_dataset\n\n"
-        f'rows = load_dataset("path/or/repository", "{first}", split="{split}")\n'
-        "```\n",
+        code_block(
+            "from datasets import load_dataset\n\n"
+            f'rows = load_dataset("path/or/repository", "{first}", split="{split}")',
+            "python",
+        )
+        + "\n",
         _config_section(builder, first, reports[first], []),
         *(_config_section(builder, config, reports[config], examples[config]) for config in others),
     ]
@@ -109,14 +113,14 @@ def _config_section(
         f"## {config}",
         "",
         *example,
-        f"- columns: {', '.join(f'`{name}`' for name in builder.features(config))}",
+        f"- columns: {', '.join(map(code, builder.features(config)))}",
         f"- settings: {_listed(report['settings']) or 'none'}",
     ]
     for split, counts in splits.items():
-        lines += _split_lines(f"{split}: " if len(splits) > 1 else "", counts)
+        lines += _split_lines(f"{cell(split)}: " if len(splits) > 1 else "", counts)
     files = report["raw_files"]
     lines += [
-        f"- raw file: `{item['name']}`, {item['bytes']:,} bytes, SHA-256 `{item['sha256']}`"
+        f"- raw file: {code(item['name'])}, {item['bytes']:,} bytes, SHA-256 {code(item['sha256'])}"
         for item in files[:_SHOWN_FILES]
     ]
     if len(files) > _SHOWN_FILES:
@@ -124,10 +128,11 @@ def _config_section(
     lines += _malformed_lines(config, report)
     sources = report["sources"]
     kinds = list(dict.fromkeys(kind for kept in sources.values() for kind in kept if kind != "license"))
-    lines += ["", f"| {' | '.join(['source', 'license', *kinds])} |", "|---|---" + "|---" * len(kinds) + "|"]
-    for name, kept in sorted(sources.items()):
-        cells = [name, str(kept["license"]), *(f"{kept.get(kind, 0):,}" for kind in kinds)]
-        lines.append(f"| {' | '.join(cells)} |")
+    rows = [
+        [cell(name), cell(kept["license"]), *(f"{kept.get(kind, 0):,}" for kind in kinds)]
+        for name, kept in sorted(sources.items())
+    ]
+    lines += ["", table(["source", "license", *map(cell, kinds)], rows)]
     return "\n".join(lines) + "\n"
 
 
@@ -135,7 +140,7 @@ def _example_lines(row: Mapping[str, Any], licenses: list[str]) -> list[str]:
     if not row or not licenses or not all(map(is_open, licenses)):
         return []
     example = json.dumps(_shortened(dict(row)), indent=2, ensure_ascii=False)
-    return ["The first row, shortened:", "", "```json", example, "```", ""]
+    return ["The first row, shortened:", "", code_block(example, "json"), ""]
 
 
 def _shortened(value: Any) -> Any:
@@ -157,7 +162,7 @@ def _malformed_lines(config: str, report: Report) -> list[str]:
     lines = [f"- malformed parts left out: {listed['count']:,}, listed in `{config}/{REPORT_NAME}`"]
     for part in listed["parts"][:_SHOWN_FILES]:
         line = f", line {part['line']:,}" if part["line"] is not None else ""
-        lines.append(f"  - a {part['whole']} of `{part['file']}`{line}")
+        lines.append(f"  - a {cell(part['whole'])} of {code(part['file'])}{line}")
     return lines
 
 
@@ -180,7 +185,7 @@ def _split_lines(label: str, counts: Report) -> list[str]:
 
 
 def _listed(values: Mapping[str, object]) -> str:
-    return ", ".join(f"{name} {_shown(value)}" for name, value in sorted(values.items()))
+    return ", ".join(f"{cell(name)} {cell(_shown(value))}" for name, value in sorted(values.items()))
 
 
 def _shown(value: object) -> str:

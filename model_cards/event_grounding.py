@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from eventformers.markdown import setting
 from eventformers.model_cards.common import assignment, encode_snippet, loading, number, transformers_snippet
-from eventformers.model_cards.markdown import setting
 from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
 
 PAPER = "Hierarchical Event Grounding (Ou, Pratapa, Gupta and Mitamura, AAAI 2023)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from eventformers.markdown import setting
 from eventformers.model_cards.common import assignment, encode_snippet, loading, transformers_snippet
 from eventformers.model_cards.event_grounding import (
     CITATION,
@@ -16,7 +17,6 @@ from eventformers.model_cards.event_grounding import (
     learned_by_softmax,
     positive_weight_reading,
 )
-from eventformers.model_cards.markdown import setting
 from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
 
 PAPER_SETTINGS: dict[str, object] = {

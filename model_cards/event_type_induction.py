@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import cast
 
+from eventformers.markdown import code, setting
 from eventformers.model_cards.common import (
     assignment,
     encode_snippet,
@@ -14,7 +15,6 @@ from eventformers.model_cards.common import (
     sentence_transformers_snippet,
     transformers_snippet,
 )
-from eventformers.model_cards.markdown import code, setting
 from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
 from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention, mark_trigger
 

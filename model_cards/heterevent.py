@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from eventformers.datasets_scripts.events import Event
+from eventformers.markdown import setting
 from eventformers.model_cards.common import (
     ALL_PAIRS,
     assignment,
@@ -12,7 +13,6 @@ from eventformers.model_cards.common import (
     number,
     text_of_event,
 )
-from eventformers.model_cards.markdown import setting
 from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
 
 CITATION = """\

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import cast
 
+from eventformers.markdown import code, setting
 from eventformers.model_cards.common import (
     encode_snippet,
     loading,
@@ -13,7 +14,6 @@ from eventformers.model_cards.common import (
     sentence_transformers_snippet,
     transformers_snippet,
 )
-from eventformers.model_cards.markdown import code, setting
 from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
 
 CITATION = """\

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from eventformers.errors import UnknownNameError
 from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.tasks import Task, get_task
-from eventformers.model_cards.markdown import cell, code, number, table
+from eventformers.markdown import cell, code, number, table
 
 CORRELATIONS = frozenset({"spearman", "pearson"})
 """Main scores with a range from -1 to 1; the others are percentages."""

@@ -11,10 +11,11 @@ from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 from transformers import PreTrainedConfig
 
+from eventformers import markdown
 from eventformers.datasets_scripts.licenses import hub_licenses
 from eventformers.evaluation.results import eval_results
 from eventformers.methods import load_method
-from eventformers.model_cards import markdown, scores
+from eventformers.model_cards import scores
 from eventformers.model_cards.method import MethodCard, Reading, Snippet, load_method_card
 from eventformers.model_cards.usage import snippet_code
 from eventformers.provenance import git_commit, library_versions

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from eventformers.datasets_scripts.events import Event
+from eventformers.markdown import code, setting
 from eventformers.model_cards.common import (
     encode_snippet,
     event_literal,
@@ -14,7 +15,6 @@ from eventformers.model_cards.common import (
     text_of_event,
     transformers_snippet,
 )
-from eventformers.model_cards.markdown import code, setting
 from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
 
 CITATION = """\

@@ -35,9 +35,10 @@ _NORMALIZE = "sentence_transformers.base.modules.normalize.Normalize"
 _ROUTES = {"query": "mention", "document": "event"}
 """The tower for each task of sentence-transformers, for a model with two towers."""
 
+TOWER_FOLDERS = tuple(_ROUTES.values())
 SENTENCE_TRANSFORMERS_FILES = (
     *(_MODULES_FILE, _SETTINGS_FILE, _TRANSFORMER_FILE, _ROUTER_FILE, _POOLING_FOLDER),
-    *_ROUTES.values(),
+    *TOWER_FOLDERS,
 )
 """Files and folders that this module writes."""
 

@@ -43,3 +43,28 @@ def test_scores_as_json(capsys: pytest.CaptureFixture[str], tiny_encoder: Path) 
     assert result["task"] == "hard_similarity"
     assert result["main_value"] == result["scores"]["accuracy"]
     assert f"{result['main_value']:.1f}" in printed(capsys, *arguments)
+
+
+def test_control_characters_never_reach_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither in a result, nor in JSON, nor in an error."""
+    evil = "\x1b]0;owned\x07storm\x9b31m\u202e\ud800"
+    candidates = tmp_path / "candidates.jsonl"
+    candidates.write_text(
+        json.dumps({"subject": "a", "predicate": evil[:-1], "object": "[red]b[/red]"}) + "\n"
+    )
+    words = ["next-event", "storm | flood | town", "--candidates", str(candidates)]
+    for more, shown in (([], r"\x1b]0;owned"), (["--json"], r"\u001b]0;owned")):
+        with pytest.raises(SystemExit) as stopped:
+            cli.main([*words, *more])
+        assert stopped.value.code == 0
+        told = capsys.readouterr().out
+        assert shown in told
+        assert "[red]b" in told
+        assert not any(character in told for character in evil if not 32 <= ord(character) < 127)
+    with pytest.raises(SystemExit):
+        cli.main(["next-event", "--model", f"no{evil}", "storm | flood | town"])
+    told = capsys.readouterr().err
+    assert r"\x1b]0;owned" in told
+    assert "\x1b" not in told

@@ -10,8 +10,8 @@ import torch
 from gpu_parts.measuring import Bench, Clock, Part, Row
 
 from eventformers.evaluation.results import TaskResult
+from eventformers.markdown import number
 from eventformers.methods import all_methods
-from eventformers.model_cards.markdown import number
 from eventformers.training import train
 
 

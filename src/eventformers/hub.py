@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ def push(
     collection: str | None = None,
     accept_licenses: bool = False,
     overwrite: bool = False,
+    include: Sequence[str] = (),
     dry_run: bool = False,
     endpoint: str | None = None,
     token: str | None = None,
@@ -99,6 +101,8 @@ def push(
         collection: title of the owner's collection that gets the repositories, created if absent.
         accept_licenses: publish rows, and models trained on them, whose licences are not open or not known.
         overwrite: replace files that others wrote, and another model.
+        include: patterns of further files of the folders to send, such as `docs/*.png`; `*` stays within a
+            folder.
         dry_run: compare, send nothing and return what would be sent.
         endpoint: the Hub; None uses the client's.
         token: the token; None uses that of the login.
@@ -111,7 +115,12 @@ def push(
         EventformersError: an argument is invalid, a folder is incomplete or does not load, the licences are
             not accepted, the Hub refuses, the connection is lost, or the pushed files do not load back.
     """
-    found = _found(target, everything)
+    found = _found(target, everything, include)
+    for pattern in include:
+        if not any(fnmatch(path, pattern) for local in found for path in local.files):
+            raise EventformersError(
+                f"--include: no file to send matches {shown(pattern)}; see the lines of --dry-run without it"
+            )
     is_release = everything or not isinstance(target, (str, Path))
     owner = repo_id.partition("/")[0]
     if is_release and "/" in repo_id:
@@ -148,10 +157,12 @@ def push(
     return Push(pushed, address, dry_run)
 
 
-def _found(target: str | Path | Sequence[str | Path], everything: bool) -> list[LocalRepository]:
+def _found(
+    target: str | Path | Sequence[str | Path], everything: bool, include: Sequence[str]
+) -> list[LocalRepository]:
     if not isinstance(target, (str, Path)):
-        return [read_folder(one) for one in target]
-    return find_release(target) if everything else [read_folder(target)]
+        return [read_folder(one, include) for one in target]
+    return find_release(target, include) if everything else [read_folder(target, include)]
 
 
 def _check_licenses(found: Sequence[LocalRepository], accepted: bool) -> None:

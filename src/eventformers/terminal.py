@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import sys
 import warnings
 from typing import TextIO
@@ -30,6 +31,8 @@ _SYSTEM_FAULTS = {
     errno.ENAMETOOLONG,
     errno.EMFILE,
 }
+# Directions of text are among them, but not the marks that single letters of Arabic or Hebrew need.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _FULL_DISK = "no space left on device; free some and run the command again"
 
 
@@ -75,10 +78,24 @@ def _place(error: BaseException) -> str:
     return f"{name}: " if name else ""
 
 
+def visible(text: str) -> str:
+    """Replace control characters by their escapes, such as `\\x1b`, so that a terminal only shows them.
+
+    Text of data may have sequences that rename a window, hide lines or reverse the reading direction, and
+    halves of surrogate pairs, which cannot be written.
+    """
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def visible_json(text: str) -> str:
+    """Replace control characters in a JSON text by its own escapes; its values stay the same."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def one_line(text: str) -> str:
-    """Return a message as one line, with very long words truncated."""
+    """Return a message as one line of visible characters, with very long words truncated."""
     # A path or an argument can be very long.
-    return " ".join(word if len(word) <= 300 else f"{word[:200]}…" for word in text.split())
+    return visible(" ".join(word if len(word) <= 300 else f"{word[:200]}…" for word in text.split()))
 
 
 def _show_warning(
@@ -108,5 +125,5 @@ class _LineFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802, the name is the base class's
         if record.levelno <= logging.INFO:
-            return record.message
-        return f"{record.levelname.lower()}: {record.message}"
+            return visible(record.message)
+        return f"{record.levelname.lower()}: {visible(record.message)}"

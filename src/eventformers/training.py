@@ -22,9 +22,9 @@ from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding.returned_memory import return_memory
 from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.loading.models import find_device, load_config
+from eventformers.markdown import code, duration, number, table
 from eventformers.methods import load_method
 from eventformers.model_cards import ModelCard, TrainedOn, write_card
-from eventformers.model_cards.markdown import code, duration, number, table
 from eventformers.model_cards.training_record import write_training_record
 from eventformers.models.configuration_base import EventConfig
 from eventformers.models.sentence_transformers_files import (

@@ -181,12 +181,13 @@ def test_a_dry_run_tells_all_and_sends_nothing(
 ) -> None:
     push(model)
     (model / "README.md").write_text("# changed\n", encoding="utf-8")
-    (model / "notes.txt").write_text("new", encoding="utf-8")
+    for name in ("notes.txt", "token.json"):
+        (model / name).write_text("new", encoding="utf-8")
     hub.forget_requests()
     monkeypatch.setattr(constants, "ENDPOINT", hub.endpoint)
     monkeypatch.setenv("HF_TOKEN", hub.token_of("alice"))
     with pytest.raises(SystemExit) as stopped:
-        main(["push", str(model), "--repo-id", REPO, "--dry-run"])
+        main(["push", str(model), "--repo-id", REPO, "--dry-run", "--include", "notes.txt"])
     assert stopped.value.code == 0
     shown = capsys.readouterr().out
     lines = {tuple(line.split()) for line in shown.splitlines()}
@@ -194,7 +195,8 @@ def test_a_dry_run_tells_all_and_sends_nothing(
     assert ("new", "3", "bytes", "plain", "notes.txt") in lines
     size = (model / "model.safetensors").stat().st_size
     assert ("there", f"{size:,}", "bytes", "LFS", "model.safetensors") in lines
-    assert "never   checkpoint-2/ (1 file): a checkpoint" in shown
+    assert "unsent  checkpoint-2/ (1 file): a checkpoint" in shown
+    assert "unsent  token.json: not a known file of a model; --include PATTERN sends it" in shown
     assert "Would send 2 files (13 bytes)" in shown
     assert written(hub) == 0
 

@@ -188,7 +188,70 @@ def test_rows_and_reports_beside_a_model_are_not_sent(saved_model: Path, tmp_pat
         (folder / name).touch()
     found = read_folder(folder)
     assert not set(rows) & set(found.files)
-    assert found.left_out["chains.jsonl"] == ".jsonl is not part of a model"
+    assert found.left_out["chains.jsonl"] == ("not a known file of a model; --include PATTERN sends it")
+
+
+SECRETS = (
+    *("credentials.json", "notes.txt", "secrets.yaml", "client.py", "model.safetensors.bak", "docs/notes.md"),
+    *("logs/notes.json", "event/.env", "token.json", "1_Pooling/notes.txt", "picture.png", "weights.bin"),
+)
+
+
+def test_only_known_files_are_sent(saved_model: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(saved_model, tmp_path / "model"))
+    known = set(read_folder(folder).files)
+    code = {"modeling_swcc.py", "modeling_base.py", "configuration_swcc.py", "pipeline_event_embedding.py"}
+    assert {"config.json", "model.safetensors", "tokenizer.json", "README.md", "modules.json", *code} <= known
+    written = (path for path in saved_model.rglob("*") if path.is_file())
+    assert known == {path.relative_to(saved_model).as_posix() for path in written}
+    for name in SECRETS:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("secret")
+    found = read_folder(folder)
+    assert set(found.files) == known
+    assert set(found.left_out) == set(SECRETS)
+    found = read_folder(folder, ["docs/*.md", "*.png", "*.bin"])
+    assert set(found.files) - known == {"docs/notes.md", "picture.png"}
+    assert found.left_out["weights.bin"] == "may hold pickles"
+
+
+@pytest.mark.parametrize("name", ["README.md", "results/a/b/task.json", "tokenizer_config.json"])
+def test_links_out_of_the_folder_are_refused(saved_model: Path, tmp_path: Path, name: str) -> None:
+    folder = Path(shutil.copytree(saved_model, tmp_path / "model"))
+    outside = tmp_path / "secret"
+    outside.write_text("{}")
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(outside)
+    with pytest.raises(EventformersError, match=f"{name} is a link to .*secret, outside of the folder"):
+        read_folder(folder)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"auto_map": None}, "found auto_map None; accepted: an object"),
+        ({"model_type": ["swcc"]}, r"found model_type \['swcc'\]; accepted: a string"),
+        ({"model_type": None}, "found model_type None"),
+        ({"custom_pipelines": []}, "found custom_pipelines"),
+        ({"auto_map": {"AutoModel": "client.Client"}}, r"has no client\.py: the code that"),
+        ({"auto_map": {"AutoModel": "../client.Client"}}, r"has no \.py: the code that"),
+    ],
+)
+def test_configurations_that_name_something_else(
+    saved_model: Path, tmp_path: Path, values: dict[str, object], message: str
+) -> None:
+    folder = Path(shutil.copytree(saved_model, tmp_path / "model"))
+    change_config(folder, **values)
+    with pytest.raises(EventformersError, match=message):
+        read_folder(folder)
+
+
+def test_a_configuration_without_end(saved_model: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(saved_model, tmp_path / "model"))
+    (folder / "config.json").write_text('{"a":' * 100_000 + "1" + "}" * 100_000)
+    with pytest.raises(EventformersError, match="nested too deeply"):
+        read_folder(folder)
 
 
 def test_a_dataset_without_its_rows(built_dataset: Path, tmp_path: Path) -> None:

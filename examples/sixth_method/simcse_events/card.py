@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from eventformers.markdown import setting
 from eventformers.model_cards import MethodCard, Reading, Snippet
 from eventformers.model_cards.common import (
     encode_snippet,
     sentence_transformers_snippet,
     transformers_snippet,
 )
-from eventformers.model_cards.markdown import setting
 from eventformers.model_cards.method import Settings
 
 CITATION = """\

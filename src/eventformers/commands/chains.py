@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from eventformers.commands import options
 from eventformers.commands.options import batch_size_of, console, counts_text, print_json, take_model
@@ -149,7 +148,7 @@ def next_event(
         return
     table = Table("next event", "score", title=f"of {found.considered:,} candidates")
     for candidate in found.candidates:
-        table.add_row(Text(candidate.text), f"{candidate.score:.3f}")
+        table.add_row(candidate.text, f"{candidate.score:.3f}")
     console.print(table)
     if found.recall is not None:
         console.print(f"recall of the approximate search: {100 * found.recall:.1f} %")

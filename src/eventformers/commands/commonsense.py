@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from eventformers.commands import options
 from eventformers.commands.options import batch_size_of, console, model_and_argument, print_json
@@ -85,9 +84,9 @@ def complete(
     if as_json:
         print_json(found.to_dict())
         return
-    table = Table("alternative", "score", "known", title=Text(found.query.text))
+    table = Table("alternative", "score", "known", title=found.query.text)
     for alternative in found.alternatives:
-        table.add_row(Text(alternative.text), f"{alternative.score:.3f}", "yes" if alternative.known else "")
+        table.add_row(alternative.text, f"{alternative.score:.3f}", "yes" if alternative.known else "")
     console.print(table)
     if data is None and index is None:
         console.print("The graph is that of the bundled samples; --data names another.")
@@ -98,5 +97,5 @@ def complete(
         for premise in found.explanation:
             more = premise.number - len(premise.alternatives)
             told = "; ".join(premise.alternatives) + (f"; {more} more" if more else "")
-            nearest.add_row(Text(premise.text), f"{premise.cosine:.3f}", Text(told))
+            nearest.add_row(premise.text, f"{premise.cosine:.3f}", told)
         console.print(nearest)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Column, Table
-from rich.text import Text
 
 from eventformers.commands import options
 from eventformers.commands.options import batch_size_of, console, errors, print_json, take_model
@@ -143,12 +142,11 @@ def compare(
     models = f"{results[0].model} - {results[1].model} on {results[0].task}"
     digits = 2 if compared.unit == "points" else 3
     console.print(
-        Text(
-            f"{models}: {compared.difference:+.{digits}f} {compared.unit}, 95 % interval "
-            f"{compared.low:+.{digits}f} to {compared.high:+.{digits}f}, one-sided "
-            f"p = {compared.p_value:.4f} ({compared.questions:,} questions, {compared.resamples:,} resamples "
-            f"of {compared.clusters:,} clusters)"
-        ),
+        f"{models}: {compared.difference:+.{digits}f} {compared.unit}, 95 % interval "
+        f"{compared.low:+.{digits}f} to {compared.high:+.{digits}f}, one-sided "
+        f"p = {compared.p_value:.4f} ({compared.questions:,} questions, {compared.resamples:,} resamples "
+        f"of {compared.clusters:,} clusters)",
+        highlight=False,
         soft_wrap=True,
     )
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from eventformers.commands import options
 from eventformers.commands.options import console
@@ -36,6 +35,6 @@ def plot(
         groups = plot_events(run, output, data=data, num_events=events, device=device, malformed=malformed)
         table = Table("group", "events", "nearest events")
         for group in groups:
-            table.add_row(Text(group.name), str(group.size), Text("; ".join(group.nearest)))
+            table.add_row(group.name, str(group.size), "; ".join(group.nearest))
         console.print(table)
     console.print(f"Wrote {output} and {output.with_suffix('.md')}.", soft_wrap=True)

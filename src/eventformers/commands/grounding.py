@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from eventformers.commands import options
 from eventformers.commands.options import batch_size_of, console, counts_text, errors, events_of_texts
@@ -106,7 +105,7 @@ def ground(
     by_event = sorted(found.mentions_by_event().items(), key=lambda one: -len(one[1]))
     for event_id, places in by_event[:_SHOWN_EVENTS]:
         title = found.knowledge_base.title(event_id, found.title_language)
-        table.add_row(Text(title), f"{sum(linked for _, linked in places):,}", f"{len(places):,}")
+        table.add_row(title, f"{sum(linked for _, linked in places):,}", f"{len(places):,}")
     if table.row_count:
         console.print(table)
     console.print(counts_text(found.counts))
@@ -114,7 +113,7 @@ def ground(
     if threshold is not None:
         console.print(f"linking threshold: {threshold:.4g}, {source}")
     if found.note:
-        console.print(Text(found.note), soft_wrap=True)
+        console.print(found.note, soft_wrap=True)
     for name, recall in found.recall.items():
         console.print(f"recall of the approximate search{f', {name}' if name else ''}: {100 * recall:.1f} %")
     if found.without_pool:

@@ -33,6 +33,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the files that wou
 Replace = Annotated[
     bool, typer.Option("--overwrite", help="Replace files that others wrote, or another model.")
 ]
+Include = Annotated[
+    list[str] | None, typer.Option(metavar="PATTERN", help="Further files of the folder to send. Repeatable.")
+]
 
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
@@ -60,6 +63,7 @@ def push(
     ] = False,
     accept_licenses: AcceptLicenses = False,
     overwrite: Replace = False,
+    include: Include = None,
     dry_run: DryRun = False,
 ) -> None:
     """Publish a model, a dataset, an exploration or a metric on the Hub; verify that it loads from there."""
@@ -77,6 +81,7 @@ def push(
             collection=collection,
             accept_licenses=accept_licenses,
             overwrite=overwrite,
+            include=include or (),
             dry_run=dry_run,
             tell=status.update,
         )
@@ -93,6 +98,7 @@ def data_push(
     collection: Collection = None,
     accept_licenses: AcceptLicenses = False,
     overwrite: Replace = False,
+    include: Include = None,
     dry_run: DryRun = False,
 ) -> None:
     """Publish a built dataset on the Hub, and verify that it loads from there."""
@@ -106,6 +112,7 @@ def data_push(
         collection=collection,
         accept_licenses=accept_licenses,
         overwrite=overwrite,
+        include=include,
         dry_run=dry_run,
     )
 
@@ -146,7 +153,7 @@ def _show_files(plan: PushPlan) -> None:
         kept_back[f"{top}{slash}", reason] += 1
     for (place, reason), number in kept_back.items():
         told = f"{place} ({_files(number)})" if place.endswith("/") else place
-        lines.append(f"  {'never':8}{told}: {reason}")
+        lines.append(f"  {'unsent':8}{told}: {reason}")
     for line in lines:
         console.print(line, soft_wrap=True, highlight=False)
     console.print(f"Would send {_amount(plan)}." if not plan.is_done else "Nothing to send.")

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from eventformers.commands import options
 from eventformers.commands.options import batch_size_of, console, counts_text, errors, events_of_texts
@@ -109,7 +108,7 @@ def induce(
     columns = {name: cells for name, cells in columns.items() if any(cells)}
     table = Table(*columns)
     for cells in zip(*columns.values(), strict=True):
-        table.add_row(*(Text(cell or "-") for cell in cells))
+        table.add_row(*(cell or "-" for cell in cells))
     console.print(table)
     console.print(counts_text(found.counts))
     if neighbours := found.settings["num_neighbours"]:

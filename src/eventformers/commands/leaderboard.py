@@ -10,6 +10,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from eventformers.commands.options import console, errors
+from eventformers.terminal import visible_json
 
 if TYPE_CHECKING:
     from eventformers.leaderboard.board import Board
@@ -86,7 +87,7 @@ def leaderboard(
     if printed:
         return
     if json:
-        typer.echo(to_json(found), nl=False)
+        typer.echo(visible_json(to_json(found)), nl=False)
         return
     for board in found.boards:
         console.print(_table(board))
@@ -110,9 +111,7 @@ def _table(board: Board) -> Table:
     )
 
     # The task's name instead of its title, since --task takes the name.
-    titles = [
-        Column(Text(f"{column.task}\n{column_facts(column)}"), justify="right") for column in board.columns
-    ]
+    titles = [Column(f"{column.task}\n{column_facts(column)}", justify="right") for column in board.columns]
     # Empty columns would waste space.
     has_variant = any(row.variant for row in board.rows)
     has_parameters = any(row.parameters for row in board.rows)
@@ -124,7 +123,7 @@ def _table(board: Board) -> Table:
         *titles,
         *([Column("parameters", justify="right")] if has_parameters else []),
         Column("texts/s", justify="right"),
-        title=Text(board.title),
+        title=board.title,
         title_justify="left",
     )
     for kind in KINDS:
@@ -136,11 +135,11 @@ def _table(board: Board) -> Table:
         for row in rows:
             shown.add_row(
                 rank_text(board, row),
-                Text(row.model),
-                *([Text(row.variant)] if has_variant else []),
+                row.model,
+                *([row.variant] if has_variant else []),
                 str(row.runs or ""),
                 *(
-                    Text(cell_text(cell, row, column))
+                    cell_text(cell, row, column)
                     for cell, column in zip(row.cells, board.columns, strict=True)
                 ),
                 *([count_text(row.parameters)] if has_parameters else []),

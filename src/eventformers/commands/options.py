@@ -8,20 +8,33 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from eventformers.errors import EventformersError, shown
 from eventformers.loading.encoders import PACKAGED_ENCODER
+from eventformers.terminal import visible, visible_json
 
 WIDTH_WITHOUT_TERMINAL = 10_000
 """Number of columns of output to a pipe or a file: a program reads whole rows."""
 
-# Paths, ids and titles may contain brackets, which rich would read as markup.
-console = Console(markup=False, width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
-errors = Console(stderr=True, markup=False)
+
+class _PlainConsole(Console):
+    """A console that prints text as it is: no markup, no emoji codes, and control characters made visible."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(markup=False, emoji=False, **settings)
+
+    def render_str(self, text: str, **settings: Any) -> Text:
+        """Convert a text, also that of a table's cell, before it is measured."""
+        return super().render_str(visible(text), **settings)
+
+
+console = _PlainConsole(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
+errors = _PlainConsole(stderr=True)
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")]
 RawData = Annotated[
@@ -135,7 +148,7 @@ def model_and_argument(option: str | None, words: Sequence[str], name: str) -> t
 
 def print_json(content: object) -> None:
     """Print a value as JSON on one line."""
-    typer.echo(json.dumps(content, ensure_ascii=False))
+    typer.echo(visible_json(json.dumps(content, ensure_ascii=False)))
 
 
 @contextmanager

@@ -6,8 +6,8 @@ import json
 
 from eventformers.evaluation.tasks.protocols import JsonValue
 from eventformers.leaderboard.board import KINDS, Board, Cell, Kind, Leaderboard, Row, ScoreColumn
-from eventformers.model_cards.markdown import cell as escaped
-from eventformers.model_cards.markdown import table
+from eventformers.markdown import cell as escaped
+from eventformers.markdown import link, table
 from eventformers.model_cards.scores import CORRELATIONS, score_text
 
 HEADINGS: dict[Kind, str] = {
@@ -151,9 +151,9 @@ def _cells(board: Board, row: Row) -> list[str]:
 
 def _linked(row: Row) -> str:
     """Return the model's name, linked to a card on the Hub; a local path would break elsewhere."""
-    name = escaped(row.model)
-    is_address = row.card is not None and row.card.startswith(("https://", "http://"))
-    return f"[{name}]({row.card})" if is_address else name
+    if row.card is not None and row.card.startswith(("https://", "http://")):
+        return link(row.model, row.card)
+    return escaped(row.model)
 
 
 def _board(board: Board) -> dict[str, JsonValue]:

@@ -22,7 +22,7 @@ from eventformers.evaluation.results import TaskResult, load_results
 from eventformers.evaluation.tasks import TASKS
 from eventformers.evaluation.tasks.base import Task
 from eventformers.evaluation.tasks.chains import Chains
-from eventformers.model_cards.markdown import cell, table
+from eventformers.markdown import cell, table
 from eventformers.plots.figures import COLOURS, check_suffix, line_style, one_picture, write_with_table
 from eventformers.trainers.stages import read_log
 

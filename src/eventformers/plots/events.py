@@ -29,7 +29,7 @@ from eventformers.inference.induction.mention_map import place_mentions
 from eventformers.inference.induction.type_naming import key_terms
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.models import faults_told, load_whole
-from eventformers.model_cards.markdown import cell, table
+from eventformers.markdown import cell, table
 from eventformers.plots.figures import COLOURS, MARKERS, check_suffix, one_picture, write_with_table
 
 NEAREST = 5

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-import json
+import glob
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from fnmatch import fnmatch
+from fnmatch import fnmatch, fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow.parquet as pq
+from transformers.dynamic_module_utils import get_relative_import_files
 
 from eventformers.datasets_scripts import build_reports
-from eventformers.datasets_scripts.dataset_card import built_configs
+from eventformers.datasets_scripts.dataset_card import REPORT_NAME, built_configs
 from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE
 from eventformers.datasets_scripts.licenses import is_open
-from eventformers.errors import DataFormatError, EventformersError, UnknownNameError, shown
+from eventformers.datasets_scripts.raw_files import read_json_object
+from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.evaluation.results import read_result
-from eventformers.exploration.folder import PAGE_FILE, STATE_FOLDER
+from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE, STATE_FOLDER
 from eventformers.files import refuse_unfinished
 from eventformers.methods import all_methods
-from eventformers.model_cards.training_record import read_training_record
-from eventformers.models.sentence_transformers_files import SENTENCE_TRANSFORMERS_FILES
-from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
+from eventformers.model_cards.training_record import TRAINING_DATA_FILE, read_training_record
+from eventformers.models.sentence_transformers_files import SENTENCE_TRANSFORMERS_FILES, TOWER_FOLDERS
+from eventformers.publishing.dataset_building import BENCHMARK_FILE
+from eventformers.trainers.base import ARGUMENTS_FILE
+from eventformers.trainers.checkpoints import RUN_FILE, STAGE_FILE, STAGES_FOLDER
 from eventformers.trainers.lora import ADAPTER_FOLDER
+from eventformers.trainers.stages import LOG_FILE
 
 logger = logging.getLogger(__name__)
 
@@ -58,16 +64,26 @@ _CARD = "README.md"
 _EXPLORATION_CARD = Path(__file__).with_name("exploration_space.md")
 _LEADERBOARD_CARD = Path(__file__).with_name("leaderboard_space.md")
 _SHOWN_HIDDEN = ".eval_results"
-# Weights in any other format may hold pickles. Rows and reports beside a model may have texts of the user.
-_SENT: dict[Kind, frozenset[str]] = {
-    "model": frozenset(
-        {".safetensors", ".json", ".py", ".md", ".txt", ".yaml", ".yml", ".model", ".onnx", ".onnx_data"}
-        | {".png", ".svg"}
+_MODEL_PARTS = (
+    *("config.json", *WEIGHTS, "generation_config.json", "processor_config.json", "preprocessor_config.json"),
+    *("tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt", "*.model"),
+    *("added_tokens.json", "special_tokens_map.json", "*.jinja", *SENTENCE_TRANSFORMERS_FILES),
+    *("[0-9]_*/config.json", "[0-9]_*/model.safetensors"),
+)
+_CARD_PARTS = (_CARD, "LICENSE*", "NOTICE*")
+# What the commands write. Any other file may have texts or passwords of the user.
+_SENT: dict[Kind, tuple[str, ...]] = {
+    "model": (
+        *(*_CARD_PARTS, *_MODEL_PARTS, TRAINING_DATA_FILE, ARGUMENTS_FILE, LOG_FILE, STAGE_FILE),
+        *(f"{tower}/{part}" for tower in TOWER_FOLDERS for part in _MODEL_PARTS),
+        *(".eval_results/*.yaml", "results/*/*/*.json"),
+        *("onnx/*.onnx", "onnx/*.onnx_data", "onnx/*.json"),
+        *(f"{ADAPTER_FOLDER}/{part}" for part in (_CARD, "adapter_config.json", "*.safetensors")),
     ),
-    "dataset": frozenset({".parquet", ".json", ".md", ".txt", ".yaml", ".yml"}),
-    "metric": frozenset({".py", ".md", ".txt"}),
-    "exploration": frozenset({".html", ".parquet", ".json"}),
-    "leaderboard": frozenset({".html", ".json"}),
+    "dataset": (*_CARD_PARTS, BENCHMARK_FILE, f"*/{REPORT_NAME}", "*/*-[0-9]*-of-[0-9]*.parquet"),
+    "metric": (*_CARD_PARTS, "requirements.txt"),
+    "exploration": (PAGE_FILE, REPORT_FILE),
+    "leaderboard": (PAGE_FILE, LEADERBOARD_FILE),
 }
 _KEPT_BACK = {
     "checkpoint-*": "a checkpoint",
@@ -79,6 +95,7 @@ _KEPT_BACK = {
     "scaler.*": "the state of a scaler",
     "rng_state*": "the state of random numbers",
     "trainer_state.json": "the state of a trainer",
+    **dict.fromkeys(("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle"), "may hold pickles"),
 }
 
 
@@ -127,11 +144,12 @@ class LocalRepository:
         return None
 
 
-def read_folder(target: str | Path) -> LocalRepository:
+def read_folder(target: str | Path, include: Sequence[str] = ()) -> LocalRepository:
     """Determine the kind of a folder, and the files to send.
 
     Args:
         target: a folder, or the name of one of our metrics.
+        include: patterns of further files to send, such as `docs/*.png`.
 
     Raises:
         EventformersError: it cannot be pushed, or is incomplete.
@@ -142,17 +160,17 @@ def read_folder(target: str | Path) -> LocalRepository:
             metrics = metric_folders()
             if str(target) not in metrics:
                 raise UnknownNameError("folder or metric", str(target), metrics)
-            return _metric(metrics[str(target)])
+            return _metric(metrics[str(target)], include)
         raise EventformersError(f"{folder}: no such folder; accepted: {ACCEPTED}")
-    found = _recognised(folder)
+    found = _recognised(folder, include)
     if found is None:
         raise EventformersError(f"{folder} has nothing that can be pushed; accepted: {ACCEPTED}")
     return found
 
 
-def find_release(root: str | Path) -> list[LocalRepository]:
+def find_release(root: str | Path, include: Sequence[str] = ()) -> list[LocalRepository]:
     """Find all repositories of a release: the models and datasets in the folders below `root`, and all our
-    metrics. Explorations and leaderboards are not part of it.
+    metrics. Explorations and leaderboards are not part of it. For `include`, see `read_folder`.
 
     Raises:
         EventformersError: there is no model and no dataset, two have the same name, or one is incomplete.
@@ -160,7 +178,7 @@ def find_release(root: str | Path) -> list[LocalRepository]:
     place = Path(root).expanduser()
     if not place.is_dir():
         raise EventformersError(f"{place}: no such folder; accepted: one with runs and built datasets in it")
-    found = list(_below(place))
+    found = list(_below(place, include))
     if not found:
         raise EventformersError(
             f"{place} has no run and no built dataset in it; accepted: a folder of such folders"
@@ -170,11 +188,11 @@ def find_release(root: str | Path) -> list[LocalRepository]:
         other = names.setdefault((each.kind, each.name.lower()), each.folder)
         if other != each.folder:
             raise EventformersError(f"{other} and {each.folder} have the same name; rename one of them")
-    return [*found, *map(_metric, metric_folders().values())]
+    return [*found, *(_metric(folder, include) for folder in metric_folders().values())]
 
 
-def _below(place: Path) -> Iterator[LocalRepository]:
-    found = _recognised(place)
+def _below(place: Path, include: Sequence[str]) -> Iterator[LocalRepository]:
+    found = _recognised(place, include)
     if found is not None:
         if found.kind not in ("exploration", "leaderboard"):
             yield found
@@ -184,24 +202,24 @@ def _below(place: Path) -> Iterator[LocalRepository]:
         return
     for folder in sorted(path for path in place.iterdir() if path.is_dir()):
         if not folder.name.startswith(".") and not _reason_to_keep_back(folder.name):
-            yield from _below(folder)
+            yield from _below(folder, include)
 
 
-def _recognised(folder: Path) -> LocalRepository | None:
+def _recognised(folder: Path, include: Sequence[str]) -> LocalRepository | None:
     if not folder.is_dir():
         return None
     refuse_unfinished(folder)
     if built_configs(folder):
-        return _dataset(folder)
+        return _dataset(folder, include)
     if (folder / "config.json").is_file():
-        return _model(folder)
+        return _model(folder, include)
     if (folder / STATE_FOLDER).is_dir():
-        return _exploration(folder)
+        return _exploration(folder, include)
     if (folder / LEADERBOARD_FILE).is_file():
-        return _leaderboard(folder)
+        return _leaderboard(folder, include)
     name = folder.absolute().name
     if (folder / f"{name}.py").is_file() and (folder / f"{name}_impl.py").is_file():
-        return _metric(folder)
+        return _metric(folder, include)
     return None
 
 
@@ -217,16 +235,17 @@ def metric_folders() -> dict[str, Path]:
 # One kind after the other.
 
 
-def _model(folder: Path) -> LocalRepository:
+def _model(folder: Path, include: Sequence[str]) -> LocalRepository:
     config = _read_config(folder)
-    files, left_out = _files("model", folder)
+    references = _code_references(config)
+    code = [f"{reference.split('.')[0]}.py" for reference in references]
+    files, left_out = _files("model", folder, [*include, *_with_imports(folder, code)])
     _require(files, _CARD, folder, "a card, as `eventformers train` writes it (without --no-card)")
     weights = [path for path in files if "/" not in path and path.endswith(".safetensors")]
     if not weights:
         raise EventformersError(f"{folder} has no weights; accepted: a folder with model.safetensors")
-    for reference in config.get("auto_map", {}).values():
-        code = f"{str(reference).split('.')[0]}.py"
-        _require(files, code, folder, "the code that its config.json names; save the model again")
+    for name in code:
+        _require(files, name, folder, "the code that its config.json names; save the model again")
     _check_results(folder)
     trained_on = read_training_record(folder)
     return LocalRepository(
@@ -242,20 +261,36 @@ def _model(folder: Path) -> LocalRepository:
 
 def _read_config(folder: Path) -> dict[str, Any]:
     """Read the configuration of a model of ours that this release can load."""
+    from eventformers.loading.model_files import check_config
+
     path = folder / "config.json"
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataFormatError(
-            path, None, f"invalid JSON ({error})", "the configuration of a model"
-        ) from error
-    model_type = config.get("model_type") if isinstance(config, dict) else None
+    check_config(str(folder))
+    config = read_json_object(path, whole_characters=False)
+    model_type = config.get("model_type")
     if model_type not in all_methods():
         raise EventformersError(
             f"{path}: found model_type {shown(model_type)}; accepted: {', '.join(sorted(all_methods()))}. "
             "If a newer release wrote it, update eventformers"
         )
     return config
+
+
+def _code_references(config: Mapping[str, Any]) -> list[str]:
+    """The classes that a configuration names, such as `modeling_swcc.SwccModel`; tokenizers may have two."""
+    values = list(config.get("auto_map", {}).values())
+    for pipeline in config.get("custom_pipelines", {}).values():
+        values.append(pipeline.get("impl") if isinstance(pipeline, dict) else None)
+    listed = [one for value in values for one in (value if isinstance(value, list) else [value])]
+    return [one for one in listed if isinstance(one, str)]
+
+
+def _with_imports(folder: Path, code: Iterable[str]) -> list[str]:
+    """Modules of a folder with those beside them that they import."""
+    found = {name for name in code if (folder / name).is_file()}
+    with suppress(OSError, ValueError):
+        for name in tuple(found):
+            found |= {Path(file).name for file in get_relative_import_files(folder / name)}
+    return sorted(map(glob.escape, found))
 
 
 def _check_results(folder: Path) -> None:
@@ -275,9 +310,9 @@ def _check_results(folder: Path) -> None:
         )
 
 
-def _dataset(folder: Path) -> LocalRepository:
+def _dataset(folder: Path, include: Sequence[str]) -> LocalRepository:
     configs = built_configs(folder)
-    files, left_out = _files("dataset", folder)
+    files, left_out = _files("dataset", folder, include)
     reports = build_reports(folder)
     for name in configs:
         if not any(path.startswith(f"{name}/") and path.endswith(".parquet") for path in files):
@@ -306,8 +341,9 @@ def _listed(value: object) -> list[object]:
     return list(value) if isinstance(value, list) else []
 
 
-def _metric(folder: Path) -> LocalRepository:
-    files, left_out = _files("metric", folder)
+def _metric(folder: Path, include: Sequence[str]) -> LocalRepository:
+    code = _with_imports(folder, [f"{folder.absolute().name}.py"])
+    files, left_out = _files("metric", folder, [*include, *code])
     from eventformers.evaluate_metrics import SPACE_PAGE
 
     files = dict(sorted({SPACE_PAGE.name: SPACE_PAGE, **files}.items()))
@@ -316,8 +352,11 @@ def _metric(folder: Path) -> LocalRepository:
     return LocalRepository("metric", folder, files, left_out)
 
 
-def _exploration(folder: Path) -> LocalRepository:
-    files, left_out = _files("exploration", folder)
+def _exploration(folder: Path, include: Sequence[str]) -> LocalRepository:
+    from eventformers.exploration.explore import TABLES
+
+    written = [name for step in TABLES for name in step.writes]
+    files, left_out = _files("exploration", folder, [*include, *written])
     _require(files, PAGE_FILE, folder, "the page, as `eventformers explore` writes it (without --skip page)")
     documents = pq.read_table(folder / DOCUMENTS_TABLE, columns=["license"])
     licenses = set(documents["license"].unique().to_pylist())
@@ -330,8 +369,8 @@ def _exploration(folder: Path) -> LocalRepository:
     )
 
 
-def _leaderboard(folder: Path) -> LocalRepository:
-    files, left_out = _files("leaderboard", folder)
+def _leaderboard(folder: Path, include: Sequence[str]) -> LocalRepository:
+    files, left_out = _files("leaderboard", folder, include)
     _require(files, PAGE_FILE, folder, "the page, as `eventformers release` writes it")
     return LocalRepository("leaderboard", folder, {_CARD: _LEADERBOARD_CARD, **files}, left_out)
 
@@ -339,18 +378,36 @@ def _leaderboard(folder: Path) -> LocalRepository:
 # Files.
 
 
-def _files(kind: Kind, folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
-    """The files of a folder to send, and the others with the reason why they are not sent."""
+def _files(kind: Kind, folder: Path, more: Iterable[str]) -> tuple[dict[str, Path], dict[str, str]]:
+    """The files of a folder to send, and the others with the reason why they are not sent.
+
+    Args:
+        kind: its kind.
+        folder: the folder.
+        more: patterns of files to send besides the known ones.
+
+    Raises:
+        EventformersError: a file to send is a link to a file outside of the folder.
+    """
     sent, left_out = {}, {}
+    patterns = [pattern.split("/") for pattern in (*_SENT[kind], *more)]
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder).as_posix()
-        reason = next(filter(None, map(_reason_to_keep_back, name.split("/"))), None)
-        if reason is None and path.suffix not in _SENT[kind]:
-            reason = f"{path.suffix or 'a file without a suffix'} is not part of a {kind}"
-        if reason is None:
-            sent[name] = path
-        else:
+        parts = name.split("/")
+        reason = next(filter(None, map(_reason_to_keep_back, parts)), None)
+        if reason is None and not any(
+            len(pattern) == len(parts) and all(map(fnmatchcase, parts, pattern)) for pattern in patterns
+        ):
+            reason = f"not a known file of a {kind}; --include PATTERN sends it"
+        if reason is not None:
             left_out[name] = reason
+        elif not path.resolve().is_relative_to(folder.resolve()):
+            raise EventformersError(
+                f"{path} is a link to {path.resolve()}, outside of the folder; accepted: a copy of that "
+                "file, or nothing of that name"
+            )
+        else:
+            sent[name] = path
     return sent, left_out
 
 

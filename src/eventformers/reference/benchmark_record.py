@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eventformers.errors import DataFormatError
-from eventformers.model_cards.markdown import cell, table
+from eventformers.markdown import cell, table
 
 
 def benchmark_tables(record: Mapping[str, Any]) -> str:
@@ -29,7 +29,7 @@ def benchmark_tables(record: Mapping[str, Any]) -> str:
         if part["rows"]:
             header = list(part["rows"][0])
             lines += [
-                table(header, [[cell(row.get(name, "")) for name in header] for row in part["rows"]]),
+                table(header, [[str(row.get(name, "")) for name in header] for row in part["rows"]]),
                 "",
             ]
         if part["note"]:

@@ -10,8 +10,8 @@ from typing import Any, get_type_hints
 
 from eventformers.datasets_scripts import BUILDERS
 from eventformers.evaluation.tasks import TASKS, names_of_kind
+from eventformers.markdown import table
 from eventformers.methods import all_methods
-from eventformers.model_cards.markdown import table
 from eventformers.models.configuration_base import EventConfig
 from eventformers.reference.docstrings import Documented, docstring_entries
 from eventformers.strict import described

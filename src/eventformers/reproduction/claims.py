@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from eventformers.errors import DataFormatError
-from eventformers.model_cards.markdown import cell, code
-from eventformers.model_cards.markdown import table as markdown_table
+from eventformers.markdown import cell, code
+from eventformers.markdown import table as markdown_table
 from eventformers.reproduction.comparisons import RowComparison, difference_text, signed
 
 _FILE_NAME = re.compile(r"(?P<paper>.+)-(?P<table>(table|figure)\d+)(-[^-]+)?")

@@ -22,8 +22,8 @@ from eventformers.evaluation.significance import (
     paired_correlations,
 )
 from eventformers.evaluation.tasks import TASKS, with_settings
-from eventformers.model_cards.markdown import cell
-from eventformers.model_cards.markdown import table as markdown_table
+from eventformers.markdown import cell
+from eventformers.markdown import table as markdown_table
 from eventformers.model_cards.scores import score_text
 from eventformers.reproduction.findings import Finding
 from eventformers.reproduction.rows import Column, ReproducedRow, Reproduction

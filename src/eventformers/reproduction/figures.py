@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from eventformers.evaluation.tasks import TASKS
 from eventformers.files import write_explained
-from eventformers.model_cards.markdown import cell
+from eventformers.markdown import cell
 from eventformers.plots.chains import degree_table, degrees_of_questions, draw_degrees, draw_hops
 from eventformers.plots.figures import write_figure
 from eventformers.plots.grounding import RecallCurves, draw_recall

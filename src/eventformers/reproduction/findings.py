@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import stdev
 
 from eventformers.inference.induction.type_naming import majority_type
-from eventformers.model_cards.markdown import cell
-from eventformers.model_cards.markdown import table as markdown_table
+from eventformers.markdown import cell
+from eventformers.markdown import table as markdown_table
 from eventformers.model_cards.scores import score_text
 from eventformers.reproduction.rows import ReproducedRow, Reproduction
 from eventformers.reproduction.scores import run_values, scores_of_runs

@@ -14,8 +14,8 @@ from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.tasks import TASKS
 from eventformers.files import write_explained, write_text
 from eventformers.loading.encoders import PACKAGED_ENCODER
-from eventformers.model_cards.markdown import cell, code
-from eventformers.model_cards.markdown import table as markdown_table
+from eventformers.markdown import cell, code
+from eventformers.markdown import table as markdown_table
 from eventformers.model_cards.scores import score_text
 from eventformers.provenance import git_commit, library_versions
 from eventformers.reproduction.findings import Finding

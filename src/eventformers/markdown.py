@@ -1,4 +1,4 @@
-"""Small pieces of Markdown that are safe for values from data."""
+"""Small pieces of Markdown, safe for values from data: these stay text, whatever they hold."""
 
 from __future__ import annotations
 
@@ -6,19 +6,45 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath, PureWindowsPath
+from urllib.parse import quote
+
+from eventformers.terminal import visible
+
+_ENTITIES = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", **{character: f"&#{ord(character)};" for character in "|`\\"}}
+)
+# An asterisk inside a formula with spaces, and an underscore inside a word, are no emphasis.
+_ASTERISK = r"\*(?=\S)|(?<=\S)\*"
+_EMPHASIS = re.compile(rf"{_ASTERISK}|(?<![^\W_])_|_(?![^\W_])")
+# Any other bracket is only a bracket, as no text can define the target of a reference.
+_BRACKET = re.compile(r"\](?=[(\[:])|^\[(?=[ xX]\])")
+_MARKER = re.compile(r"^(\d*)([#+*=.)~-])(?=[\s#+*=~-]|$)")
 
 
 def cell(value: object) -> str:
-    """Escape text for one cell of a table, so that it cannot become HTML or a new row."""
-    text = " ".join(str(value).split())
-    for character, replacement in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "&#124;")):
-        text = text.replace(character, replacement)
-    return text
+    """Escape text for one cell of a table, a heading or a paragraph.
+
+    It cannot become HTML, a link, an image, emphasis, code, a heading, a list or a new row, and it has no
+    control characters.
+    """
+    text = visible(" ".join(str(value).split())).translate(_ENTITIES)
+    text = _BRACKET.sub(_entity, _EMPHASIS.sub(_entity, text))
+    return _MARKER.sub(lambda found: f"{found[1]}&#{ord(found[2])};", text)
+
+
+def _entity(found: re.Match[str]) -> str:
+    return f"&#{ord(found[0])};"
+
+
+def link(text: object, address: str) -> str:
+    """A link to an address of the web."""
+    name = cell(text).replace("[", "&#91;").replace("]", "&#93;")
+    return f"[{name}]({quote(address, safe=':/?#@!$&*+,;=%~')})"
 
 
 def code(value: object) -> str:
     """Inline code, also for text with backticks; bars are escaped for tables."""
-    text = " ".join(str(value).split()) or " "
+    text = visible(" ".join(str(value).split())) or " "
     fence = "`" * (longest_run(text, "`") + 1)
     padding = " " if "`" in text else ""
     return f"{fence}{padding}{text}{padding}{fence}".replace("|", "\\|")
@@ -26,6 +52,7 @@ def code(value: object) -> str:
 
 def code_block(text: str, language: str = "") -> str:
     """A fenced block whose fence is longer than any in the text."""
+    text = visible(text)
     fence = "`" * max(3, longest_run(text, "`") + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
