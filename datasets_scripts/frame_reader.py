@@ -17,7 +17,7 @@ from eventformers.datasets_scripts.raw_files import (
     text_field,
     text_of_either,
 )
-from eventformers.datasets_scripts.record_files import Column, known_names, read_records
+from eventformers.datasets_scripts.record_files import Column, known_names, read_records, same_names
 from eventformers.datasets_scripts.xml_files import (
     XmlElement,
     attribute,
@@ -84,7 +84,7 @@ def read_frames(paths: Iterable[Path], skipped: SkippedRows) -> Iterator[Frame]:
     Parents come from `frRelation.xml` if it is among the files, else from the frames' own files. JSON lines
     have `"name"`, `"definition"`, `"parents"`, `"examples"` and `"frame_id"` or `"id"`. The keys `children`,
     `relations`, `fes` and `semtypes` of FrameNet as JSON, and `source` and `license` of built rows, are
-    ignored. Other keys are an error.
+    ignored. Another key is an error if it may be a misspelt one that is missing.
 
     Args:
         paths: the files.
@@ -209,7 +209,7 @@ def _inheritance(path: Path, skipped: SkippedRows) -> dict[str, list[str]]:
 def _frame_of_json(path: Path, line: int, record: object) -> tuple[Path, int, Frame]:
     if not isinstance(record, dict):
         raise DataFormatError(path, line, "a line without the name of a frame", ACCEPTED_FRAME)
-    check_keys(record, _KEYS | _UNUSED_KEYS, path, line)
+    check_keys(record, _KEYS | _UNUSED_KEYS, path, line, same=same_names(FRAME_COLUMNS))
     name = text_field(record, "name", path, line).strip()
     if not name:
         raise DataFormatError(path, line, "a line without the name of a frame", ACCEPTED_FRAME)

@@ -320,7 +320,7 @@ def _csv_triples(
     rows = _csv_rows(path, shared)
     line, header = next(rows)
     check_keys(dict.fromkeys(header), {*_CSV_FRAME, *known}, path, line, what="column")
-    relations = [(column, name) for column, name in enumerate(header) if name not in _CSV_FRAME]
+    relations = [(column, name) for column, name in enumerate(header) if name in known]
 
     def triples(row: _Cells) -> list[Triple]:
         line, cells = row

@@ -21,7 +21,7 @@ from eventformers.datasets_scripts.hierarchy_columns import (
 from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import check_keys, json_object, text_field, text_of_either
-from eventformers.datasets_scripts.record_files import is_table, known_names, read_records
+from eventformers.datasets_scripts.record_files import is_table, known_names, read_records, same_names
 from eventformers.datasets_scripts.table_files import tab_rows, table_columns
 from eventformers.errors import DataFormatError, shown
 
@@ -179,7 +179,7 @@ def read_linked_mentions(path: Path, skipped: SkippedRows) -> Iterator[LinkedMen
     """
 
     def mention(line: int, value: object) -> LinkedMention:
-        record = json_object(value, _MENTION_KEYS, path, line, ACCEPTED_MENTION)
+        record = json_object(value, _MENTION_KEYS, path, line, ACCEPTED_MENTION, same_names(MENTION_COLUMNS))
         if "mention" not in record:
             raise DataFormatError(path, line, 'a line without "mention"', ACCEPTED_MENTION)
         language = _one_text(record, ("context_lang", "language"), path, line).strip()
@@ -259,7 +259,7 @@ def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
     """
 
     def event(line: int, value: object) -> StatedTitle:
-        record = json_object(value, _EVENT_KEYS, path, line, ACCEPTED_EVENT)
+        record = json_object(value, _EVENT_KEYS, path, line, ACCEPTED_EVENT, same_names(EVENT_COLUMNS))
         event_id = _id(record, ("label_id", "event_id"), path, line)
         language = _one_text(record, ("label_lang", "language"), path, line).strip()
         if not event_id or not language:
@@ -312,7 +312,9 @@ def read_hierarchy(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]
     """
 
     def entry(line: int, value: object) -> HierarchyEntry:
-        record = json_object(value, _HIERARCHY_KEYS, path, line, ACCEPTED_HIERARCHY)
+        record = json_object(
+            value, _HIERARCHY_KEYS, path, line, ACCEPTED_HIERARCHY, same_names(HIERARCHY_COLUMNS)
+        )
         event_id = _id(record, ("label_id", "event_id"), path, line)
         if not event_id:
             raise DataFormatError(path, line, "a line without the id of an event", ACCEPTED_HIERARCHY)
@@ -340,7 +342,7 @@ def read_edges(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
     """
 
     def entry(line: int, value: object) -> HierarchyEntry:
-        row = json_object(value, _EDGE_KEYS, path, line, "one JSON object a line")
+        row = json_object(value, _EDGE_KEYS, path, line, "one JSON object a line", same_names(EDGE_COLUMNS))
         columns = _edge_columns(row, path, line)
         values = [_text(row, name, path, line) for name in columns]
         relation = values[1].strip() if len(values) == 3 else _RELATION_OF_COLUMNS[columns[0], columns[-1]]

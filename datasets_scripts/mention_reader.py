@@ -16,7 +16,7 @@ from eventformers.datasets_scripts.raw_files import (
     text_field,
     text_of_either,
 )
-from eventformers.datasets_scripts.record_files import Column, known_names, read_records
+from eventformers.datasets_scripts.record_files import Column, known_names, read_records, same_names
 from eventformers.errors import DataFormatError, shown
 
 REACH = 70
@@ -46,7 +46,9 @@ MENTION_COLUMNS = (
 
 _KEYS = known_names(MENTION_COLUMNS)
 _UNUSED_KEYS = frozenset({"split", "sent_id", "tokens", "arguments", "raw_sentence", "seen"})
-_TRIGGER_KEYS = frozenset({"text", "start_char", "end_char", "start_token", "end_token"})
+_OFFSETS = ("trigger_start", "trigger_end")
+_TRIGGER_KEYS = frozenset({"text", "start_char", "end_char"})
+_UNUSED_TRIGGER_KEYS = frozenset({"start_token", "end_token"})
 
 Span = tuple[int, int]
 """Start and end of a text within another one, in characters, end exclusive."""
@@ -92,8 +94,8 @@ def read_mentions(path: Path, skipped: SkippedRows, notes: Counter[str]) -> Iter
 
     These keys are ignored: `split`, `sent_id`, `tokens` and `arguments` of the published files,
     `raw_sentence` (the untokenised sentence of M2E2), `seen` of built rows, and a trigger's `start_token` and
-    `end_token`. The settings of the builder split types, and offsets count characters. Other keys are an
-    error.
+    `end_token`. The settings of the builder split types, and offsets count characters. Another key is an
+    error if it may be a misspelt one that is missing; otherwise it is ignored and named in a warning.
 
     Args:
         path: the file.
@@ -113,8 +115,11 @@ def _mention(line: int, record: object, path: Path, notes: Counter[str]) -> Ment
     stem = file_stem(path)
     mention_id = text_of_either(record, ("mention_id", "id"), path, line) or f"{stem}/{line}"
     name = named(mention_id)
-    offsets = {"trigger_start", "trigger_end"} if isinstance(record.get("trigger"), dict) else set()
-    check_keys(record, (_KEYS | _UNUSED_KEYS) - offsets, path, line)
+    given = [key for key in _OFFSETS if record.get(key) is not None]
+    if given and isinstance(record.get("trigger"), dict):
+        found = f"the key {given[0]!r} beside an object as trigger"
+        raise DataFormatError(path, line, found, '"start_char" and "end_char" of the trigger')
+    check_keys(record, _KEYS | _UNUSED_KEYS, path, line, same=same_names(MENTION_COLUMNS))
     for key in ("text", "sentence"):
         if not isinstance(record.get(key), str | None):
             found = f'"{key}" of type {type(record[key]).__name__} in the mention {name}'
@@ -214,7 +219,8 @@ def _trigger(
     """The span of a line's trigger, (-1, -1) if it has none."""
     value = record.get("trigger")
     if isinstance(value, dict):
-        check_keys(value, _TRIGGER_KEYS, path, line, what="key of a trigger")
+        used = {key: None for key in value if key not in _UNUSED_TRIGGER_KEYS}
+        check_keys(used, _TRIGGER_KEYS, path, line, what="key of a trigger", complete=True)
         wanted = text_field(value, "text", path, line)
         offsets = (value.get("start_char"), value.get("end_char"))
     elif value is None or isinstance(value, str):

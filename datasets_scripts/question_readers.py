@@ -277,8 +277,8 @@ def _copa_item(item: XmlElement, path: Path) -> Question:
     texts = {child.tag: "".join(child.itertext()).strip() for child in item}
     if len(texts) < len(item):
         raise DataFormatError(path, line, "an item with the same element twice", _ACCEPTED_ITEM)
-    check_keys(attributes, _COPA_ATTRIBUTES, path, line, what="attribute")
-    check_keys(texts, _COPA_ELEMENTS, path, line, what="element")
+    check_keys(attributes, _COPA_ATTRIBUTES, path, line, what="attribute", complete=True)
+    check_keys(texts, _COPA_ELEMENTS, path, line, what="element", complete=True)
     asked = attributes.get("asks-for", "")
     if asked not in COPA_TEMPLATES:
         raise DataFormatError(path, line, f"asks-for={shown(asked)}", " or ".join(COPA_TEMPLATES))

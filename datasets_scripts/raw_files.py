@@ -10,8 +10,10 @@ import os
 import re
 import stat
 import unicodedata
+import warnings
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
@@ -20,7 +22,7 @@ import yaml
 
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.errors import DataFormatError, EventformersError, nearest_name, shown
+from eventformers.errors import DataFormatError, EventformersError, lookalike, nearest_name, shown
 from eventformers.files import refuse_unfinished
 
 MAX_LINE_BYTES_VARIABLE = "EVENTFORMERS_MAX_LINE_BYTES"
@@ -348,8 +350,11 @@ def check_keys(
     line: int | None,
     *,
     what: str = "key",
+    same: Iterable[Collection[str]] = (),
+    complete: bool = False,
 ) -> None:
-    """Reject undocumented keys or columns, so that a misspelt key is not silently ignored.
+    """Reject a key or column that may be a misspelt known one which is missing; ignore others, and name each
+    once.
 
     Args:
         record: a JSON object or a row.
@@ -357,24 +362,80 @@ def check_keys(
         path: the file, for errors.
         line: the line, for errors.
         what: name of the keys in the error, such as "column".
+        same: groups of keys that mean the same, so that one of them stands for all.
+        complete: while a known key is missing, any other key may be meant for it.
 
     Raises:
-        DataFormatError: a key is unknown; names the nearest known key.
+        DataFormatError: a key may be a misspelt one; names the nearest known key.
     """
     accepted = known if isinstance(known, (set, frozenset, dict)) else set(known)
-    for key in record:
-        if key not in accepted:
-            nearest = nearest_name(key, accepted)
+    if not (unknown := [key for key in record if key not in accepted]):
+        return
+    missing = {name for name in accepted if name not in record}
+    missing -= {name for group in same if any(key in record for key in group) for name in group}
+    for key in map(str, unknown):
+        nearest = nearest_name(key, missing) if complete else _resembled(key, missing)
+        if nearest or (complete and missing):
             hint = f" (did you mean {nearest!r}?)" if nearest else ""
             raise DataFormatError(
                 path, line, f"the {what} {shown(key)}{hint}", f"the {what}s {', '.join(sorted(accepted))}"
             )
+    _name_ignored(unknown, path, what)
+
+
+_ignored: dict[Path, set[str]] = {}
+"""The ignored keys that were named, by file."""
+_NAMED_KEYS = 50
+
+
+def _name_ignored(keys: Iterable[str], path: Path, what: str) -> None:
+    named = _ignored.setdefault(path, set())
+    new = [key for key in keys if key not in named]
+    if new and len(named) < _NAMED_KEYS:
+        named.update(new)
+        listed = ", ".join(shown(key) for key in new[:_NAMED_KEYS])
+        where = "the rows" if path == Path() else path
+        warnings.warn(f"{where}: ignored the {what}{'s' if len(new) > 1 else ''} {listed}", stacklevel=4)
+
+
+def _resembled(key: str, names: Collection[str]) -> str | None:
+    """Find the name that a key is up to case, separators, plural, abbreviation and slips of the pen; else
+    None. A name with more or fewer words is another one: `sentence_id` is not `sentence`."""
+    if (same := lookalike(key, names)) is not None:
+        return same
+    words = _words_of(key)
+    near = [name for name in sorted(names) if _are_alike(words, _words_of(name))]
+    return max(near, key=lambda name: SequenceMatcher(None, key, name).ratio(), default=None)
+
+
+def _words_of(name: str) -> list[str]:
+    words = re.findall(r"[^\W_]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).casefold())
+    return [word.removesuffix("s") for word in words]
+
+
+def _are_alike(words: Sequence[str], others: Sequence[str]) -> bool:
+    if "".join(words) == "".join(others):
+        return True
+    return len(words) == len(others) and all(
+        sorted(one) == sorted(other)
+        or (min(len(one), len(other)) >= 3 and (one.startswith(other) or other.startswith(one)))
+        or SequenceMatcher(None, one, other).ratio() >= _NEAR
+        for one, other in zip(words, others, strict=True)
+    )
+
+
+_NEAR = 0.8
 
 
 def json_object(
-    value: object, known: Iterable[str], path: Path, line: int | None, accepted: str
+    value: object,
+    known: Iterable[str],
+    path: Path,
+    line: int | None,
+    accepted: str,
+    same: Iterable[Collection[str]] = (),
 ) -> dict[str, Any]:
-    """Check that a JSON value is an object with only documented keys, and return it.
+    """Check that a JSON value is an object without misspelt keys, and return it.
 
     Args:
         value: the value.
@@ -382,13 +443,14 @@ def json_object(
         path: the file, for errors.
         line: the line, for errors.
         accepted: the accepted content if the value is not an object.
+        same: see `check_keys`.
 
     Raises:
-        DataFormatError: it is not an object, or one of its keys is unknown.
+        DataFormatError: it is not an object, or one of its keys may be misspelt.
     """
     if not isinstance(value, dict):
         raise DataFormatError(path, line, f"JSON of type {type(value).__name__}", accepted)
-    check_keys(value, known, path, line)
+    check_keys(value, known, path, line, same=same)
     return value
 
 
@@ -497,7 +559,7 @@ def event_of(value: object, path: Path, line: int, accepted: str = ACCEPTED_EVEN
         DataFormatError: it is something else, or all roles are empty.
     """
     if isinstance(value, dict):
-        check_keys(value, _ROLES, path, line, what="role")
+        check_keys(value, _ROLES, path, line, what="role", complete=True)
         fields = [value.get(role) for role in _ROLES]
     elif isinstance(value, list) and len(value) == len(_ROLES):
         fields = value

@@ -24,7 +24,7 @@ from eventformers.datasets_scripts.table_files import (
     table_columns,
     table_kind,
 )
-from eventformers.errors import DataFormatError, EventformersError, shown
+from eventformers.errors import DataFormatError, EventformersError, nearest_name, shown
 
 Kind = Literal["text", "integer", "number", "flag", "event", "list of texts", "list of events", "object"]
 """Type of the values of a column. In CSV, a list and an object are JSON."""
@@ -104,10 +104,11 @@ def table_fault(table: Path, known: Collection[str]) -> str:
         columns = table_columns(table)
     except EventformersError as error:
         return str(error)
-    try:
-        check_keys(dict.fromkeys(columns), known, table, 1, what="column")
-    except DataFormatError as error:
-        return f"{table.name}: found {error.found}"
+    for name in columns:
+        if name not in known:
+            nearest = nearest_name(name, known)
+            hint = f" (did you mean {nearest!r}?)" if nearest else ""
+            return f"{table.name}: found the column {shown(name)}{hint}"
     return f"{table.name}: found the columns {', '.join(columns)}"
 
 
@@ -151,7 +152,7 @@ def read_records(
         row by the names in the file, None for an empty cell. The caller checks texts.
 
     Raises:
-        DataFormatError: a table has an unknown or repeated column or lacks a required one, a cell has another
+        DataFormatError: a table has a misspelt or repeated column or lacks a required one, a cell has another
             type, or the file cannot be read.
     """
     if not is_table(path):
@@ -162,8 +163,8 @@ def read_records(
     }
 
     def header(names: Sequence[str], path: Path) -> Collection[str]:
-        check_keys(dict.fromkeys(names), {*kinds, *ignored}, path, 1, what="column")
-        if repeated := sorted({name for name in names if names.count(name) > 1}):
+        check_keys(dict.fromkeys(names), {*kinds, *ignored}, path, 1, what="column", same=same_names(columns))
+        if repeated := sorted({name for name in names if name in kinds and names.count(name) > 1}):
             raise DataFormatError(path, 1, f"the column {shown(repeated[0])} twice", "each column once")
         for column in columns:
             if column.required and set(names).isdisjoint(column.names):
@@ -191,6 +192,11 @@ def read_records(
 def known_names(columns: Iterable[Column]) -> frozenset[str]:
     """Return all names of columns, as keys of JSON objects."""
     return frozenset(name for column in columns for name in (column.name, *column.other_names))
+
+
+def same_names(columns: Iterable[Column]) -> list[tuple[str, ...]]:
+    """Return the names of each column, as groups of keys that mean the same."""
+    return [column.names for column in columns]
 
 
 def _value(cell: object, kind: Kind, name: str, path: Path, line: int) -> object:

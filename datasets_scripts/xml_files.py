@@ -81,7 +81,7 @@ def check_children(parent: XmlElement, known: Collection[str], path: Path) -> No
         DataFormatError: a name is unknown; names the line and the nearest known name.
     """
     for item in cast("Iterable[XmlElement]", parent):
-        check_keys({item.tag: None}, known, path, item.line, what="element")
+        check_keys({item.tag: None}, known, path, item.line, what="element", complete=True)
 
 
 def attribute(element: XmlElement, name: str, path: Path, accepted: str) -> str:

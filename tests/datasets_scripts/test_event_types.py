@@ -232,3 +232,11 @@ def test_a_made_id_is_none_that_another_mention_has(tmp_path: Path) -> None:
     rows = ({"id": name, "text": f"It fell {name}.", "trigger": "fell"} for name in ("a", "a", "a#2"))
     path.write_text("".join(json.dumps(item) + "\n" for item in rows))
     assert len(set(load_built(path, "mentions", builder="event_types")["train"]["mention_id"])) == 3
+
+
+def test_further_keys_beside_the_known_ones_are_ignored(tmp_path: Path) -> None:
+    rows = [{"text": "She died.", "trigger": "died", "event_type": "Die", "original_type": "Life.Die"}]
+    (tmp_path / "mine.jsonl").write_text(json.dumps(rows[0]) + "\n", encoding="utf-8")
+    with pytest.warns(UserWarning, match=r"mine\.jsonl: ignored the key 'original_type'"):
+        built = load_built(tmp_path, "mentions", builder="event_types")
+    assert [row["event_type"] for split in built.values() for row in split] == ["Die"]

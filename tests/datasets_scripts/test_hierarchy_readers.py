@@ -248,7 +248,7 @@ def test_compressed_files(tmp_path: Path, suffix: str, module: Any) -> None:
     [
         (
             read_linked_mentions,
-            [{**MENTION, "Label_id": "5"}],
+            [{"mention": "fall", "context_lang": "en", "Label_id": "5"}],
             "the key 'Label_id' (did you mean 'label_id'?)",
         ),
         (read_linked_mentions, [{**MENTION, "language": "de"}], '"context_lang" and "language" that differ'),

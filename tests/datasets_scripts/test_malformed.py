@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,34 @@ def test_a_line_beyond_the_limit_is_refused_before_it_is_read(
 def test_an_unknown_key_is_refused_with_the_nearest(key: str) -> None:
     with pytest.raises(DataFormatError, match="did you mean 'subject'"):
         check_keys({key: "a", "predicate": "b"}, ("subject", "predicate", "object"), Path("a"), 1)
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        *[("Event_Type", "event_type"), ("eventType", "event_type"), ("event-types", "event_type")],
+        *[("event_typ", "event_type"), ("TEXTS", "text"), ("my_type", None), ("original_type", None)],
+        *[("text_id", None), ("sentence_id", None), ("type", None), ("textt", "text")],
+    ],
+)
+def test_a_further_key_is_refused_where_it_may_be_a_missing_one(key: str, meant: str | None) -> None:
+    known = ("event_type", "text", "sentence")
+    path = Path(f"{key}.jsonl")
+    if meant is None:
+        with pytest.warns(UserWarning, match=f"{key}.jsonl: ignored the key '{key}'"):
+            check_keys({key: "x"}, known, path, 1)
+    else:
+        with pytest.raises(DataFormatError, match=f"did you mean '{meant}'"):
+            check_keys({key: "x"}, known, path, 1)
+        with pytest.warns(UserWarning, match="ignored the key"):
+            check_keys({key: "x", meant: "y"}, known, path, 1)
+
+
+def test_another_name_of_a_known_key_stands_for_it_and_ignored_keys_are_named_once() -> None:
+    path, known, same = Path("once.jsonl"), ("text", "sentence"), [("text", "sentence")]
+    row = {"text": "a", "sentences": "b", "more": 1}
+    with pytest.warns(UserWarning, match="ignored the keys 'sentences', 'more'"):
+        check_keys(row, known, path, 1, same=same)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_keys(row, known, path, 2, same=same)

@@ -109,7 +109,7 @@ def read_item(value: object, path: Path, line: int | None) -> Item:
         if isinstance(value, Mapping):
             _check_names(value, path, line, "key")
             if "text" not in value and isinstance(roles := value.get("event"), Mapping):
-                check_keys(roles, _ROLES, path, line, what="key of the event")
+                check_keys(roles, _ROLES, path, line, what="key of the event", complete=True)
         return cast("Item", event_items.read_item(value))
     except event_items.ItemError as error:
         raise DataFormatError(path, line, error.found, error.accepted) from error
@@ -172,7 +172,7 @@ def _check_names(
     if not found.isdisjoint(_ROLES):
         # An absent role may be present under another name.
         try:
-            check_keys({str(name): None for name in names}, _KNOWN, path, line, what=what)
+            check_keys({str(name): None for name in names}, _KNOWN, path, line, what=what, complete=True)
         except DataFormatError as error:
             raise DataFormatError(path, line, error.found, ACCEPTED_NAMES) from error
     listed = shown(", ".join(map(str, names)))[1:-1] if names else "none"

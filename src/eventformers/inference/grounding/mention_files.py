@@ -83,10 +83,10 @@ def load_text_mentions(texts: Texts) -> tuple[list[TextMention], dict[str, int]]
 
     JSON lines have one mention each: `context_left`, `mention` and `context_right` as in `EventHierarchies`,
     or `text` with `start_char` and `end_char` in characters (code points), the end exclusive; and, if known,
-    `language` (or `context_lang`), `title`, `date` and `id`. `IGNORED_KEYS` are ignored; any other key raises
-    an error. In plain text, every mention is enclosed in `[[` and `]]`, and its line is its context; lines
-    without a mention are counted. Repeated ids get `#2`, `#3` and so on. Of tables of documents and events,
-    the trigger of each event is a mention in its sentence.
+    `language` (or `context_lang`), `title`, `date` and `id`. `IGNORED_KEYS` are ignored, others too, with a
+    warning, unless they may be misspelt. In plain text, every mention is enclosed in `[[` and `]]`, and its
+    line is its context; lines without a mention are counted. Repeated ids get `#2`, `#3` and so on. Of tables
+    of documents and events, the trigger of each event is a mention in its sentence.
 
     Args:
         texts: a file, a folder with a built dataset `event_hierarchies`, a folder or mapping with tables of

@@ -157,7 +157,7 @@ def _mention(item: object, place: int) -> dict[str, Any]:
     given = {"text": item} if isinstance(item, str) else item
     check_keys(given, _KEYS, _MEMORY, None)
     # A frame has null for values that only other mentions have.
-    stated = {name: value for name, value in given.items() if value is not None}
+    stated = {name: value for name, value in given.items() if value is not None and name in _KEYS}
     row = {**_DEFAULTS, "mention_id": str(place), "text": None, **stated}
     for name in ("text", "document_id", "source", "license", "trigger", "event_type"):
         if not isinstance(row[name], str) or (name == "text" and is_blank(row[name])):
