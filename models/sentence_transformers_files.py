@@ -18,7 +18,7 @@ from torch import nn
 
 from .configuration_base import EventConfig
 from .event_tokens import longest_input
-from .text_prompts import TEXT_KINDS, prompt_of, prompt_tokens
+from .text_prompts import TEXT_KINDS, clear_call_settings, prompt_of, prompt_tokens
 
 _MODULES_FILE = "modules.json"
 _SETTINGS_FILE = "config_sentence_transformers.json"
@@ -157,6 +157,7 @@ def _write_tower(
 
     tower = model.tower(side)
     tower.encoder.save_pretrained(folder)
+    clear_call_settings(tokenizer)
     tokenizer.save_pretrained(folder)
     modules = {"": _TRANSFORMER, _POOLING_FOLDER: _POOLING}
     config = model.config

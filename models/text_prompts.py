@@ -37,8 +37,9 @@ def prompt_tokens(tokenizer: Any, prompt: str) -> list[int]:
 def clear_call_settings(tokenizer: Any) -> None:
     """Remove truncation and padding from a tokenizer, which would be saved with those of its last call.
 
-    Other libraries apply what they find in `tokenizer.json`, and a processor takes `init_kwargs`, which a
-    tokenizer fills from that file, as defaults of its calls.
+    Not after every call: in another thread, a call could be between setting and using them. Other libraries
+    apply what they find in `tokenizer.json`, and a processor takes `init_kwargs`, which a tokenizer fills
+    from that file, as defaults of its calls.
 
     Args:
         tokenizer: the tokenizer; a slow one has nothing to remove.
@@ -63,7 +64,6 @@ def tokenise_after(prompt: str, tokenizer: Any, texts: Sequence[str], **settings
         The encoding, a `BatchEncoding`.
     """
     encoded = tokenizer([prompt + text for text in texts], **settings)
-    clear_call_settings(tokenizer)
     if prompt and "offset_mapping" in encoded:
         # The tokens of the prompt get empty offsets, as special tokens have.
         offsets, before = encoded["offset_mapping"], len(prompt)

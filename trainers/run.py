@@ -17,6 +17,7 @@ from transformers import PreTrainedConfig
 from eventformers.errors import EventformersError
 from eventformers.files import staged_folder, write_text
 from eventformers.methods import Method, load_method
+from eventformers.models.text_prompts import clear_call_settings
 from eventformers.strict import check_types
 from eventformers.trainers.arguments import TRAINING_TYPES, EventTrainingArguments
 from eventformers.trainers.base import write_arguments
@@ -266,6 +267,7 @@ def save_run(run: TrainedHead, folder: Path) -> None:
     if run.adapter is not None:
         run.adapter.save(folder / ADAPTER_FOLDER)
     run.model.save_pretrained(folder)
+    clear_call_settings(run.tokenizer)
     run.tokenizer.save_pretrained(folder)
     write_arguments(run.arguments, folder)
 

@@ -10,7 +10,13 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from eventformers.errors import EventformersError
 from eventformers.models.configuration_base import EventConfig
-from eventformers.models.text_prompts import TEXT_KINDS, prompt_of, prompt_tokens, tokenise_after
+from eventformers.models.text_prompts import (
+    TEXT_KINDS,
+    clear_call_settings,
+    prompt_of,
+    prompt_tokens,
+    tokenise_after,
+)
 
 
 def tokenise(
@@ -41,6 +47,8 @@ def tokenise(
         max_length=max_seq_length + len(prompt_tokens(tokenizer, prompt)),
         **options,
     )
+    # Any trainer may save the tokenizer of its collator at any time.
+    clear_call_settings(tokenizer)
     # `return_tensors` copies every list of tokens once more before the conversion.
     for name, rows in encoded.items():
         encoded[name] = torch.tensor(rows, dtype=torch.long)

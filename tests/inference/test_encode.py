@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from pathlib import Path
 
@@ -266,3 +267,13 @@ def encoder_folder() -> str:
     from eventformers.loading.encoders import resolve_encoder
 
     return resolve_encoder(None)
+
+
+def test_threads_share_an_encoder(tiny_encoder: Path) -> None:
+    """No thread may change the truncation or the padding between setting and using them."""
+    encoder = load_encoder(tiny_encoder, device="cpu")
+    texts = ["police arrested thief " * number for number in range(1, 12)]
+    expected = encoder.encode(texts)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: encoder.encode(texts), range(24)):
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
