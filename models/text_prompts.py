@@ -1,5 +1,7 @@
 """Prompts: instructions before a text, one for each kind of text."""
 
+import os
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +11,12 @@ TEXT_KINDS = ("event", "query", "document")
 """Kinds of texts: `event`, a text or an event by itself; `query`, a text that asks for others, such as a
 premise or a mention; `document`, a text that is looked for, such as an alternative or the description of an
 event."""
+
+_TOKENISING = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    # A forked process has only the forking thread, which does not hold the lock.
+    os.register_at_fork(before=_TOKENISING.acquire, after_in_parent=_TOKENISING.release)
+    os.register_at_fork(after_in_child=_TOKENISING.release)
 
 
 def prompt_of(prompts: Mapping[str, str] | None, kind: str | None = "event") -> str:
@@ -63,7 +71,9 @@ def tokenise_after(prompt: str, tokenizer: Any, texts: Sequence[str], **settings
     Returns:
         The encoding, a `BatchEncoding`.
     """
-    encoded = tokenizer([prompt + text for text in texts], **settings)
+    # Truncation and padding are state of the tokenizer, which another thread would change in between.
+    with _TOKENISING:
+        encoded = tokenizer([prompt + text for text in texts], **settings)
     if prompt and "offset_mapping" in encoded:
         # The tokens of the prompt get empty offsets, as special tokens have.
         offsets, before = encoded["offset_mapping"], len(prompt)
