@@ -22,7 +22,7 @@ from eventformers.commands.figures import plot
 from eventformers.commands.grounding import ground
 from eventformers.commands.hub import data_push, push
 from eventformers.commands.induction import induce
-from eventformers.commands.leaderboard import leaderboard
+from eventformers.commands.leaderboard import leaderboard, result_add
 from eventformers.commands.options import console, errors
 from eventformers.commands.release import release
 from eventformers.commands.reproduction import reproduce
@@ -38,6 +38,8 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Build datasets from raw files and publish them.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
+result_app = typer.Typer(help="Add published scores to the leaderboard.", no_args_is_help=True)
+app.add_typer(result_app, name="result")
 for command in (
     *(explore, embed, extract, next_event, compare, induce, ground, leaderboard, push, release),
     *(demo, train, evaluate, complete, plot, reproduce),
@@ -46,6 +48,7 @@ for command in (
 data_app.command("push")(data_push)
 data_app.command("list")(data_list)
 data_app.command("build")(data_build)
+result_app.command("add")(result_add)
 INTERRUPTED = 130
 
 

@@ -9,7 +9,7 @@ import typer
 from rich.table import Column, Table
 from rich.text import Text
 
-from eventformers.commands.options import console, errors
+from eventformers.commands.options import Overwrite, console, errors
 from eventformers.terminal import visible_json
 
 if TYPE_CHECKING:
@@ -97,6 +97,28 @@ def leaderboard(
         console.print(sentence, soft_wrap=True)
     if written:
         console.print(f"Wrote {', '.join(map(str, written))}.", soft_wrap=True)
+
+
+def result_add(
+    task: Annotated[str, typer.Option(help="Task of the score.")],
+    score: Annotated[
+        float, typer.Option(help="Main score of the task: percent, 0 to 100; a correlation, -1 to 1.")
+    ],
+    model: Annotated[str, typer.Option(help="Name of the model or system.")],
+    source: Annotated[str, typer.Option(help="Where it is published: a citation or an address.")],
+    split: Annotated[str | None, typer.Option(help="Split of the score. Default: the task's own.")] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder that the leaderboard reads; default: this folder.")
+    ] = Path(),
+    overwrite: Overwrite = False,
+) -> None:
+    """Add a score of a paper to the leaderboard, apart from measured ones."""
+    from eventformers.leaderboard.published import add_published
+
+    path = add_published(
+        output, task=task, score=score, model=model, source=source, split=split, overwrite=overwrite
+    )
+    console.print(f"Wrote {path}; eventformers leaderboard {output} shows it.", soft_wrap=True)
 
 
 def _table(board: Board) -> Table:

@@ -219,13 +219,23 @@ def build_leaderboard(
     sort: str | None = None,
 ) -> Leaderboard:
     """Compare measurements; arguments and errors as for `leaderboard`."""
-    found = measurement_table(one for one in measurements if not tasks or one.task in tasks)
-    if found.empty:
+    asked = [one for one in measurements if not tasks or one.task in tasks]
+    if not asked:
         raise EventformersError(f"found no result of {', '.join(tasks) or 'any task'}; accepted: one or more")
-    kept, left_out = same_data(found, fingerprints, dataset_revisions)
+    found = measurement_table(asked)
+    # The data of a paper are unknown, so they are no version beside those of the runs.
+    of_papers = found.is_published.astype(bool)
+    kept, left_out = (
+        same_data(found[~of_papers], fingerprints, dataset_revisions)
+        if not of_papers.all()
+        else (found[~of_papers], [])
+    )
+    own_papers, beside_samples = _beside(kept, found[of_papers])
+    kept = pd.concat([kept, own_papers])
     by_dataset = dict(list(kept.groupby(kept.task.map(lambda name: TASKS[name].dataset))))
     order = dict.fromkeys(task.dataset for task in TASKS.values())
     boards = [_board(name, by_dataset[name], sort) for name in order if name in by_dataset]
+    left_out = [*left_out, *beside_samples]
     return Leaderboard(tuple(boards), tuple(left_out))
 
 
@@ -233,14 +243,35 @@ SORTABLE = ("model", "parameters", "speed")
 """The keys for sorting rows other than tasks."""
 
 
+def _beside(found: pd.DataFrame, published: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Select the published scores that may stand beside the measurements, and name the others: the samples
+    are not the data of a paper."""
+    of_samples = {tuple(key) for key in found.loc[found.origin == "samples", COLUMN].to_numpy().tolist()}
+    is_kept = [tuple(key) not in of_samples for key in published[COLUMN].to_numpy().tolist()]
+    kept = published[pd.Series(is_kept, published.index, dtype=bool)]
+    others = published.drop(kept.index)
+    told = [
+        f"{task}: left out the published score of {model}, since the results are of the samples"
+        for task, model in zip(others.task, others.model, strict=True)
+    ]
+    return kept, told
+
+
 def _board(dataset: str, found: pd.DataFrame, sort: str | None) -> Board:
     columns = tuple(_columns(found))
+    of_papers = found.is_published.astype(bool)
+    published = list(_rows("published", found[of_papers], columns))
+    found = found[~of_papers]
     is_baseline = found.is_baseline.astype(bool)
     baselines = pd.concat([found[is_baseline], _start_encoders(found)])
     rows = [
         *_ranked(list(_rows("model", found[~is_baseline], columns))),
         *_distinct(list(_rows("baseline", baselines, columns))),
         *_published(columns),
+        *(
+            replace(row, cells=tuple(cell and replace(cell, count=0) for cell in row.cells))
+            for row in published
+        ),
     ]
     return sorted_board(Board(dataset, BUILDERS[dataset].TITLE, columns, tuple(rows)), sort)
 

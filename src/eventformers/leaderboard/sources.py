@@ -20,6 +20,7 @@ from eventformers.evaluation.results import NO_START, ResultNotes, TaskResult, r
 from eventformers.evaluation.significance import Answers, answers_of, clusters_of
 from eventformers.evaluation.tasks import TASKS
 from eventformers.files import walk_with_links
+from eventformers.leaderboard.published import PUBLISHED_FILE, read_published
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +79,7 @@ class Measurement:
         answers: whether each decision of each row is correct; None if the source has no predictions that say
             so.
         clusters: the cluster of each row, if the predictions name it, such as the gold events of a mention.
+        is_published: True for a number of a paper, whose `variant` is its source.
     """
 
     task: str
@@ -103,6 +105,7 @@ class Measurement:
     created: str = ""
     answers: Answers | None = field(default=None, repr=False)
     clusters: list[Hashable] | None = field(default=None, repr=False)
+    is_published: bool = False
 
     @property
     def data(self) -> str:
@@ -132,7 +135,15 @@ def read_folder(folder: str | Path) -> list[Measurement]:
         raise EventformersError(f"{folder}: no such folder; accepted: a folder with results/")
     files = list(_result_files(folder))
     if files:
-        found = [from_result(_result_of_task(path), path) for path in files]
+        found = [
+            one
+            for path in files
+            for one in (
+                _of_papers(path)
+                if path.name == PUBLISHED_FILE
+                else [from_result(_result_of_task(path), path)]
+            )
+        ]
     else:
         found = read_model_files(folder, folder.resolve().name, card=str(folder / CARD), source=str(folder))
     if not found:
@@ -263,7 +274,24 @@ def _result_files(folder: Path) -> Iterator[Path]:
             yield from _results_in(place / "results")
 
 
+def _of_papers(path: Path) -> Iterator[Measurement]:
+    for one in read_published(path):
+        yield Measurement(
+            task=one.task,
+            split=one.split,
+            metric=TASKS[one.task].main_score,
+            model=one.model,
+            value=one.score,
+            source=str(path),
+            variant=one.source,
+            card=one.source if one.source.startswith(("https://", "http://")) else None,
+            is_published=True,
+        )
+
+
 def _results_in(results: Path) -> Iterator[Path]:
+    if (results / PUBLISHED_FILE).is_file():
+        yield results / PUBLISHED_FILE
     for path in sorted(results.glob("*/*/*.json")):
         if path.stem in TASKS:
             yield path

@@ -107,8 +107,8 @@ def markdown(leaderboard: Leaderboard) -> str:
                 continue
             parts.append(f"### {HEADINGS[kind]}")
             if kind == "published":
-                body = [[escaped(row.model), *_cells(board, row)] for row in rows]
-                parts.append(table(["system", *titles], body))
+                body = [[_linked(row), escaped(row.variant), *_cells(board, row)] for row in rows]
+                parts.append(table(["system", "source", *titles], body))
                 continue
             body = [
                 [
