@@ -33,6 +33,7 @@ ACCEPTED_EVENT = "a subject, a predicate and an object, at least one of them wit
 
 Result = TypeVar("Result")
 
+_LONG_JSON = 2**20
 _MAX_YAML_NODES = 1_000_000
 
 _ROLES = ("subject", "predicate", "object")
@@ -191,6 +192,12 @@ def parse_json(
         DataFormatError: it is not JSON, is nested too deeply, has a key twice in one object, or has half of a
             surrogate pair.
     """
+    if line is not None and len(text) > _LONG_JSON:
+        # A value takes a byte of text, but up to a hundred bytes of memory.
+        marks, most = sum(map(text.count, "[{,")), max_line_bytes() // 64
+        if marks > most:
+            limit = f"at most {most:,}, or a higher limit in {MAX_LINE_BYTES_VARIABLE}"
+            raise DataFormatError(path, line, f"JSON with {marks:,} values", limit)
     try:
         value = json.loads(text, object_pairs_hook=_unique_keys)
         if whole_characters and _SURROGATE.search(text):
@@ -207,15 +214,16 @@ def parse_json(
     return value
 
 
-def read_regular_text(path: Path, accepted: str) -> str:
-    """Read a whole text file of limited size, such as one of settings.
+def read_regular_text(path: Path, accepted: str, *, is_limited: bool = True) -> str:
+    """Read a whole text file, such as one of settings.
 
     Args:
         path: the file.
         accepted: the accepted content, for errors.
+        is_limited: reject a file larger than `max_line_bytes()`.
 
     Raises:
-        DataFormatError: it is not a regular file, is larger than `max_line_bytes()`, or is not UTF-8.
+        DataFormatError: it is not a regular file, is too large, or is not UTF-8.
         EventformersError: it cannot be read.
     """
     try:
@@ -224,7 +232,7 @@ def read_regular_text(path: Path, accepted: str) -> str:
             raise DataFormatError(
                 path, None, "a folder, a pipe or a device", f"a regular file with {accepted}"
             )
-        if status.st_size > max_line_bytes():
+        if is_limited and status.st_size > max_line_bytes():
             found = f"{status.st_size:,} bytes"
             limit = f"at most {max_line_bytes():,} bytes, or a higher limit in {MAX_LINE_BYTES_VARIABLE}"
             raise DataFormatError(path, None, found, limit)

@@ -15,7 +15,13 @@ import pyarrow.parquet as pq
 
 from eventformers.datasets_scripts.file_names import format_suffix
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import check_keys, read_lines, read_rows
+from eventformers.datasets_scripts.raw_files import (
+    MAX_LINE_BYTES_VARIABLE,
+    check_keys,
+    max_line_bytes,
+    read_lines,
+    read_rows,
+)
 from eventformers.errors import DataFormatError, first_line, shown
 
 Header: TypeAlias = Callable[[Sequence[str], Path], Collection[str]]
@@ -26,6 +32,9 @@ NumberedRow: TypeAlias = tuple[int, dict[str, object]]
 
 BLOCK_ROWS = 8_192
 """Number of rows of a Parquet file read at a time."""
+
+_MOST_EXPANDED = 100
+"""Texts do not decompress to as many times their size."""
 
 
 def rows_of(columns: Mapping[str, Sequence[object]]) -> Iterator[dict[str, object]]:
@@ -135,9 +144,14 @@ class _Records:
         return first
 
     def _texts(self) -> Iterator[str]:
+        size, longest = 0, 4 * max_line_bytes()
         while (item := self._again.popleft() if self._again else next(self._lines, None)) is not None:
             self._taken.append(item)
             self.line = item[0]
+            # A line in memory takes a hundred bytes and its text.
+            size += 100 + len(item[1])
+            if size > longest:
+                raise csv.Error(f"a row of more than {len(self._taken) - 1:,} lines")
             yield f"{item[1]}\n"
 
 
@@ -228,8 +242,9 @@ def parquet_file_rows(
         for group in range(file.num_row_groups):
             last = first + file.metadata.row_group(group).num_rows - 1
             read = first
+            rows = _block_rows(path, file.metadata.row_group(group), wanted)
             try:
-                for batch in file.iter_batches(batch_size=BLOCK_ROWS, row_groups=[group], columns=wanted):
+                for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=wanted):
                     of_batch = {
                         name: listed(column, path, read)
                         for name, column in zip(batch.schema.names, batch.columns, strict=True)
@@ -246,6 +261,35 @@ def parquet_file_rows(
                 found = f"{reason} in the rows to row {last:,}"
                 skipped.leave_out(DataFormatError(path, read, found, "a Parquet file"), "row group")
             first = last + 1
+
+
+def _block_rows(path: Path, group: pq.RowGroupMetaData, wanted: Collection[str]) -> int:
+    """Return how many rows of a row group to read at a time.
+
+    A few bytes of a file may stand for one long value, for many rows with the same value, or for a list of
+    many equal items.
+
+    Raises:
+        DataFormatError: a column decompresses to too many bytes, or has too many items.
+    """
+    limit, rows = max_line_bytes(), BLOCK_ROWS
+    for number in range(group.num_columns):
+        column = group.column(number)
+        if column.path_in_schema.partition(".")[0] not in wanted:
+            continue
+        stored = max(1, column.total_compressed_size)
+        size, items = column.total_uncompressed_size, column.num_values - group.num_rows
+        for number_of, kind, most in ((size, "bytes", limit), (items, "items", limit // 16)):
+            if number_of <= _MOST_EXPANDED * stored:
+                continue
+            if number_of > most:
+                found = (
+                    f"{number_of:,} {kind} of the column {shown(column.path_in_schema)} in {stored:,} bytes"
+                )
+                accepted = f"at most {most:,}, or a higher limit in {MAX_LINE_BYTES_VARIABLE}"
+                raise DataFormatError(path, None, found, accepted)
+            rows = min(rows, most // number_of)
+    return max(1, rows)
 
 
 def tab_rows(

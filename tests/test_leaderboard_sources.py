@@ -271,3 +271,17 @@ def test_a_baseline_without_score_is_kept(tmp_path):
     baseline = BaselineRecord("start", "b" * 40, None, {}, SETTINGS)
     write_result(make_result(baseline=baseline), tmp_path)
     assert read_folder(tmp_path)[0].baseline.value is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a0: &a0 [x, x]\n"
+        + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)),
+        "a: &a [*a]\n",
+    ],
+)
+def test_a_few_lines_that_stand_for_billions_of_values(tmp_path: Path, text: str) -> None:
+    entries(tmp_path, text)
+    with pytest.raises(DataFormatError, match="aliases that expand to more than 1,000,000 values"):
+        read_folder(tmp_path)

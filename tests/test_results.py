@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -141,7 +143,7 @@ def test_a_failed_write_leaves_the_earlier_result(tmp_path, monkeypatch):
     [
         (b"", "line 1: found invalid JSON"),
         (b'{"task": \n"hard', "line 2: found invalid JSON"),
-        (b"\xff\xfe", "not UTF-8"),
+        (b"\xff\xfe", "byte 0xff at position 1; accepted: a result file in UTF-8"),
         (b"[]", "found format list; accepted: a result file of format 1"),
         (b'{"format": 99}', "found format 99"),
         (b'{"format": 1, "dataset": {}}', "accepted: the fields task, model"),
@@ -229,3 +231,12 @@ def test_an_undefined_score_is_left_out_and_said(tmp_path, caplog):
 def test_two_results_of_one_task_are_refused(tmp_path):
     with pytest.raises(EventformersError, match="two results of the task hard_similarity"):
         eval_results([make_result(), make_result(model="another")])
+
+
+def test_a_pipe_is_no_result(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    for path in (tmp_path / "pipe.json", tmp_path, Path("/dev/zero")):
+        with pytest.raises(
+            DataFormatError, match="found a folder, a pipe or a device; accepted: a regular file"
+        ):
+            read_result(path)

@@ -245,7 +245,7 @@ def _registered() -> dict[str, Method]:
                 raise EventformersError(f"{entry.value} is {type(found).__name__}, not a Method")
             if found.name in methods:
                 raise EventformersError(f"there is already a method {shown(found.name)}")
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             _warn(f"entry point {entry.name} of {_package(entry)}", error)
         else:
             methods[found.name] = found

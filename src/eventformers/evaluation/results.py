@@ -18,6 +18,7 @@ import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
 
 from eventformers.datasets_scripts.malformed import parts_text
+from eventformers.datasets_scripts.raw_files import read_regular_text
 from eventformers.errors import DataFormatError, EventformersError, first_line
 from eventformers.evaluation.tasks.protocols import JsonValue
 from eventformers.files import write_explained, write_text
@@ -258,15 +259,11 @@ def read_result(path: str | Path) -> TaskResult:
     """
     path = Path(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        raise DataFormatError(path, None, f"bytes that are not UTF-8 at {error.start}", "UTF-8") from error
+        content = json.loads(read_regular_text(path, "a result file", is_limited=False))
     except json.JSONDecodeError as error:
         raise DataFormatError(path, error.lineno, f"invalid JSON: {error.msg}", "a result file") from error
     except (RecursionError, ValueError) as error:
         raise DataFormatError(path, None, first_line(error), "a result file") from error
-    except OSError as error:
-        raise EventformersError(f"cannot read {path}: {error.strerror}") from error
     if not isinstance(content, dict) or content.get("format") != RESULT_FORMAT:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
         raise DataFormatError(path, None, f"format {found}", _accepted_format(found))

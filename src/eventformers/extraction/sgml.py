@@ -13,7 +13,7 @@ from html.entities import html5
 from pathlib import Path
 
 from eventformers.datasets_scripts.malformed import HeldFaults, SkippedRows
-from eventformers.datasets_scripts.raw_files import read_lines
+from eventformers.datasets_scripts.raw_files import MAX_LINE_BYTES_VARIABLE, max_line_bytes, read_lines
 from eventformers.errors import DataFormatError, shown
 
 ACCEPTED_SGML = '<DOC id="…" type="…"> … <TEXT> <P> … </P> </TEXT> </DOC>, one document after the other'
@@ -84,6 +84,7 @@ class _Scanner:
         self.in_text = False
         self.identifier: list[str] | None = None
         self.words: list[str] = []
+        self.size = 0
 
     def leave_out(self, fault: DataFormatError | None) -> None:
         """Skip the document with the fault, counted once, or raise an error."""
@@ -160,7 +161,7 @@ class _Scanner:
             self._refuse(line, "<TEXT> within <TEXT>" if begins else "</TEXT> without its <TEXT>")
         else:
             self._end_paragraph()
-            self.in_text = begins
+            self.in_text, self.size = begins, 0
 
     def _switch_identifier(self, begins: bool) -> None:
         if begins:
@@ -176,6 +177,12 @@ class _Scanner:
         if self.document is None:
             self._refuse(line, f"the text {shown(text.strip()[:40])} outside of a document")
         elif self.in_text:
+            self.size += len(text)
+            if self.size > max_line_bytes():
+                limit = f"a higher limit in the environment variable {MAX_LINE_BYTES_VARIABLE}"
+                found = f"a text of more than {max_line_bytes():,} characters"
+                self.leave_out(DataFormatError(self.path, line, found, f"shorter texts, or {limit}"))
+                return
             self.words += decoded(text).split()
         elif self.identifier is not None:
             self.identifier.append(decoded(text))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from eventformers.datasets_scripts.file_names import (
 from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import HeldFaults, SkippedRows
 from eventformers.datasets_scripts.raw_files import (
+    MAX_LINE_BYTES_VARIABLE,
     DataDir,
     max_line_bytes,
     raw_paths,
@@ -315,8 +317,9 @@ def _documents(
 
 def _plain_document(file: TextFile, skipped: SkippedRows) -> Iterator[TextDocument]:
     """Read a file as one document; one that is not plain text is malformed."""
-    held = HeldFaults()
-    lines, fault = [], None
+    held, longest = HeldFaults(), max_line_bytes()
+    # A list of lines would take many times the memory of the text.
+    text, fault = StringIO(), None
     with open(file.path, "rb") as stream:
         start = stream.read(8)
     binary = next((name for mark, name in _BINARY_STARTS.items() if start.startswith(mark)), None)
@@ -327,12 +330,18 @@ def _plain_document(file: TextFile, skipped: SkippedRows) -> Iterator[TextDocume
             if "\0" in line:
                 fault = DataFormatError(file.path, number, "a NUL character", _ACCEPTED_PLAIN)
                 break
-            lines.append(line)
+            if text.write(f"{line}\n") and text.tell() > longest:
+                found = f"a text of more than {longest:,} characters"
+                accepted = (
+                    f"shorter texts, or a higher limit in the environment variable {MAX_LINE_BYTES_VARIABLE}"
+                )
+                fault = DataFormatError(file.path, number, found, accepted)
+                break
     fault = fault or held.take()
     if fault is not None:
         skipped.leave_out(fault, "document")
     else:
-        yield TextDocument(file.name, "\n".join(lines), "", "")
+        yield TextDocument(file.name, text.getvalue().removesuffix("\n"), "", "")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from huggingface_hub import EvalResult, EvalResultEntry, parse_eval_result_entri
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from eventformers.datasets_scripts.dataset_card import read_front_matter
-from eventformers.datasets_scripts.raw_files import parse_yaml
+from eventformers.datasets_scripts.raw_files import parse_yaml, read_regular_text
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.evaluation.results import NO_START, ResultNotes, TaskResult, read_result
 from eventformers.evaluation.significance import Answers, answers_of, clusters_of
@@ -314,9 +314,7 @@ def _reading(settings: Mapping[str, object]) -> str:
 def _entries(path: Path) -> list[EvalResultEntry]:
     accepted = "a list of entries in the Hub's format, with dataset (id and task_id) and value"
     try:
-        return parse_eval_result_entries(parse_yaml(path.read_bytes(), path, accepted))
-    except OSError as error:
-        raise EventformersError(f"cannot read {path}: {error.strerror}") from error
+        return parse_eval_result_entries(parse_yaml(read_regular_text(path, accepted), path, accepted))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         found = f"{type(error).__name__}: {error}"
         raise DataFormatError(path, None, found, accepted) from error
