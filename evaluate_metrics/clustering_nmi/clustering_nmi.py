@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import datasets
 import evaluate
 
-from .clustering_nmi_impl import clustering_nmi
+from .clustering_nmi_impl import cluster_numbers, clustering_nmi, type_names
 
 _DESCRIPTION = """
 Clustering NMI measures how well clusters of mentions agree with their true types; the names of the clusters
@@ -15,8 +17,8 @@ scores, and the share of types that were found.
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions (list of int): the cluster of each mention, as any integers.
-    references (list of str): the type of each mention.
+    predictions (list of int): the cluster of each mention, as any integers; floats without a fraction count.
+    references (list of str or int): the type of each mention, as names, or as integers for all mentions.
 
 Returns:
     nmi (float): mutual information over the geometric mean of both entropies, 0 to 100, higher is better.
@@ -30,7 +32,8 @@ Returns:
     num_clusters (int): number of clusters.
 
 Raises:
-    ValueError: no mentions, lists of unequal length, or a mention without a type.
+    ValueError: no mentions, lists of unequal length, a mention without a type, or a
+        cluster that is NaN or has a fraction.
 
 Examples:
     >>> metric = evaluate.load("clustering_nmi")
@@ -76,6 +79,19 @@ class ClusteringNmi(evaluate.Metric):
             ),
             license="apache-2.0",
         )
+
+    def add(self, *, prediction: Any = None, reference: Any = None) -> None:
+        """Add one mention; see `add_batch`."""
+        self.add_batch(predictions=[prediction], references=[reference])
+
+    def add_batch(self, *, predictions: Any = None, references: Any = None) -> None:
+        """Add a batch of lists, arrays, tensors, series or columns.
+
+        Raises:
+            ValueError: a cluster is no whole number, or a type is neither a name nor a whole number.
+        """
+        # `evaluate` itself would cut fractions to integers.
+        super().add_batch(predictions=cluster_numbers(predictions), references=type_names(references))
 
     def _compute(self, predictions: list[int], references: list[str]) -> dict[str, float | int]:
         return clustering_nmi(predictions, references)

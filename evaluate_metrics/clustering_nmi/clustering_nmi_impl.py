@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import (
@@ -14,13 +17,13 @@ from sklearn.metrics import (
 from sklearn.metrics.cluster import contingency_matrix
 
 
-def clustering_nmi(predictions: Sequence[int], references: Sequence[str]) -> dict[str, float | int]:
+def clustering_nmi(predictions: Sequence[float], references: Sequence[str | int]) -> dict[str, float | int]:
     """Compute the agreement of clusters with types; `clustering_nmi.py` describes inputs, scores and errors.
 
     Of equally frequent types in a cluster, the alphabetically first counts. A cluster that is not an
     integer is a `ValueError`, too.
     """
-    clusters, types = _clusters(predictions), _types(references)
+    clusters, types = cluster_numbers(predictions), type_names(references)
     if len(clusters) != len(types):
         raise ValueError(
             f"predictions has {len(clusters)} values and references {len(types)}; accepted: one of each per "
@@ -42,19 +45,35 @@ def clustering_nmi(predictions: Sequence[int], references: Sequence[str]) -> dic
     return {**{name: 100.0 * float(share) for name, share in shares.items()}, "num_clusters": counts.shape[1]}
 
 
-def _clusters(predictions: Sequence[int]) -> list[int]:
-    for place, cluster in enumerate(predictions):
-        if isinstance(cluster, bool) or not isinstance(cluster, (int, np.integer)):
+def cluster_numbers(predictions: Any) -> list[int]:
+    """Return the clusters as integers; raise `ValueError` for other values."""
+    found = _listed("predictions", predictions)
+    for place, cluster in enumerate(found):
+        is_number = isinstance(cluster, Real) and not isinstance(cluster, (bool, np.bool_))
+        if not is_number or not math.isfinite(cluster) or cluster != int(cluster):
             raise ValueError(
                 f"predictions has {cluster!r} at index {place}; accepted: the number of a cluster"
             )
-    if not len(predictions):
+    if not found:
         raise ValueError("predictions is empty; accepted: a cluster for at least one mention")
-    return [int(cluster) for cluster in predictions]
+    return [int(cluster) for cluster in found]
 
 
-def _types(references: Sequence[str]) -> list[str]:
-    for place, name in enumerate(references):
-        if not isinstance(name, str) or not name:
-            raise ValueError(f"references has {name!r} at index {place}; accepted: the name of a type")
-    return list(references)
+def type_names(references: Any) -> list[str]:
+    """Return the types as names, also of integers; raise `ValueError` for other values, or a mixture."""
+    found = _listed("references", references)
+    are_numbers = bool(found) and isinstance(found[0], Integral)
+    for place, name in enumerate(found):
+        is_number = isinstance(name, Integral) and not isinstance(name, (bool, np.bool_))
+        if not (is_number if are_numbers else isinstance(name, str) and name):
+            accepted = "an integer, as the first one" if are_numbers else "the name of a type"
+            raise ValueError(f"references has {name!r} at index {place}; accepted: {accepted}")
+    return [str(name) for name in found]
+
+
+def _listed(name: str, values: Any) -> list[Any]:
+    """Return a list, array, tensor, series or column as a list."""
+    values = next((getattr(values, to)() for to in ("tolist", "to_pylist") if hasattr(values, to)), values)
+    if not isinstance(values, (list, tuple)):
+        raise ValueError(f"{name} is {values!r}; accepted: a list")
+    return [one.item() if getattr(one, "ndim", None) == 0 else one for one in values]
