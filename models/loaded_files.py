@@ -56,6 +56,9 @@ def check_tokenizer(tokenizer, vocab_size: int | None) -> None:
     Raises:
         ValueError: the tokenizer has no vocabulary, no usable maximum length, or does not fit.
     """
+    if tokenizer is None:
+        # A pipeline of transformers goes on without a tokenizer that it could not read.
+        raise ValueError("the tokenizer cannot be read; accepted: its files as they were saved")
     length = tokenizer.model_max_length
     if isinstance(length, bool) or not isinstance(length, (int, float)) or not length >= LEAST_LENGTH:
         raise ValueError(

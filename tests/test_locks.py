@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -150,4 +151,21 @@ def test_a_place_that_takes_no_file_is_no_other_writer(wait: bool) -> None:
     place = Path("/proc/vectors")
     message = "/proc/vectors cannot be written to: No such file"
     with pytest.raises(EventformersError, match=message), one_writer(place, wait=wait):
+        pass
+
+
+def test_a_full_disk_leaves_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_text = Path.write_text
+
+    def full(path: Path, text: str, **settings: str) -> int:
+        write_text(path, text[:3], **settings)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    for place in (tmp_path / "a.png", tmp_path / "new" / "a.png"):
+        with pytest.raises(EventformersError, match="No space left on device"), one_writer(place):
+            raise AssertionError
+    assert not list(tmp_path.iterdir())
+    monkeypatch.undo()
+    with one_writer(tmp_path / "a.png"):
         pass

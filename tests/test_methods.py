@@ -144,6 +144,7 @@ def test_another_package_adds_a_method(site: Path) -> None:
     [
         ("not_there:METHOD", "No module named 'not_there'"),
         ("eventformers.methods:NOTHING", "NOTHING"),
+        ("leaves:METHOD", "1"),
         ("eventformers.methods:BUILT_IN", "is tuple, not a Method"),
         ("eventformers.built_in.swcc:METHOD", "there is already a method 'swcc'"),
     ],
@@ -151,6 +152,7 @@ def test_another_package_adds_a_method(site: Path) -> None:
 def test_a_broken_method_is_left_out(
     site: Path, value: str, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    (site / "leaves.py").write_text("raise SystemExit(1)")
     install(site, "broken", one=value)
     with caplog.at_level(logging.WARNING, "eventformers"):
         assert list(all_methods()) == INSTALLED

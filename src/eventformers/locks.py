@@ -89,7 +89,13 @@ def _acquire(place: Path, wait: bool) -> FileLock:
             # On a file system without locks the library writes its own record to the file.
             started = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
             record = {"process": os.getpid(), "host": socket.gethostname(), "started": started}
-            path.write_text(json.dumps(record), encoding="utf-8")
+            try:
+                path.write_text(json.dumps(record), encoding="utf-8")
+            except OSError:
+                # A full disk: the work would be lost, so it does not begin.
+                path.unlink()
+                lock.release()
+                raise
         return lock
     raise AssertionError
 
