@@ -162,6 +162,8 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     SUMMARY: ClassVar[str]
     """Description of the dataset in one or two sentences, for its card."""
     CITATION: ClassVar[str] = ""
+    TASK_CATEGORIES: ClassVar[tuple[str, ...]]
+    """The Hub's categories of tasks that the dataset serves."""
     SPLITS: ClassVar[tuple[str, ...]]
     """The possible splits of a config, in order."""
     SAMPLES_FOLDER: ClassVar[str]

@@ -286,6 +286,8 @@ def _report(builder: EventDatasetBuilder, ready: Path, seconds: float) -> dict[s
         splits[split] = {
             "rows": pq.read_metadata(path).num_rows,
             "rows_fingerprint": parquet_fingerprint(path),
+            "num_bytes": builder.info.splits[split].num_bytes,
+            "file_bytes": path.stat().st_size,
             "read": dict(sorted(split_report.read.items())),
             "skipped": dict(sorted(split_report.skipped.items())),
             "statistics": split_report.statistics,

@@ -83,6 +83,7 @@ class CommonsenseGraphs(EventDatasetBuilder):
     tail are skipped and counted; duplicate triples are counted and kept, as in the published counts.
     """
 
+    TASK_CATEGORIES = ("graph-ml",)
     NAME = "commonsense_graphs"
     TITLE = "Commonsense graphs"
     SUMMARY = (

@@ -65,6 +65,7 @@ class CommonsenseQA(EventDatasetBuilder):
     files; otherwise it is an error.
     """
 
+    TASK_CATEGORIES = ("multiple-choice",)
     NAME = "commonsense_qa"
     TITLE = "Commonsense questions"
     SUMMARY = (

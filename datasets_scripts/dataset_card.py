@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
+from datasets import DatasetInfo, SplitDict, SplitInfo
+from datasets.info import DatasetInfosDict
+from huggingface_hub import DatasetCardData
 
 from eventformers.datasets_scripts.base import EventDatasetBuilder, config_names
 from eventformers.datasets_scripts.licenses import hub_licenses, is_open
@@ -39,6 +42,7 @@ def dataset_card(
     licenses = sorted({name for config in configs for name in reports[config]["licenses"]})
     samples = any(reports[config]["sample"] for config in configs)
     front = {
+        **_dataset_info(builder, [reports[config] for config in configs]),
         "configs": [
             {
                 "config_name": config,
@@ -51,6 +55,8 @@ def dataset_card(
             for position, config in enumerate(configs)
         ],
         "license": hub_licenses(licenses),
+        "task_categories": list(builder.TASK_CATEGORIES),
+        "size_categories": [_size_category(sum(reports[config]["rows"] for config in configs))],
         "tags": ["eventformers", "events", *(["sample"] if samples else [])],
         "language": sorted({name for report in reports.values() for name in _languages(report)}) or ["en"],
         "pretty_name": builder.TITLE + (" (samples)" if samples else ""),
@@ -81,6 +87,45 @@ def dataset_card(
     ]
     parts.append(f"## Citation\n\n{builder.CITATION}\n")
     return "\n".join(parts)
+
+
+def _dataset_info(builder: type[EventDatasetBuilder], reports: Iterable[Report]) -> dict[str, Any]:
+    """Describe the columns and sizes of configs as `push_to_hub` does."""
+    infos = DatasetInfosDict()
+    for report in reports:
+        config, splits = report["config"], report["splits"]
+        # Reports of earlier versions lack the sizes.
+        if all("num_bytes" in counts for counts in splits.values()):
+            infos[config] = DatasetInfo(
+                config_name=config,
+                features=builder.features(config),
+                splits=SplitDict(
+                    {
+                        split: SplitInfo(split, num_bytes=counts["num_bytes"], num_examples=counts["rows"])
+                        for split, counts in splits.items()
+                    }
+                ),
+                download_size=sum(counts["file_bytes"] for counts in splits.values()),
+                dataset_size=sum(counts["num_bytes"] for counts in splits.values()),
+            )
+    card = DatasetCardData()
+    infos.to_dataset_card_data(card)
+    described: dict[str, Any] = card.to_dict()
+    return described
+
+
+def _size_category(rows: int) -> str:
+    """Return the Hub's category of a number of rows."""
+    below = next((place for place, size in enumerate(_SIZES) if rows < size), len(_SIZES))
+    if below == 0:
+        return "n<1K"
+    if below == len(_SIZES):
+        return "n>1T"
+    return f"{_SIZE_NAMES[below - 1]}<n<{_SIZE_NAMES[below]}"
+
+
+_SIZES = [10**power for power in range(3, 13)]
+_SIZE_NAMES = ("1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T")
 
 
 def read_front_matter(readme: Path) -> dict[str, Any]:

@@ -83,6 +83,7 @@ class EventChains(EventDatasetBuilder):
     If a folder has files of chains, its files of documents are not searched for chains again.
     """
 
+    TASK_CATEGORIES = ("multiple-choice",)
     NAME = "event_chains"
     TITLE = "Event chains"
     SUMMARY = (

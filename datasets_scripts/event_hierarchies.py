@@ -82,6 +82,7 @@ class EventHierarchies(EventDatasetBuilder):
     so on, and are counted.
     """
 
+    TASK_CATEGORIES = ("text-retrieval",)
     NAME = "event_hierarchies"
     TITLE = "Event hierarchies"
     SUMMARY = (

@@ -62,6 +62,7 @@ class EventSimilarity(EventDatasetBuilder):
     events and the score in seven fields; or a table with the same name, such as `hard.csv` or `hard.parquet`.
     """
 
+    TASK_CATEGORIES = ("sentence-similarity",)
     NAME = "event_similarity"
     TITLE = "Event similarity"
     SUMMARY = (

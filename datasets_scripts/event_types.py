@@ -84,6 +84,7 @@ class EventTypes(EventDatasetBuilder):
     suffix `#2`, `#3` and so on, and are counted.
     """
 
+    TASK_CATEGORIES = ("token-classification",)
     NAME = "event_types"
     TITLE = "Event types"
     SUMMARY = (

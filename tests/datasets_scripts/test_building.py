@@ -13,6 +13,8 @@ import datasets
 import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset, DatasetDict, get_dataset_config_names, load_dataset
+from datasets.info import DatasetInfosDict
+from huggingface_hub import DatasetCard
 
 from eventformers.datasets_scripts import (
     BUILDERS,
@@ -24,7 +26,7 @@ from eventformers.datasets_scripts import (
     load_built,
 )
 from eventformers.datasets_scripts.base import config_names
-from eventformers.datasets_scripts.dataset_card import read_front_matter
+from eventformers.datasets_scripts.dataset_card import _size_category, read_front_matter
 from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.event_similarity import EventSimilarity
 from eventformers.datasets_scripts.fingerprints import parquet_fingerprint
@@ -347,3 +349,30 @@ def test_raw_data_may_have_a_card_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("---\nconfigs:\n- config_name: default\n  data_files: a.csv\n---\n")
     (tmp_path / "a.csv").write_text("document_id,subject,predicate,object\na,s,p,o\n")
     assert len(load_built(tmp_path, "documents")["train"]) == 1
+
+
+def test_the_card_describes_the_data_as_push_to_hub_does(tmp_path: Path) -> None:
+    folder = build_dataset("commonsense_qa", ["copa", "siqa"], output=tmp_path / "built")
+    data = DatasetCard.load(folder / "README.md").data
+    infos = DatasetInfosDict.from_dataset_card_data(data)
+    for config in ("copa", "siqa"):
+        loaded = load_dataset(str(folder), config, cache_dir=str(tmp_path / "cache"))
+        assert infos[config].features == next(iter(loaded.values())).features
+        rows = {split: info.num_examples for split, info in infos[config].splits.items()}
+        assert rows == {split: one.num_rows for split, one in loaded.items()}
+        assert infos[config].download_size == sum(
+            path.stat().st_size for path in (folder / config).glob("*.parquet")
+        )
+    assert (data.size_categories, data.task_categories) == (["n<1K"], ["multiple-choice"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "category"),
+    [(0, "n<1K"), (999, "n<1K"), (1000, "1K<n<10K"), (10**6, "1M<n<10M"), (10**12, "n>1T")],
+)
+def test_size_categories_of_the_hub(rows: int, category: str) -> None:
+    assert _size_category(rows) == category
+
+
+def test_every_builder_has_a_task_category() -> None:
+    assert all(builder.TASK_CATEGORIES for builder in BUILDERS.values())

@@ -44,10 +44,9 @@ def test_wrong_values_are_a_value_error(name: str, key: str, wrong: Any) -> None
     """Of the last row: a value where a list belongs, a list where a value belongs, and other types."""
     *first, last = GOOD[name][key]
     of_type = {"clustering_nmi": {"references": (str,)}}.get(name, {}).get(key, ())
+    cases = [[*first, wrong]]
     if isinstance(last, list):
-        cases = [*first, wrong], [*first, [*last[:-1], wrong]]
-    else:
-        cases = ([*first, wrong],)
+        cases.append([*first, [*last[:-1], wrong]])
     for values in cases:
         inner = values[-1][-1] if values[-1] and isinstance(values[-1], list) else values[-1]
         accepted = isinstance(inner, of_type) or _is_accepted(name, key, inner, values[-1])
