@@ -289,8 +289,8 @@ def result_pairs(first: Path, second: Path) -> list[tuple[TaskResult, TaskResult
 
     Raises:
         DataFormatError: a file is not a result.
-        EventformersError: a file cannot be opened, a folder has no result or several of a task, or the folders
-            have no task in common.
+        EventformersError: a file cannot be opened, a folder has no result or several of a task, or the
+            folders have no task in common.
     """
     if not first.is_dir() and not second.is_dir():
         return [(read_result(first), read_result(second))]
