@@ -367,7 +367,7 @@ def _parquet_faults(path: Path) -> Iterator[None]:
     """Turn a fault of a Parquet file into an error that names the file."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         size = path.stat().st_size if path.is_file() else None
         empty = "no file" if size is None else "an empty file"
         found = f"no Parquet ({first_line(error)})" if size else empty
