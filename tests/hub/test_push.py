@@ -465,4 +465,4 @@ def test_a_dry_run_needs_no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
         done = publishing.push("mcnc", "org/mcnc", dry_run=True)
     assert done.is_dry_run
     with pytest.raises(EventformersError, match="connection to the Hub was lost"):
-        publishing.push("mcnc", "org/mcnc", token="t")
+        publishing.push("mcnc", "org/mcnc", token=str(0))
