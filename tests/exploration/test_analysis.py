@@ -13,7 +13,7 @@ from graphs import pairs_of
 
 from eventformers.datasets_scripts.event_tables import CHAIN_SCHEMA, DOCUMENT_SCHEMA, EVENT_SCHEMA
 from eventformers.errors import EventformersError
-from eventformers.exploration import completions, links, neighbours, types
+from eventformers.exploration import completions, links, neighbours, steps, types
 from eventformers.exploration import map as map_step
 from eventformers.exploration.chains import is_participant
 from eventformers.exploration.next_events import TOP, find_next_events
@@ -23,7 +23,7 @@ from eventformers.inference.chains.scorers import EncoderChainScorer
 from eventformers.inference.commonsense.alternative_index import build_alternative_index
 from eventformers.inference.commonsense.complete_many import ManyCompletions
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.grounding import linking
+from eventformers.inference.grounding import linking, retrieve_rerank
 from eventformers.inference.grounding.knowledge_base import load_knowledge_base
 from eventformers.inference.induction.frame_linking import Frames
 
@@ -105,14 +105,6 @@ def test_types_hold_events_once(encoder: EventEncoder, monkeypatch: pytest.Monke
     again = types.find_types(events, documents, encoder, frames=frames, num_types=3)
     assert again.types.equals(found.types)
     assert again.event_types.equals(found.event_types)
-
-
-def test_types_blocks_change_nothing(encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    events, documents = tables()
-    whole = types.find_types(events, documents, encoder, num_types=4)
-    monkeypatch.setattr(types, "_BLOCK_EVENTS", 3)
-    parts = types.find_types(events, documents, encoder, num_types=4)
-    assert parts.event_types["type_id"].equals(whole.event_types["type_id"])
 
 
 def test_frequent_verbs_are_sampled_by_the_root_of_their_frequency() -> None:
@@ -265,13 +257,13 @@ def test_types_continue_after_the_last_block(
     encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     events, documents = tables()
-    monkeypatch.setattr(types, "_BLOCK_EVENTS", 5)
+    monkeypatch.setattr(steps, "_ROWS_AT_ONCE", 5)
     whole = types.find_types(events, documents, encoder, num_types=4)
     encoding = Interruption(monkeypatch, types, "encode_mentions")
-    keep = run_of(tmp_path).keep
+    rows = run_of(tmp_path).rows
     with pytest.raises(KeyboardInterrupt):
-        types.find_types(events, documents, encoder, num_types=4, keep=keep)
-    found = types.find_types(events, documents, encoder, num_types=4, keep=keep)
+        types.find_types(events, documents, encoder, num_types=4, encoded_rows=rows)
+    found = types.find_types(events, documents, encoder, num_types=4, encoded_rows=rows)
     assert encoding.calls == 1 + 3, "the first of three blocks is not encoded again"
     assert found.types.equals(whole.types)
     assert found.event_types.equals(whole.event_types)
@@ -281,15 +273,18 @@ def test_links_continue_after_the_last_block(
     encoder: EventEncoder, known: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     events, documents = tables()
-    monkeypatch.setattr(links, "_BLOCK_EVENTS", 5)
+    monkeypatch.setattr(steps, "_ROWS_AT_ONCE", 5)
     whole = links.link_events(events, documents, known, encoder)
-    reading = Interruption(monkeypatch, links, "retrieve")
-    keep = run_of(tmp_path).keep
+    reading = Interruption(monkeypatch, retrieve_rerank, "encode_texts")
+    rows = run_of(tmp_path).rows
     with pytest.raises(KeyboardInterrupt):
-        links.link_events(events, documents, known, encoder, keep=keep)
-    assert {path.name for path in (tmp_path / "work").iterdir()} == {"entries.parquet", "events-0.parquet"}
-    found = links.link_events(events, documents, known, encoder, keep=keep)
-    assert reading.calls == 1 + 3, "the first of three blocks is not linked again"
+        links.link_events(events, documents, known, encoder, known_rows=rows)
+    assert {path.name for path in (tmp_path / "work").iterdir()} == {"entries-0.parquet"}
+    found = links.link_events(events, documents, known, encoder, known_rows=rows)
+    assert reading.calls > 2
+    again = reading.calls
+    assert links.link_events(events, documents, known, encoder, known_rows=rows).table.equals(whole.table)
+    assert reading.calls == again, "nothing is encoded twice"
     assert found.table.equals(whole.table)
     assert (found.linked, found.notes) == (whole.linked, whole.notes)
 

@@ -50,7 +50,7 @@ def explore(
 def test_what_is_printed(explore: Explore, tmp_path: Path) -> None:
     outcome = explore()
     assert outcome["code"] == 0, outcome["errors"]
-    for text in ("1 document", "3 events", "Wrote out"):
+    for text in ("1 documents", "3 events", "Wrote out"):
         assert text in outcome["output"]
     again = explore()
     assert "reused" in again["output"]
@@ -81,6 +81,7 @@ def refused(outcome: Outcome, message: str) -> None:
         ),
         (("--skip", "event"), "unknown step 'event'. Did you mean 'events'?"),
         (("--public",), "--public without --space"),
+        (("--space", "no-owner"), "--space: received 'no-owner'"),
         (("--text-column", ""), "--text-column: found an empty name"),
         (("--min-chain-length", "1"), "min_chain_length: found 1; accepted: 2 or more"),
         (("--processes", "0"), "processes: found 0; accepted: 1 or more"),

@@ -19,13 +19,14 @@ import eventformers
 from eventformers.datasets_scripts import loading
 from eventformers.datasets_scripts.event_tables import EVENT_SCHEMA
 from eventformers.errors import EventformersError
-from eventformers.exploration import documents, vectors
+from eventformers.exploration import documents, steps
 from eventformers.exploration import map as map_step
 from eventformers.exploration.explore import Exploration
 from eventformers.exploration.folder import STATE_FOLDER, WORKING_FOLDER
 from eventformers.exploration.sources import find_texts
 from eventformers.extraction import pipeline as pipeline_module
 from eventformers.extraction import shards
+from eventformers.extraction.extractor import EventExtractor
 from eventformers.extraction.text_columns import USUAL_COLUMNS
 from eventformers.inference.encode import EventEncoder
 
@@ -126,10 +127,10 @@ def test_vectors_are_those_of_encode(explore: Explore, tiny_encoder: Path) -> No
 
 def test_vectors_do_not_depend_on_the_block(explore: Explore, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = pq.read_table(explore().tables["vectors"])
-    monkeypatch.setattr(vectors, "_BLOCK_TEXTS", 3)
+    monkeypatch.setattr(steps, "_ROWS_AT_ONCE", 3)
     parts = pq.read_table(explore(overwrite=True).tables["vectors"])
-    assert parts["text"].equals(whole["text"])
-    assert parts.num_rows == whole.num_rows > 3
+    assert parts.equals(whole)
+    assert parts.num_rows > 3
 
 
 def test_a_repeated_run_loads_nothing_and_touches_nothing(
@@ -150,7 +151,7 @@ def test_a_repeated_run_loads_nothing_and_touches_nothing(
 
 
 def test_vectors_continue_after_the_last_block(explore: Explore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "_BLOCK_TEXTS", 3)
+    monkeypatch.setattr(steps, "_ROWS_AT_ONCE", 3)
     options = {"skip": ["types", "map", "page"]}
     encode, blocks = EventEncoder.encode, []
 
@@ -248,6 +249,7 @@ def test_interruption_leaves_finished_steps_and_shards(
     explore: Explore, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(shards, "SHARD_CHARACTERS", 10)
+    monkeypatch.setattr(shards, "BLOCK_CHARACTERS", 1)
     whole = rows_of(explore(), "events")
     shutil.rmtree(tmp_path / "out")
     done: list[int] = []
@@ -281,6 +283,7 @@ def test_interruption_leaves_finished_steps_and_shards(
 @pytest.mark.process
 def test_processes_change_nothing(explore: Explore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "SHARD_CHARACTERS", 10)
+    monkeypatch.setattr(shards, "BLOCK_CHARACTERS", 1)
     whole = explore()
     before = {path: path.read_bytes() for path in whole.tables.values()}
     again = explore(overwrite=True, processes=2)
@@ -340,6 +343,46 @@ def test_a_killed_change_leaves_the_earlier_tables_together(
     again = explore(texts)
     assert {step.name for step in again.steps if step.reused} >= {"documents", "events"}
     assert again.counts["documents"] == found.counts["documents"] + 1
+
+
+def test_only_new_texts_are_parsed_and_encoded(
+    explore: Explore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The tables of a run with other texts are those of a run from scratch, byte for byte."""
+    monkeypatch.setattr(shards, "BLOCK_CHARACTERS", 1)
+    parsed: list[str] = []
+    encoded: list[int] = []
+    extract, encode = EventExtractor.extract, EventEncoder.encode
+
+    def extract_counted(self: EventExtractor, documents: Any, counts: Any) -> Any:
+        documents = list(documents)
+        parsed.extend(one.document_id for one in documents)
+        return extract(self, documents, counts)
+
+    def encode_counted(self: EventEncoder, items: Any, **options: Any) -> Any:
+        encoded.append(len(items))
+        return encode(self, items, **options)
+
+    monkeypatch.setattr(EventExtractor, "extract", extract_counted)
+    monkeypatch.setattr(EventEncoder, "encode", encode_counted)
+    new = {"id": "a new one", "text": "The company hired drivers. Anna closed the window."}
+
+    def tables(texts: list[dict[str, str]], **options: Any) -> dict[str, bytes]:
+        parsed.clear()
+        encoded.clear()
+        found = explore(texts, **options)
+        return {path.name: path.read_bytes() for path in found.folder.rglob("*.parquet")}
+
+    first = tables(ROWS)
+    more = tables([ROWS[0], new, ROWS[1]])
+    assert (parsed, encoded) == (["a new one"], [1])
+    fewer = tables(ROWS)
+    assert (parsed, encoded) == ([], [])
+    assert fewer == first
+    assert tables([ROWS[0], new, ROWS[1]], overwrite=True) == more
+    assert len(parsed) == 3
+    tables([{**ROWS[0], "text": "Anna sold the shop."}, ROWS[1]])
+    assert parsed == ["first"]
 
 
 def test_skip(explore: Explore) -> None:

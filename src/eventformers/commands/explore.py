@@ -98,6 +98,10 @@ def explore(
 
     if public and space is None:
         raise EventformersError("--public without --space; accepted: both, or neither")
+    if space is not None:
+        from eventformers.publishing.plan import check_repo_id
+
+        check_repo_id(space, option="--space")
     given = texts[0] if len(texts) == 1 else [Path(text) for text in texts]
     # Before the libraries of the models load, which takes seconds.
     check_paths(given)

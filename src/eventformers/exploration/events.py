@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from hashlib import sha256
 from importlib.util import find_spec
+from itertools import chain, compress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from eventformers import extraction
 from eventformers.datasets_scripts.event_tables import (
     CHAIN_SCHEMA,
     DOCUMENTS_TABLE,
@@ -19,7 +24,8 @@ from eventformers.datasets_scripts.event_tables import (
 from eventformers.errors import EventformersError
 from eventformers.exploration.folder import STATE_FOLDER
 from eventformers.exploration.settings import Context
-from eventformers.exploration.steps import Step, StepRun
+from eventformers.exploration.steps import Step, StepRun, key_of
+from eventformers.extraction.counts import ExtractionCounts
 from eventformers.extraction.extractor import (
     ExtractionSettings,
     cached_extractor,
@@ -27,56 +33,107 @@ from eventformers.extraction.extractor import (
     load_pipeline,
 )
 from eventformers.extraction.pipeline import extract_shards
-from eventformers.extraction.shards import read_counts, write_texts
+from eventformers.extraction.shards import in_blocks, read_counts, write_texts
 from eventformers.extraction.tables import read_shards, write_tables
 from eventformers.extraction.texts import TextDocument
-from eventformers.files import files_digest, remove_folder, write_text
+from eventformers.files import file_digest, files_digest, remove_folder, write_text
 from eventformers.provenance import installed_version
 
 PROTAGONISTS_TABLE = f"{STATE_FOLDER}/protagonists.parquet"
 """The chains of any length, which the parse gives; the step `chains` selects the long ones."""
 
 SHORTEST_CHAIN = 2
+_BLOCKS_TABLE = f"{STATE_FOLDER}/blocks.parquet"
+_TABLES = ((EVENTS_TABLE, "events", EVENT_SCHEMA), (PROTAGONISTS_TABLE, "chains", CHAIN_SCHEMA))
 _BLOCK_DOCUMENTS = 256
 _OF_CHAINS = "chain_below_minimum_length"
+
+
+class _Parsed(NamedTuple):
+    """What was found in a block of documents: the counts, and the rows of each of `_TABLES`."""
+
+    counts: ExtractionCounts
+    rows: list[pa.Table]
 
 
 def extract_events(run: StepRun) -> None:
     """Extract the events of all documents, and the chains of their protagonists.
 
-    Finished shards of an interrupted run are kept.
+    Blocks of documents that the earlier exploration has are not parsed again, nor are the finished shards of
+    an interrupted run.
     """
-    shards = _write_shards(run)
+    keys = [key_of([(one.document_id, one.text) for one in block]) for block in _blocks(run)]
+    found = _earlier(run.earlier) if run.earlier else {}
+    missing = [key not in found for key in keys]
+    shards = _write_shards(run, chain.from_iterable(compress(_blocks(run), missing)))
     pipeline = run.context.settings.pipeline or installed_pipeline()
     settings = ExtractionSettings(pipeline, min_chain_length=SHORTEST_CHAIN)
     # A cached pipeline of an earlier call may have had the same folder with other content.
     cached_extractor.cache_clear()
-    extractor = cached_extractor(settings)
+    if shards:
+        # Before the processes start, which share it.
+        cached_extractor(settings)
     extract_shards(settings, run.work, shards, run.context.settings.processes, write_tables)
     results = run.work / "results"
-    counts = read_counts(results, shards)
+    made = [
+        pa.concat_tables([schema.empty_table(), *read_shards(results, shards, kind)])
+        for _, kind, schema in _TABLES
+    ]
+    found |= _divided(compress(keys, missing), read_counts(results, shards), made)
+    blocks = [found[key] for key in keys]
+    counts = ExtractionCounts()
+    for block in blocks:
+        counts.add(block.counts)
     skipped = {name: count for name, count in counts.skipped.items() if name != _OF_CHAINS}
     if not counts.written["events"]:
-        found = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in sorted(skipped.items()))
+        told = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in sorted(skipped.items()))
         raise EventformersError(
-            f"no event in the documents ({found}); accepted: running text in the language of the pipeline "
-            f"({extractor.pipeline.lang})"
+            f"no event in the documents ({told}); accepted: running text in the language of the pipeline "
+            f"({cached_extractor(settings).pipeline.lang})"
         )
-    run.write_parts(EVENTS_TABLE, EVENT_SCHEMA, read_shards(results, shards, "events"))
-    run.write_parts(PROTAGONISTS_TABLE, CHAIN_SCHEMA, read_shards(results, shards, "chains"))
+    for place, (name, _, schema) in enumerate(_TABLES):
+        # Without the limits of the parts, which the pages of a file would follow.
+        run.write(name, pa.concat_tables(block.rows[place] for block in blocks).cast(schema).combine_chunks())
+    written = [json.dumps(block.counts.to_dict()) for block in blocks]
+    run.write(_BLOCKS_TABLE, pa.table({"key": keys, "counts": written}))
     run.counts.update({name: counts.written[name] for name in ("sentences", "events")})
     run.counts["documents_with_events"] = counts.written["documents"]
     run.note_skipped(skipped)
 
 
-def _write_shards(run: StepRun) -> int:
-    """Write the documents as shards of texts, unless an interrupted run did; return their number."""
+def _earlier(folder: Path) -> dict[str, _Parsed]:
+    """Read what an earlier exploration found, by the key of each block."""
+    blocks = pq.read_table(folder / _BLOCKS_TABLE).to_pydict()
+    counts = [ExtractionCounts.from_dict(json.loads(one)) for one in blocks["counts"]]
+    return _divided(blocks["key"], counts, [pq.read_table(folder / name) for name, _, _ in _TABLES])
+
+
+def _divided(
+    keys: Iterable[str], counts: Sequence[ExtractionCounts], tables: Sequence[pa.Table]
+) -> dict[str, _Parsed]:
+    """Divide tables by blocks, by the numbers of their rows."""
+    found = {}
+    starts = [0] * len(tables)
+    for key, of_block in zip(keys, counts, strict=True):
+        sizes = [of_block.written[kind] for _, kind, _ in _TABLES]
+        rows = [table.slice(*place) for table, *place in zip(tables, starts, sizes, strict=True)]
+        found[key] = _Parsed(of_block, rows)
+        starts = [start + size for start, size in zip(starts, sizes, strict=True)]
+    return found
+
+
+def _write_shards(run: StepRun, documents: Iterable[TextDocument]) -> int:
+    """Write documents as shards of texts, unless an interrupted run did; return their number."""
     done, texts = run.work / "shards.json", run.work / "texts"
     if not done.exists():
         # An interrupted run may have written some of them.
         remove_folder(texts)
-        write_text(done, json.dumps(write_texts(_documents(run.folder / DOCUMENTS_TABLE), texts)))
+        write_text(done, json.dumps(write_texts(documents, texts)))
     return int(json.loads(done.read_text(encoding="utf-8")))
+
+
+def _blocks(run: StepRun) -> Iterator[list[TextDocument]]:
+    return in_blocks(_documents(run.folder / DOCUMENTS_TABLE), lambda document: document.text)
 
 
 def _documents(path: Path) -> Iterator[TextDocument]:
@@ -98,13 +155,25 @@ def _settings(context: Context) -> Mapping[str, Any]:
         revision = ""
     else:
         revision = installed_version(name) or ""
-    return {"pipeline": folder.name, "revision": revision, "spacy": installed_version("spacy") or ""}
+    return {
+        "pipeline": folder.name,
+        "revision": revision,
+        "spacy": installed_version("spacy") or "",
+        "rules": _rules(),
+    }
+
+
+@cache
+def _rules() -> str:
+    """Identify the rules of extraction by their code, which decides what an event is."""
+    files = sorted(Path(extraction.__file__).parent.glob("*.py"))
+    return sha256("".join(map(file_digest, files)).encode()).hexdigest()[:12]
 
 
 EVENTS = Step(
     "events",
     extract_events,
     reads=(DOCUMENTS_TABLE,),
-    writes=(EVENTS_TABLE, PROTAGONISTS_TABLE),
+    writes=(EVENTS_TABLE, PROTAGONISTS_TABLE, _BLOCKS_TABLE),
     settings=_settings,
 )

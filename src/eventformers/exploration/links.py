@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
@@ -11,17 +10,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE, LINK_SCHEMA
+from eventformers.exploration.folder import STATE_FOLDER
 from eventformers.exploration.neighbours import vector_column, vectors_of
 from eventformers.exploration.settings import Context
-from eventformers.exploration.steps import Keep, Step, StepRun, keep_nothing
+from eventformers.exploration.steps import Rows, Step, StepRun, key_of, keys_file, make_rows
 from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encoding.arrays import Vectors
 from eventformers.inference.grounding.knowledge_base import (
     FALLBACK_LANGUAGE,
     KnowledgeBase,
     load_knowledge_base,
 )
 from eventformers.inference.grounding.linking import find_threshold
-from eventformers.inference.grounding.retrieve_rerank import grounding_model, retrieve
+from eventformers.inference.grounding.retrieve_rerank import grounding_model
 from eventformers.inference.search.candidate_index import CandidateIndex, Candidates, PooledIndex
 from eventformers.models.grounding_tokens import EventText, MentionText
 
@@ -30,6 +31,7 @@ LINKS_TABLE = "links.parquet"
 TOP = 3
 """Number of candidates of an event."""
 
+_ENTRIES, _MENTIONS = f"{STATE_FOLDER}/entries.parquet", f"{STATE_FOLDER}/linked.parquet"
 _BLOCK_EVENTS = 16_384
 _COLUMNS = (*("event_id", "document_id", "sentence_start", "sentence_end", "trigger_start", "trigger_end"),)
 
@@ -56,7 +58,7 @@ def link_events(
     *,
     batch_size: int | Literal["auto"] = "auto",
     show_progress: bool = False,
-    keep: Keep = keep_nothing,
+    known_rows: Rows = make_rows,
 ) -> FoundLinks:
     """Link each event, by its trigger in its sentence, to its first candidate if that is near enough.
 
@@ -69,7 +71,7 @@ def link_events(
         encoder: a bi-encoder of event grounding or any plain encoder.
         batch_size: maximum number of texts in a batch, or `auto`.
         show_progress: draw progress bars on standard error.
-        keep: keeps the vectors of the entries, and the links of each block of events.
+        known_rows: returns the vectors of the entries and of the events; makes those that it does not know.
 
     Raises:
         EventformersError: no entry is in that language, or an error of the encoder.
@@ -79,30 +81,30 @@ def link_events(
     entries = knowledge_base.in_languages({language})
     model = grounding_model(encoder, batch_size=batch_size, show_progress=show_progress)
 
-    def encoded() -> pa.Table:
-        vectors = model.read_events([EventText.from_row(row) for row in entries.to_list()])
-        return pa.table({"embedding": vector_column(vectors)})
+    def vectors(name: str, texts: Sequence[Any], read: Callable[[Sequence[Any]], Vectors]) -> Vectors:
+        def encoded(numbers: Sequence[int]) -> pa.Table:
+            return pa.table({"embedding": vector_column(read([texts[number] for number in numbers]))})
 
-    index = CandidateIndex(entries["event_id"][:], vectors_of(keep("entries", encoded)))
+        return vectors_of(known_rows(name, [key_of(text) for text in texts], encoded))
+
+    known = [EventText.from_row(row) for row in entries.to_list()]
+    index = CandidateIndex(entries["event_id"][:], vectors(_ENTRIES, known, model.read_events))
     threshold = find_threshold(None, encoder, None, 0.0, TOP, index)
     notes = [f"{threshold.note}."] if threshold.note else []
     if len(languages) > 1:
         notes.append(f"Of the {len(languages)} languages of the knowledge base, {language} is read.")
     texts = _texts(documents)
-
-    def linked(block: Sequence[Mapping[str, Any]]) -> pa.Table:
-        mentions = [_mention(row, texts[row["document_id"]]) for row in block]
-        candidates = retrieve(model, index, mentions, [language] * len(block), TOP)
-        links = threshold.link(candidates, index.event_ids)
-        found = _found(block, candidates, links, index, knowledge_base, language)
-        return pa.Table.from_pylist(list(found), schema=LINK_SCHEMA)
-
     rows = events.select(_COLUMNS).to_pylist()
-    parts = [
-        keep(f"events-{start}", partial(linked, rows[start : start + _BLOCK_EVENTS]))
-        for start in range(0, len(rows), _BLOCK_EVENTS)
-    ]
-    table = pa.concat_tables([LINK_SCHEMA.empty_table(), *parts])
+    mentions = [_mention(row, texts[row["document_id"]]) for row in rows]
+    queries = vectors(_MENTIONS, mentions, model.read_mentions)
+    parts = [LINK_SCHEMA.empty_table()]
+    for start in range(0, len(rows), _BLOCK_EVENTS):
+        block = slice(start, start + _BLOCK_EVENTS)
+        candidates = index.search(queries[block], min(TOP, len(index.event_ids)))
+        links = threshold.link(candidates, index.event_ids)
+        found = _found(rows[block], candidates, links, index, knowledge_base, language)
+        parts.append(pa.Table.from_pylist(list(found), schema=LINK_SCHEMA))
+    table = pa.concat_tables(parts)
     # Only the first candidate of an event is ever linked.
     number = pc.sum(table["linked"]).as_py() or 0
     notes.append(f"{number:,} of {len(rows):,} events are linked to the knowledge base, the others to NULL.")
@@ -162,7 +164,7 @@ def _run(run: StepRun) -> None:
         run.context.encoder("grounding"),
         batch_size=settings.batch_size,
         show_progress=settings.show_progress,
-        keep=run.keep,
+        known_rows=run.rows,
     )
     run.write(LINKS_TABLE, found.table)
     run.counts["linked_events"] = found.linked
@@ -178,7 +180,7 @@ LINKS = Step(
     "links",
     _run,
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
-    writes=(LINKS_TABLE,),
+    writes=(LINKS_TABLE, *(file for name in (_ENTRIES, _MENTIONS) for file in (name, keys_file(name)))),
     models=("grounding",),
     settings=_settings,
 )

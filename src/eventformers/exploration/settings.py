@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -78,9 +78,10 @@ class Context:
             EventformersError: it cannot be loaded.
         """
         model = self.settings.models.get(role)
-        if isinstance(model, EventEncoder):
-            return self.session.encoder(model)
-        return self.session.encoder(model, device=self.settings.device, dtype=self.settings.dtype)
+        loaded = isinstance(model, EventEncoder)
+        loading = {} if loaded else {"device": self.settings.device, "dtype": self.settings.dtype}
+        # A vector that an earlier run made must be the one that this run would make.
+        return replace(self.session.encoder(model, **loading), packs_from=1)
 
     def model_identity(self, role: str) -> dict[str, Any]:
         """Identify the model of a role without loading it: name, revision and dtype.

@@ -22,8 +22,12 @@ from eventformers.exploration.folder import STATE_FOLDER
 from eventformers.exploration.settings import Context
 from eventformers.files import file_digest, remove_folder, replaced_file, staged_folder
 
-Keep: TypeAlias = Callable[[str, Callable[[], pa.Table]], pa.Table]
-"""A function from the name of a part of a result, and the function that makes it, to the part."""
+Rows: TypeAlias = Callable[[str, Sequence[str], Callable[[Sequence[int]], pa.Table]], pa.Table]
+"""A function from the name of a result, the key of each of its rows, and the function that makes rows from
+their numbers, to the rows."""
+
+_ROWS_AT_ONCE = 16_384
+"""Number of rows that an interrupted step may lose."""
 
 
 class Found(NamedTuple):
@@ -41,9 +45,19 @@ class Found(NamedTuple):
 _logger = logging.getLogger("eventformers")
 
 
-def keep_nothing(name: str, make: Callable[[], pa.Table]) -> pa.Table:
-    """Make a part of a result."""
-    return make()
+def make_rows(name: str, keys: Sequence[str], make: Callable[[Sequence[int]], pa.Table]) -> pa.Table:
+    """Make all rows of a result."""
+    return make(range(len(keys)))
+
+
+def key_of(content: object) -> str:
+    """Return the digest of JSON values, from which a row is made."""
+    return sha256(json.dumps(content, ensure_ascii=False).encode()).hexdigest()[:32]
+
+
+def keys_file(name: str) -> str:
+    """Return the name of the file with the keys of a result."""
+    return f"{STATE_FOLDER}/{Path(name).stem}.keys.parquet"
 
 
 class StepRun:
@@ -91,12 +105,40 @@ class StepRun:
             for part in parts:
                 writer.write_table(part)
 
-    def keep(self, name: str, make: Callable[[], pa.Table]) -> pa.Table:
-        """Return the part of the result that an interrupted run kept under a name, or make and keep it."""
-        path = self.work / f"{name}.parquet"
+    def rows(self, name: str, keys: Sequence[str], make: Callable[[Sequence[int]], pa.Table]) -> pa.Table:
+        """Return a row for each key, and write them; only those that the earlier exploration lacks are made.
+
+        Args:
+            name: the file of the result. The step's `writes` has it and its `keys_file`.
+            keys: the digest of what each row is made from, besides the step's settings and models.
+            make: makes rows from their numbers. A row must not depend on the others.
+        """
+        parts: list[pa.Table] = []
+        places: dict[str, int] = {}
+        if self.earlier:
+            parts = [pq.read_table(self.earlier / name)]
+            known = pq.read_table(self.earlier / keys_file(name))["key"].to_pylist()
+            places = {key: place for place, key in enumerate(known)}
+        number_of = {key: number for number, key in reversed(list(enumerate(keys))) if key not in places}
+        missing = sorted(number_of.values())
+        held = parts[0].num_rows if parts else 0
+        places |= {keys[number]: place for place, number in enumerate(missing, start=held)}
+        # Without any row, the columns of no row.
+        for start in range(0, len(missing), _ROWS_AT_ONCE) if missing or parts else [0]:
+            parts.append(self._kept(name, start, missing[start : start + _ROWS_AT_ONCE], make))
+        table = pa.concat_tables(parts).take([places[key] for key in keys]).combine_chunks()
+        self.write(name, table)
+        self.write(keys_file(name), pa.table({"key": pa.array(keys, pa.string())}))
+        return table
+
+    def _kept(
+        self, name: str, start: int, numbers: Sequence[int], make: Callable[[Sequence[int]], pa.Table]
+    ) -> pa.Table:
+        """Return the rows that an interrupted run kept, or make and keep them."""
+        path = self.work / f"{Path(name).stem}-{start}.parquet"
         if not path.exists():
             with replaced_file(path) as temporary:
-                pq.write_table(make(), temporary)
+                pq.write_table(make(numbers), temporary)
         return pq.read_table(path)
 
     def note_skipped(self, skipped: Mapping[str, int]) -> None:

@@ -6,7 +6,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,8 +16,9 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import squareform
 
 from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE
+from eventformers.exploration.folder import STATE_FOLDER
 from eventformers.exploration.neighbours import vector_column, vectors_of
-from eventformers.exploration.steps import Keep, Step, StepRun, keep_nothing
+from eventformers.exploration.steps import Rows, Step, StepRun, key_of, keys_file, make_rows
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.encoding.unit_vectors import unit_vectors
@@ -74,7 +74,7 @@ TOP = 5
 
 SEED = 0
 _CANDIDATES = 20
-_BLOCK_EVENTS = 16_384
+_MENTIONS = f"{STATE_FOLDER}/mentions.parquet"
 _COLUMNS = (
     *("event_id", "document_id", "sentence_start", "sentence_end", "trigger", "trigger_start"),
     *("trigger_end", "predicate", "object", "text", "lemma"),
@@ -119,7 +119,7 @@ def find_types(
     num_types: int | None = None,
     batch_size: int | Literal["auto"] = "auto",
     show_progress: bool = False,
-    keep: Keep = keep_nothing,
+    encoded_rows: Rows = make_rows,
 ) -> FoundTypes:
     """Cluster the triggers of events in their sentences, and describe the clusters.
 
@@ -141,13 +141,13 @@ def find_types(
             finds the number as above.
         batch_size: maximum number of texts in a batch, or `auto`.
         show_progress: draw progress bars on standard error.
-        keep: keeps the vectors of each block of mentions.
+        encoded_rows: returns the vectors of the mentions; makes those that it does not know.
 
     Raises:
         EventformersError: an error of `encode_mentions`.
     """
     rows = events.select(_COLUMNS).to_pylist()
-    vectors = _encode(encoder, rows, documents, batch_size, show_progress, keep)
+    vectors = _encode(encoder, rows, documents, batch_size, show_progress, encoded_rows)
     sample = sample_mentions([row["lemma"] for row in rows], SAMPLE)
     groups, level = group_mentions(vectors[sample], [rows[place]["lemma"] for place in sample], num_types)
     labels = np.full(len(rows), UNTYPED)
@@ -248,29 +248,27 @@ def _encode(
     documents: pa.Table,
     batch_size: int | Literal["auto"],
     show_progress: bool,
-    keep: Keep,
+    encoded_rows: Rows,
 ) -> Vectors:
     """Encode the mentions of all events, `(n, d)` at length 1."""
     columns = documents.select(["document_id", "text"]).to_pydict()
     texts = dict(zip(columns["document_id"], columns["text"], strict=True))
 
-    def encoded(block: Sequence[Row]) -> pa.Table:
-        mentions = list(_mentions(block, texts))
+    mentions = list(_mentions(rows, texts))
+
+    def encoded(numbers: Sequence[int]) -> pa.Table:
+        block = [mentions[number] for number in numbers]
         run = encode_mentions(
             encoder,
-            mentions,
-            trigger_input=usual_trigger_input(encoder, mentions),
+            block,
+            trigger_input=usual_trigger_input(encoder, block),
             batch_size=batch_size,
             show_progress=show_progress,
         )
-        vectors = unit_vectors(run.embeddings, [row["text"] for row in block])
+        vectors = unit_vectors(run.embeddings, [rows[number]["text"] for number in numbers])
         return pa.table({"embedding": vector_column(vectors)})
 
-    vectors = np.empty((len(rows), encoder.dimension), dtype=np.float32)
-    for start in range(0, len(rows), _BLOCK_EVENTS):
-        block = rows[start : start + _BLOCK_EVENTS]
-        vectors[start : start + len(block)] = vectors_of(keep(f"mentions-{start}", partial(encoded, block)))
-    return vectors
+    return vectors_of(encoded_rows(_MENTIONS, [key_of(mention) for mention in mentions], encoded))
 
 
 def _mentions(rows: Sequence[Row], texts: Mapping[str, str]) -> Iterator[dict[str, Any]]:
@@ -421,7 +419,7 @@ def _run(run: StepRun) -> None:
         num_types=settings.num_types,
         batch_size=settings.batch_size,
         show_progress=settings.show_progress,
-        keep=run.keep,
+        encoded_rows=run.rows,
     )
     run.write(TYPES_TABLE, found.types)
     run.write(EVENT_TYPES_TABLE, found.event_types)
@@ -433,7 +431,7 @@ TYPES = Step(
     "types",
     _run,
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
-    writes=(TYPES_TABLE, EVENT_TYPES_TABLE),
+    writes=(TYPES_TABLE, EVENT_TYPES_TABLE, _MENTIONS, keys_file(_MENTIONS)),
     models=("types",),
     settings=lambda context: {
         "num_types": context.settings.num_types,

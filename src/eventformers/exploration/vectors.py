@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import pyarrow as pa
 
 from eventformers.datasets_scripts.event_tables import EVENTS_TABLE, VECTORS_TABLE
 from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
 from eventformers.exploration.neighbours import vector_column
-from eventformers.exploration.steps import Step, StepRun
-from eventformers.inference.encode import EventEncoder
+from eventformers.exploration.steps import Step, StepRun, key_of, keys_file
 
-_BLOCK_TEXTS = 16_384
-_TRUNCATED = b"truncated"
 _ROLES = EVENT_ORDERS["subject_predicate_object"]
 
 
@@ -23,6 +19,7 @@ def encode_events(run: StepRun) -> None:
 
     A model that reads roles reads those of the first event with the text.
     """
+    settings = run.context.settings
     columns = run.table(EVENTS_TABLE, ["text", "negated", *_ROLES]).to_pydict()
     events: dict[str, Event] = {}
     for text, negated, subject, predicate, target in zip(*columns.values(), strict=True):
@@ -34,32 +31,30 @@ def encode_events(run: StepRun) -> None:
         [("text", pa.string()), ("embedding", pa.list_(pa.float32(), encoder.dimension))],
         metadata={"model": encoder.name, "model_revision": encoder.revision or ""},
     )
-    run.write_parts(VECTORS_TABLE, schema, _parts(run, encoder, events, schema))
-    run.counts["distinct_event_texts"] = len(events)
+    texts = list(events)
 
-
-def _parts(
-    run: StepRun, encoder: EventEncoder, events: dict[str, Event], schema: pa.Schema
-) -> Iterator[pa.Table]:
-    settings = run.context.settings
-    texts, truncated = list(events), 0
-
-    def encoded(block: Sequence[str]) -> pa.Table:
+    def encoded(numbers: Sequence[int]) -> pa.Table:
+        block = [texts[number] for number in numbers]
         vectors = encoder.encode(
             [events[text] for text in block],
             batch_size=settings.batch_size,
             normalize=True,
             show_progress=settings.show_progress,
         )
-        part = pa.table([pa.array(block, pa.string()), vector_column(vectors)], schema=schema)
-        return part.replace_schema_metadata({_TRUNCATED: str(encoder.truncated)})
+        return pa.table([pa.array(block, pa.string()), vector_column(vectors)], schema=schema)
 
-    for start in range(0, len(texts), _BLOCK_TEXTS):
-        part = run.keep(f"texts-{start}", partial(encoded, texts[start : start + _BLOCK_TEXTS]))
-        truncated += int(part.schema.metadata[_TRUNCATED])
-        yield part
-    if truncated:
+    run.rows(VECTORS_TABLE, [key_of([text, event]) for text, event in events.items()], encoded)
+    run.counts["distinct_event_texts"] = len(events)
+    inputs = encoder.inputs()
+    keys = [inputs.key(event, place) for place, event in enumerate(events.values())]
+    if truncated := len(inputs.token_rows(keys)[1]):
         run.notes.append(f"Event texts truncated to {encoder.max_length} tokens: {truncated:,}.")
 
 
-VECTORS = Step("vectors", encode_events, reads=(EVENTS_TABLE,), writes=(VECTORS_TABLE,), models=("events",))
+VECTORS = Step(
+    "vectors",
+    encode_events,
+    reads=(EVENTS_TABLE,),
+    writes=(VECTORS_TABLE, keys_file(VECTORS_TABLE)),
+    models=("events",),
+)

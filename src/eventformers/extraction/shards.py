@@ -7,8 +7,10 @@ import gzip
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import sha256
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from eventformers.extraction.counts import ExtractionCounts
 from eventformers.extraction.extractor import EventExtractor, ExtractedDocument
@@ -18,14 +20,42 @@ from eventformers.files import replaced_file, write_text
 SHARD_CHARACTERS = 1_000_000
 """Characters of text in a shard: about twenty seconds of work for a small pipeline."""
 
+BLOCK_CHARACTERS = 2_000
+"""Number of characters of text in a block, on average, unless its last text is longer."""
+
+Item = TypeVar("Item")
+
 _TEXTS, _EVENTS, _CHAINS, _COUNTS = "jsonl.gz", "events.jsonl.gz", "chains.jsonl.gz", "counts.json"
 
 ShardWriter = Callable[[Sequence[ExtractedDocument], Path, int], None]
 """Writes the results of a shard, given its documents, the folder of results and its number."""
 
 
+def in_blocks(items: Iterable[Item], text_of: Callable[[Item], str]) -> Iterator[list[Item]]:
+    """Divide texts into blocks that follow from the texts alone, and are read without their neighbours.
+
+    A parse or a vector depends in its last bits on what is computed with it. A block ends after a text by its
+    digest, the sooner the longer it is, so a new text changes only its own block, and all others are found
+    again ("content-defined chunking").
+
+    Args:
+        items: the texts, or what belongs to them, in order.
+        text_of: returns the text of an item.
+    """
+    block: list[Item] = []
+    for item in items:
+        block.append(item)
+        text = text_of(item)
+        drawn = int.from_bytes(sha256(text.encode()).digest()[:4], "big") / 2**32
+        if drawn * BLOCK_CHARACTERS < len(text):
+            yield block
+            block = []
+    if block:
+        yield block
+
+
 def write_texts(documents: Iterable[TextDocument], folder: Path) -> int:
-    """Write texts as shards of about `SHARD_CHARACTERS`, in order.
+    """Write texts as shards of about `SHARD_CHARACTERS`, each of whole blocks, in order.
 
     Returns:
         The number of shards.
@@ -33,10 +63,9 @@ def write_texts(documents: Iterable[TextDocument], folder: Path) -> int:
     folder.mkdir(parents=True)
     lines: list[str] = []
     number, characters = 0, 0
-    for document in documents:
-        record = dataclasses.astuple(document)
-        lines.append(json.dumps(record, ensure_ascii=False))
-        characters += len(document.text)
+    for block in in_blocks(documents, _text):
+        lines += [json.dumps(dataclasses.astuple(document), ensure_ascii=False) for document in block]
+        characters += sum(len(document.text) for document in block)
         if characters >= SHARD_CHARACTERS:
             _write_gzip(shard_path(folder, number, _TEXTS), lines)
             lines, number, characters = [], number + 1, 0
@@ -60,20 +89,23 @@ def write_lines(extracted: Sequence[ExtractedDocument], results: Path, shard: in
 def extract_shard(
     extractor: EventExtractor, texts: Path, results: Path, shard: int, write: ShardWriter
 ) -> None:
-    """Extract the texts of a shard and write the results, the counts last."""
-    counts = ExtractionCounts()
-    extracted = list(extractor.extract(_read_texts(shard_path(texts, shard, _TEXTS)), counts))
+    """Extract the texts of a shard, block by block, and write the results, the counts of each block last."""
+    extracted: list[ExtractedDocument] = []
+    counts = []
+    for block in in_blocks(_read_texts(shard_path(texts, shard, _TEXTS)), _text):
+        of_block = ExtractionCounts()
+        extracted += extractor.extract(block, of_block)
+        counts.append(of_block.to_dict())
     write(extracted, results, shard)
-    write_text(shard_path(results, shard, _COUNTS), json.dumps(counts.to_dict()))
+    write_text(shard_path(results, shard, _COUNTS), json.dumps(counts))
 
 
-def read_counts(results: Path, shards: int) -> ExtractionCounts:
-    """Add up the counts of all shards."""
-    counts = ExtractionCounts()
-    for shard in range(shards):
-        recorded = json.loads(shard_path(results, shard, _COUNTS).read_text(encoding="utf-8"))
-        counts.add(ExtractionCounts.from_dict(recorded))
-    return counts
+def read_counts(results: Path, shards: int) -> list[ExtractionCounts]:
+    """Read the counts of all blocks of all shards."""
+    recorded = (
+        json.loads(shard_path(results, shard, _COUNTS).read_text(encoding="utf-8")) for shard in range(shards)
+    )
+    return [ExtractionCounts.from_dict(counts) for counts in chain.from_iterable(recorded)]
 
 
 def merge_shards(results: Path, shards: int, events: Path, chains: Path) -> ExtractionCounts:
@@ -81,7 +113,9 @@ def merge_shards(results: Path, shards: int, events: Path, chains: Path) -> Extr
 
     A file that would be empty is not written.
     """
-    counts = read_counts(results, shards)
+    counts = ExtractionCounts()
+    for of_block in read_counts(results, shards):
+        counts.add(of_block)
     if counts.written["documents"]:
         with open(events, "wb") as merged:
             for shard in range(shards):
@@ -105,6 +139,10 @@ def chain_lines(extracted: Iterable[ExtractedDocument]) -> list[str]:
     """The rows of chains as JSON lines."""
     rows: Iterator[dict[str, Any]] = (row for document in extracted for row in document.chain_rows)
     return [json.dumps(row, ensure_ascii=False) for row in rows]
+
+
+def _text(document: TextDocument) -> str:
+    return document.text
 
 
 def _read_texts(path: Path) -> Iterator[TextDocument]:

@@ -70,6 +70,8 @@ class EventEncoder:
             change; None disables it. An event takes 4·d bytes for its vector of size d; for chains 4·(v + (1
             + w)·D), with its vector of size v, candidate of size D, and w words, or 8·D if each event is a
             chain of its own.
+        packs_from: number of texts from which a call packs the weights on a CPU; with 1, the vector of a text
+            is the same to the last bit whatever else is encoded with it.
         truncated: number of texts that the latest call of `encode` truncated.
         remembered: number of distinct inputs of the latest call whose vectors came from `memory`.
     """
@@ -82,6 +84,7 @@ class EventEncoder:
     max_length: int = 512
     prompts: Mapping[str, str] | None = None
     memory: LatestAnswer | None = field(default=None, repr=False, compare=False)
+    packs_from: int = field(default=PACKING_PAYS_FROM_TEXTS, repr=False, compare=False)
     truncated: int = field(default=0, init=False)
     remembered: int = field(default=0, init=False)
 
@@ -255,7 +258,7 @@ class EventEncoder:
         self.truncated = 0
         device = self.model.device
         on_cpu = self._computes_on_cpu
-        model = for_inference(self.model, pack=on_cpu and len(rows.distinct) >= PACKING_PAYS_FROM_TEXTS)
+        model = for_inference(self.model, pack=on_cpu and len(rows.distinct) >= self.packs_from)
         with (
             BatchWorkers(self._parallel_calls) as workers,
             Progress(console=Console(stderr=True), disable=not show_progress) as progress,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
@@ -18,7 +17,7 @@ from huggingface_hub.utils import validate_repo_id
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.errors import EventformersError, shown
 from eventformers.files import file_digest
-from eventformers.publishing.errors import hub_faults, is_of_network
+from eventformers.publishing.errors import hub_faults
 from eventformers.publishing.folders import FILES_OF_A_MODEL, WEIGHTS, LocalRepository
 from eventformers.trainers.base import PUSH_SIGNATURE
 
@@ -102,8 +101,13 @@ class PushPlan:
         return f"{prefix}{self.repo_id}"
 
 
-def check_repo_id(repo_id: str, local: LocalRepository) -> None:
+def check_repo_id(repo_id: str, local: LocalRepository | None = None, option: str = "--repo-id") -> None:
     """Reject an id that the Hub would not accept, or under which the repository would not load.
+
+    Args:
+        repo_id: the id.
+        local: what is to be pushed; None checks the id alone.
+        option: name of the id, for errors.
 
     Raises:
         EventformersError: it is not `owner/name`, or a metric would have another name than its file.
@@ -111,16 +115,16 @@ def check_repo_id(repo_id: str, local: LocalRepository) -> None:
     try:
         validate_repo_id(repo_id)
     except HFValidationError as error:
-        raise EventformersError(f"--repo-id: {error}") from error
+        raise EventformersError(f"{option}: {error}") from error
     if repo_id.count("/") != 1:
         raise EventformersError(
-            f"--repo-id: received {shown(repo_id)}; accepted: ORG/NAME, where ORG is your user name or an "
+            f"{option}: received {shown(repo_id)}; accepted: ORG/NAME, where ORG is your user name or an "
             "organization"
         )
     owner, _, name = repo_id.partition("/")
-    if local.kind == "metric" and name != local.name:
+    if local is not None and local.kind == "metric" and name != local.name:
         raise EventformersError(
-            f"--repo-id: received {shown(repo_id)}; accepted for this metric: {owner}/{local.name}, because "
+            f"{option}: received {shown(repo_id)}; accepted for this metric: {owner}/{local.name}, because "
             "evaluate.load looks for a file with the repository's name"
         )
 
@@ -148,7 +152,6 @@ def plan_push(
     branch: str = MAIN,
     private: bool = False,
     overwrite: bool = False,
-    offline: bool = False,
 ) -> PushPlan:
     """Compare a folder with the repository on the Hub, without sending anything.
 
@@ -159,7 +162,6 @@ def plan_push(
         branch: the branch to change.
         private: make a new repository private.
         overwrite: allow replacing files that others wrote.
-        offline: plan a new repository, with a warning, if the Hub cannot be reached.
 
     Raises:
         EventformersError: the Hub cannot be reached, or the repository has content that the push must not
@@ -170,11 +172,6 @@ def plan_push(
         try:
             there: Any = api.repo_info(repo_id, **kind, files_metadata=True)
         except RepositoryNotFoundError:
-            return _plan(local, repo_id, branch, private=private)
-        except Exception as error:
-            if not offline or not is_of_network(error):
-                raise
-            warnings.warn(f"{repo_id}: the Hub is not reachable; all files count as new", stacklevel=2)
             return _plan(local, repo_id, branch, private=private)
         if private and not there.private:
             raise EventformersError(
