@@ -41,6 +41,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "plot": ("plot", "heterevent", "-o", "drawn.png"),
     "compare": ("compare", "first.json", "second.json"),
     "leaderboard": ("leaderboard", "scores", "--html", "board.html"),
+    "result add": (
+        *("result", "add", "--task", "copa", "--score", "70", "--model", "theirs", "--source", "a paper"),
+        *("-o", "scores"),
+    ),
     "reproduce": (*_REPRODUCE, "-o", "tables"),
     "explore": ("explore", "events.txt", "-o", "explored", "--pipeline", "no_such_pipeline"),
     "extract": ("extract", "events.txt", "-o", "extracted", "--pipeline", "no_such_pipeline"),
