@@ -35,7 +35,7 @@ from eventformers.datasets_scripts.event_similarity import EventSimilarity
 from eventformers.datasets_scripts.event_types import EventTypes
 from eventformers.datasets_scripts.fingerprints import joint_fingerprint, parquet_fingerprint
 from eventformers.datasets_scripts.malformed import warn_of_malformed
-from eventformers.datasets_scripts.raw_files import DataDir, raw_paths
+from eventformers.datasets_scripts.raw_files import DataDir, raw_paths, read_json_object
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.files import output_folder, staged_folder
 
@@ -157,7 +157,7 @@ def build_dataset(
 def build_reports(folder: str | Path) -> dict[str, dict[str, Any]]:
     """Read the build reports of a built folder, by config; empty if there are none."""
     return {
-        path.parent.name: json.loads(path.read_text(encoding="utf-8"))
+        path.parent.name: read_json_object(path, "a build report")
         for path in sorted(Path(folder).glob(f"*/{REPORT_NAME}"))
         if not path.parent.name.startswith(".")
     }

@@ -12,7 +12,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from eventformers.errors import DataFormatError, UnknownNameError, place_in
+from eventformers.errors import SKIP_ARGUMENT, DataFormatError, UnknownNameError, place_in
 
 Item = TypeVar("Item")
 Row = TypeVar("Row")
@@ -152,12 +152,12 @@ class SkippedRows(Counter[str]):
             whole: the unit to skip: "line", "row", "item", "document", "row group" or "file".
 
         Raises:
-            DataFormatError: the policy is `error`; the message names the option to skip.
+            DataFormatError: the policy is `error`; the message names the argument to skip.
         """
         if self.malformed == "error":
             if error.way_on:
                 raise error
-            way_on = f"or skip each such {whole} with --malformed skip"
+            way_on = f"or skip each such {whole} with {SKIP_ARGUMENT}"
             raise DataFormatError(error.path, error.line, error.found, error.accepted, way_on) from error
         self[f"{_PREFIX}{whole.replace(' ', '_')}"] += 1
         if len(self.parts) < LISTED_PARTS:

@@ -36,6 +36,11 @@ Result = TypeVar("Result")
 _LONG_JSON = 2**20
 _MAX_YAML_NODES = 1_000_000
 
+_ACCEPTED_ENCODING = (
+    "UTF-8 text; iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW converts a file of Excel, R or Stata, -f UTF-16 "
+    "one of Excel's Unicode text"
+)
+
 _ROLES = ("subject", "predicate", "object")
 
 _SURROGATE = re.compile(r"\\u[dD][89A-Fa-f]")
@@ -140,7 +145,10 @@ def read_lines(path: Path, skipped: SkippedRows | None = None) -> Iterator[tuple
                 except UnicodeDecodeError as error:
                     byte = raw[error.start]
                     fault = DataFormatError(
-                        path, number, f"the byte 0x{byte:02x} at position {error.start + 1}", "UTF-8 text"
+                        path,
+                        number,
+                        f"the byte 0x{byte:02x} at position {error.start + 1}",
+                        _ACCEPTED_ENCODING,
                     )
                     if skipped is None:
                         raise fault from error

@@ -292,6 +292,21 @@ def _block_rows(path: Path, group: pq.RowGroupMetaData, wanted: Collection[str])
     return max(1, rows)
 
 
+def read_parquet(path: Path, columns: Collection[str] | None = None) -> pa.Table:
+    """Read a whole Parquet file that a command of ours wrote, or some of its columns.
+
+    Raises:
+        DataFormatError: the file does not exist, is damaged, or lacks a column.
+    """
+    with _parquet_faults(path):
+        table = pq.read_table(path, columns=None if columns is None else list(columns))
+        table.validate(full=True)
+    missing = [name for name in columns or () if name not in table.column_names]
+    if missing:
+        raise DataFormatError(path, None, f"no column {missing[0]}", "the table as it was written")
+    return table
+
+
 def tab_rows(
     path: Path, skipped: SkippedRows, needed: Collection[str], known: Collection[str]
 ) -> Iterator[tuple[int, dict[str, str]]]:
@@ -352,6 +367,8 @@ def _parquet_faults(path: Path) -> Iterator[None]:
     """Turn a fault of a Parquet file into an error that names the file."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
-        found = "an empty file" if not path.stat().st_size else f"no Parquet ({first_line(error)})"
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        size = path.stat().st_size if path.is_file() else None
+        empty = "no file" if size is None else "an empty file"
+        found = f"no Parquet ({first_line(error)})" if size else empty
         raise DataFormatError(path, None, found, "a Parquet file") from error

@@ -6,9 +6,11 @@ import json
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from eventformers.errors import DataFormatError
+from eventformers.datasets_scripts.raw_files import parse_json, read_regular_text
+from eventformers.errors import DataFormatError, EventformersError
 from eventformers.files import write_text
 from eventformers.model_cards import TrainedOn
+from eventformers.strict import check_types
 
 TRAINING_DATA_FILE = "training_data.json"
 """File with the facts of the card's training data, for programs; it has no rows."""
@@ -37,9 +39,13 @@ def read_training_record(folder: Path) -> TrainedOn | None:
     path = folder / TRAINING_DATA_FILE
     if not path.is_file():
         return None
+    accepted = f"JSON with the fields {', '.join(entry.name for entry in fields(TrainedOn))}"
+    known = parse_json(read_regular_text(path, accepted), path, None, accepted)
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))
-        return None if known is None else TrainedOn(**known)
-    except (TypeError, ValueError) as error:
-        accepted = ", ".join(entry.name for entry in fields(TrainedOn))
-        raise DataFormatError(path, None, str(error), f"JSON with the fields {accepted}") from error
+        if known is None:
+            return None
+        check_types({"record": known}, {"record": dict[str, object]})
+        check_types(known, {"sources": dict[str, dict[str, object]]})
+        return TrainedOn(**known)
+    except (TypeError, EventformersError) as error:
+        raise DataFormatError(path, None, str(error), accepted) from error

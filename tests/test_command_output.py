@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from eventformers import cli
+from eventformers.commands.options import counts_text
 from eventformers.datasets_scripts import build_reports, list_datasets
 
 
@@ -68,3 +69,18 @@ def test_control_characters_never_reach_the_terminal(
     told = capsys.readouterr().err
     assert r"\x1b]0;owned" in told
     assert "\x1b" not in told
+
+
+@pytest.mark.parametrize(
+    ("counts", "told"),
+    [
+        ({"document_without_event": 59, "malformed_row": 1}, "59 documents without event, 1 malformed row"),
+        (
+            {"documents": 1, "blank_line": 2, "entity_that_is_no_event": 2},
+            "1 document, 2 blank lines, 2 entities",
+        ),
+        ({}, "none"),
+    ],
+)
+def test_counts_have_singular_and_plural(counts: dict[str, int], told: str) -> None:
+    assert counts_text(counts).startswith(told)

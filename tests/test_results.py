@@ -22,6 +22,7 @@ from eventformers.evaluation.results import (
     load_results,
     read_result,
     require_same_data,
+    result_pairs,
     result_path,
     write_eval_results,
     write_result,
@@ -240,3 +241,22 @@ def test_a_pipe_is_no_result(tmp_path: Path) -> None:
             DataFormatError, match="found a folder, a pipe or a device; accepted: a regular file"
         ):
             read_result(path)
+
+
+def test_results_of_two_folders_are_paired_by_task(tmp_path: Path) -> None:
+    for name, tasks in (("one", ("hard_similarity", "copa")), ("two", ("hard_similarity",)), ("none", ())):
+        (tmp_path / name).mkdir()
+        for task in tasks:
+            write_result(make_result(task=task, model=name), tmp_path / name)
+    ((first, second),) = result_pairs(tmp_path / "one", tmp_path / "two")
+    assert (first.model, second.model, first.task) == ("one", "two", "hard_similarity")
+    (file,) = (tmp_path / "two").glob("results/*/*/*.json")
+    assert result_pairs(file, tmp_path / "one") == [(second, first)]
+    with pytest.raises(EventformersError, match="found no results/MODEL"):
+        result_pairs(tmp_path / "one", tmp_path / "none")
+    write_result(make_result(task="hard_similarity", model="three"), tmp_path / "two")
+    with pytest.raises(EventformersError, match="has several results of hard_similarity"):
+        result_pairs(tmp_path / "one", tmp_path / "two")
+    write_result(make_result(task="copa", model="x"), tmp_path / "none")
+    with pytest.raises(EventformersError, match="accepted: a task of both"):
+        result_pairs(file, tmp_path / "none")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Mapping
@@ -9,6 +10,9 @@ from typing import Any, cast
 
 from tqdm import tqdm
 from transformers import ProgressCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+SILENT_SECONDS = 30.0
+"""Maximum time without a line while steps are made."""
 
 _LEFT_OUT = ("epoch", "grad_norm", "total_flos", "train_loss", "train_runtime")
 _RATES = ("_runtime", "_preparation_time", "_per_second")
@@ -45,6 +49,8 @@ class ProgressLines(TrainerCallback):
 
     _start: float | None = None
     """When training began; None before and after it."""
+    _told: float = -math.inf
+    """When the last line was printed."""
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -52,7 +58,41 @@ class ProgressLines(TrainerCallback):
         """Print the number of steps."""
         self._start, self._first_step = time.monotonic(), state.global_step
         batch = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
-        self._print(state, f"training: {state.max_steps} steps, batch size {batch}")
+        steps = f"{state.max_steps} step{'' if state.max_steps == 1 else 's'}"
+        self._print(state, f"training: {steps}, batch size {batch}")
+
+    def on_substep_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Print the step and the time left if nothing was printed for a while."""
+        self._tell_place(state, SILENT_SECONDS)
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Print the first step, and later ones if nothing was printed for a while."""
+        # A step that is logged has its own line.
+        if not control.should_log:
+            is_first = state.global_step == self._first_step + 1
+            self._tell_place(state, 0 if is_first else SILENT_SECONDS)
+
+    def on_prediction_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Print that the validation goes on if nothing was printed for a while."""
+        if self._start is not None and time.monotonic() - self._told >= SILENT_SECONDS:
+            self._print(state, f"step {state.global_step} of {state.max_steps}: validation")
+
+    def _tell_place(self, state: TrainerState, seconds: float) -> None:
+        if self._start is not None and time.monotonic() - self._told >= seconds:
+            self._print(state, f"step {state.global_step} of {state.max_steps}, {self._time_left(state)}")
+
+    def _time_left(self, state: TrainerState) -> str:
+        done = state.global_step - self._first_step
+        if not done:
+            return "the first step is not finished"
+        pace = (time.monotonic() - cast(float, self._start)) / done
+        return f"{tqdm.format_interval(pace * (state.max_steps - state.global_step))} left"
 
     def on_log(
         self,
@@ -65,9 +105,7 @@ class ProgressLines(TrainerCallback):
         """Print a log line, while training with the time left."""
         text = log_text(logs or {})
         if text and self._start is not None:
-            pace = (time.monotonic() - self._start) / max(1, state.global_step - self._first_step)
-            left = tqdm.format_interval(pace * (state.max_steps - state.global_step))
-            text = f"step {state.global_step} of {state.max_steps}: {text}, {left} left"
+            text = f"step {state.global_step} of {state.max_steps}: {text}, {self._time_left(state)}"
         if text:
             self._print(state, text)
 
@@ -80,6 +118,7 @@ class ProgressLines(TrainerCallback):
         self._start = None
 
     def _print(self, state: TrainerState, line: str) -> None:
+        self._told = time.monotonic()
         if state.is_world_process_zero:
             print(line, file=sys.stderr, flush=True)
 

@@ -17,6 +17,10 @@ SHOWN_CHARACTERS = 200
 """Maximum number of characters of a received value in a message."""
 
 
+SKIP_ARGUMENT = 'malformed="skip"'
+"""How a call of Python skips malformed parts of raw files; the command line names its own option."""
+
+
 def shown(value: object) -> str:
     """Format a received value for a message: its `repr`, truncated to `SHOWN_CHARACTERS`.
 

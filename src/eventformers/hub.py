@@ -140,7 +140,9 @@ def push(
         raise EventformersError(f"not logged in; {LOG_IN}")
     tell("comparing with the Hub")
     plans = [
-        plan_push(api, local, name, branch=revision or MAIN, private=private, overwrite=overwrite)
+        plan_push(
+            api, local, name, branch=revision or MAIN, private=private, overwrite=overwrite, offline=dry_run
+        )
         for local, name in named
     ]
     for plan in plans:

@@ -10,7 +10,7 @@ import sys
 import warnings
 from typing import TextIO
 
-from eventformers.errors import EventformersError
+from eventformers.errors import SKIP_ARGUMENT, EventformersError
 from eventformers.files import full_disk
 
 PROGRESS_DELAY = "3"
@@ -65,7 +65,7 @@ def quiet_libraries() -> None:
 def describe_fault(error: BaseException) -> str | None:
     """Describe an error of the user or the system in one line; return None for a bug of this package."""
     if isinstance(error, EventformersError):
-        return one_line(str(error))
+        return one_line(str(error).replace(SKIP_ARGUMENT, "--malformed skip"))
     if (cause := full_disk(error)) is not None:
         return one_line(f"{_place(cause)}{_FULL_DISK}")
     if isinstance(error, OSError) and error.errno in _SYSTEM_FAULTS:

@@ -101,7 +101,7 @@ def test_a_malformed_row_is_refused_or_left_out(tmp_path: Path, score: str) -> N
     path = tmp_path / "transitive.txt"
     good = "a | b | c | d | e | f | 3.5"
     path.write_text(f"{good}\n\n{good[:-3]}{score}\n{good}\n", encoding="utf-8")
-    with pytest.raises(DataFormatError, match=r"line 3: .*--malformed skip"):
+    with pytest.raises(DataFormatError, match=r"line 3: .*malformed=.skip"):
         EventSimilarity("transitive", data_dir=path, cache_dir=tmp_path / "a").download_and_prepare()
     builder = EventSimilarity("transitive", data_dir=path, cache_dir=tmp_path / "b", malformed="skip")
     builder.download_and_prepare()

@@ -259,7 +259,7 @@ def test_compressed_files(tmp_path: Path, suffix: str, module: Any) -> None:
     ],
 )
 def test_misspelt_keys_lose_nothing(tmp_path: Path, reader: Any, rows: list[Any], found: str) -> None:
-    with pytest.raises(DataFormatError, match=r"line 1: .*--malformed skip") as caught:
+    with pytest.raises(DataFormatError, match=r"line 1: .*malformed=.skip") as caught:
         list(reader(write(tmp_path / "rows.jsonl", *rows), SkippedRows()))
     assert found in str(caught.value)
 

@@ -23,7 +23,7 @@ ROWS = '{"text": "a"}\n{"text": \n{"text": "b"}\n'
 def test_strict_by_default_and_the_error_names_the_way_on(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text(ROWS, encoding="utf-8")
-    with pytest.raises(DataFormatError, match=r"line 2: .*--malformed skip"):
+    with pytest.raises(DataFormatError, match=r"line 2: .*malformed=.skip"):
         list(read_json_values(path, SkippedRows(), "an object"))
 
 

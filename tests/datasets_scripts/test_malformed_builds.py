@@ -36,7 +36,7 @@ def test_every_builder_has_the_setting(builder: Any) -> None:
 
 
 def test_strict_by_default(tmp_path: Path) -> None:
-    with pytest.raises(DataFormatError, match=r"line 2: .*--malformed skip"):
+    with pytest.raises(DataFormatError, match=r"line 2: .*malformed=.skip"):
         build_dataset("event_chains", "documents", write(tmp_path, GOOD + BAD))
 
 

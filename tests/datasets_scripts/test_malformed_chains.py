@@ -53,7 +53,7 @@ def test_a_malformed_document_is_refused_or_left_out(tmp_path: Path, row: object
         list(read_documents([path], SkippedRows()))
     assert found in caught.value.found
     assert caught.value.line == 2
-    assert "--malformed skip" in str(caught.value)
+    assert 'malformed="skip"' in str(caught.value)
     skipped = SkippedRows("skip")
     documents = list(read_documents([path], skipped))
     assert [document.document_id for document in documents] == ["good", "good"]
@@ -118,7 +118,7 @@ CLOZE = [
 def test_a_malformed_cloze_item_is_left_out_as_a_whole(tmp_path: Path, item: str, found: str) -> None:
     path = tmp_path / "mcnc_dev.txt"
     path.write_text(CLOZE[0] + item + CLOZE[1], encoding="utf-8", errors="surrogateescape")
-    with pytest.raises(DataFormatError, match="--malformed skip") as caught:
+    with pytest.raises(DataFormatError, match=r"malformed=.skip") as caught:
         list(read_cloze_items(path, SkippedRows()))
     assert found in caught.value.found
     assert 7 <= (caught.value.line or 0) <= 6 + item.count("\n")
@@ -145,7 +145,7 @@ def test_a_malformed_row_of_tuples_is_left_out(tmp_path: Path) -> None:
     path.write_text(
         f"{chain}\nbuy man <TUP> a b c d <DIST> x\n{chain} <DIST> e f g _NULL_\n", encoding="utf-8"
     )
-    with pytest.raises(DataFormatError, match=r"line 2: .*--malformed skip"):
+    with pytest.raises(DataFormatError, match=r"line 2: .*malformed=.skip"):
         list(read_documents([path], SkippedRows()))
     skipped = SkippedRows("skip")
     assert len(list(read_documents([path], skipped))) == 2

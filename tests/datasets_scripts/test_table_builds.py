@@ -319,7 +319,7 @@ def test_a_broken_row_of_csv_costs_its_own_line(tmp_path: Path) -> None:
     assert rows == [(3, "1"), (5, "3"), (7, "5"), (11, "8")]
     assert skipped == {"malformed_row": 4, "blank_line": 1}
     assert [part.line for part in skipped.parts] == [4, 6, 9, 10]
-    with pytest.raises(DataFormatError, match=r"line 4: found broken CSV.*or skip each such row with --malf"):
+    with pytest.raises(DataFormatError, match=r"line 4: found broken CSV.*or skip each such row with malf"):
         list(csv_file_rows(path, SkippedRows("error"), lambda names, _: names, row="row"))
 
 
@@ -358,7 +358,7 @@ def test_a_damaged_block_of_parquet_is_left_out(tmp_path: Path) -> None:
     (part,) = skipped.parts
     assert str(part).startswith("texts.parquet, row 101 (row group): ")
     assert "in the rows to row 200" in part.found
-    with pytest.raises(DataFormatError, match=r"row 101: .*--malformed skip"):
+    with pytest.raises(DataFormatError, match=r"row 101: .*malformed=.skip"):
         list(parquet_file_rows(path, lambda names, _: names, row="row", skipped=SkippedRows("error")))
 
 

@@ -50,7 +50,7 @@ def explore(
 def test_what_is_printed(explore: Explore, tmp_path: Path) -> None:
     outcome = explore()
     assert outcome["code"] == 0, outcome["errors"]
-    for text in ("1 documents", "3 events", "Wrote out"):
+    for text in ("1 document", "3 events", "Wrote out"):
         assert text in outcome["output"]
     again = explore()
     assert "reused" in again["output"]

@@ -208,7 +208,7 @@ def test_reading_that_was_stopped_begins_anew(
 def test_malformed_texts_are_left_out_and_listed_in_the_report(english_pipeline: str, tmp_path: Path) -> None:
     texts, output = texts_in(tmp_path / "stories"), tmp_path / "out"
     (texts / "bad.jsonl").write_text('{"txt": "Anna called Police."}\n', encoding="utf-8")
-    with pytest.raises(EventformersError, match=r"did you mean 'text'\?.*--malformed skip"):
+    with pytest.raises(EventformersError, match=r"did you mean 'text'\?.*malformed=.skip"):
         eventformers.extract(texts, output, pipeline=english_pipeline)
     # What was refused is nothing to resume or to replace.
     with pytest.warns(UserWarning, match=r"1 malformed part left out: bad\.jsonl, line 1"):

@@ -454,3 +454,15 @@ def test_new_weights_replace_what_was_made_from_earlier_ones(
     )
     plan = push(model).repositories[0].plan
     assert (plan.deleted, plan.kept) == (made, ("logo.txt",))
+
+
+def test_a_dry_run_needs_no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_hub(*arguments: object, **options: object) -> None:
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr(HfApi, "repo_info", no_hub)
+    with pytest.warns(UserWarning, match="the Hub is not reachable; all files count as new"):
+        done = publishing.push("mcnc", "org/mcnc", dry_run=True)
+    assert done.is_dry_run
+    with pytest.raises(EventformersError, match="connection to the Hub was lost"):
+        publishing.push("mcnc", "org/mcnc", token=str(0))

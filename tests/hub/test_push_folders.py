@@ -316,3 +316,20 @@ def test_a_process_that_ends_early_is_told(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("sys.executable", shutil.which("false"))
     with pytest.raises(EventformersError, match="ended early: it printed nothing"):
         probe([asked(tmp_path)], endpoint="http://127.0.0.1:9", token=None, online=False)
+
+
+@pytest.mark.parametrize(
+    "content", ['{"name": "a", "sources": null}', '{"sources": {"a": 1}}', "[]", "[" * 100_000]
+)
+def test_a_record_of_training_rows_that_is_none(saved_model: Path, tmp_path: Path, content: str) -> None:
+    folder = Path(shutil.copytree(saved_model, tmp_path / "model"))
+    (folder / TRAINING_DATA_FILE).write_text(content)
+    with pytest.raises(EventformersError, match=TRAINING_DATA_FILE):
+        read_folder(folder)
+
+
+def test_a_build_report_that_is_none(built_dataset: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(built_dataset, tmp_path / "similarity"))
+    (folder / "hard" / "build_report.json").write_text("[")
+    with pytest.raises(EventformersError, match=r"build_report\.json: found invalid JSON"):
+        read_folder(folder)

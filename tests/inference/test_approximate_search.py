@@ -89,6 +89,8 @@ def test_a_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert read_search(path, VECTORS) is None
     path.with_suffix(".recall").unlink()
     assert read_search(path, VECTORS) is None
+    os.mkfifo(path.with_suffix(".recall"))
+    assert read_search(path, VECTORS) is None
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -231,7 +231,7 @@ def test_malformed_rows_can_be_left_out(tmp_path: Path, encoder: EventEncoder) -
     ):
         path = tmp_path / name
         path.write_bytes(content)
-        with pytest.raises(DataFormatError, match=f"or skip each such {whole} with --malformed skip"):
+        with pytest.raises(DataFormatError, match=rf"or skip each such {whole} with malformed=.skip"):
             embed_file(encoder, path, target)
         with pytest.warns(UserWarning, match=rf"1 malformed part left out: {name}, line [23] \({whole}\)"):
             report = embed_file(encoder, path, target, malformed="skip")

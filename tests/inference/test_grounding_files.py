@@ -181,7 +181,7 @@ def test_malformed_mentions_can_be_left_out(tmp_path: Path) -> None:
     text = tmp_path / "mine.txt"
     text.write_text("a [[fire]]\n[[\na [[war]]\n", encoding="utf-8")
     for path, whole in ((lines, "row"), (text, "line")):
-        with pytest.raises(DataFormatError, match=f"line 2: .*skip each such {whole} with --malformed skip"):
+        with pytest.raises(DataFormatError, match=rf"line 2: .*skip each such {whole} with malformed=.skip"):
             load_text_mentions(path)
         with malformed_parts("skip"), pytest.warns(UserWarning, match="1 malformed part left out"):
             found, counts = load_text_mentions(path)

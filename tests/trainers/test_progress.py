@@ -83,6 +83,29 @@ def test_a_run_in_a_pipe_prints_a_line_for_each_step(
     assert "{" not in told.err + told.out
 
 
+def test_long_steps_print_a_line_at_least_every_half_minute(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("eventformers.trainers.progress.time.monotonic", lambda: now)
+    arguments, control = TrainingArguments(report_to="none", use_cpu=True), TrainerControl()
+    state = TrainerState(max_steps=40)
+    lines = ProgressLines()
+    lines.on_train_begin(arguments, state, control)
+    for step in range(1, 8):
+        now = 22.0 * step
+        state.global_step = step
+        lines.on_step_end(arguments, state, control)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("training: 40 steps")
+    assert told[1:] == [
+        "step 1 of 40, 14:18 left",
+        "step 3 of 40, 13:34 left",
+        "step 5 of 40, 12:50 left",
+        "step 7 of 40, 12:06 left",
+    ]
+
+
 def test_evaluation_before_training_prints_the_loss(
     tiny_encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,7 +118,7 @@ def test_evaluation_before_training_prints_the_loss(
         assert capsys.readouterr().err.splitlines()[-1] == f"validation loss {loss:.4g}"
     arguments.max_steps = 1
     trainer.train()
-    assert "training: 1 steps" in capsys.readouterr().err
+    assert "training: 1 step," in capsys.readouterr().err
     trainer.evaluate([0])
     assert "left" not in capsys.readouterr().err
 

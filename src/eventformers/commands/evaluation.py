@@ -121,9 +121,14 @@ def evaluate(
 
 def compare(
     first: Annotated[
-        Path, typer.Argument(metavar="FIRST", help="Result file of the model to test as better.")
+        Path,
+        typer.Argument(
+            metavar="FIRST", help="Result file of the model to test as better, or folder with its results/."
+        ),
     ],
-    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Result file of the other model.")],
+    second: Annotated[
+        Path, typer.Argument(metavar="SECOND", help="Result file of the other model, or its folder.")
+    ],
     data: Annotated[
         str | None,
         typer.Option(help="Data of both results: resample whole documents or gold events, not questions."),
@@ -132,23 +137,23 @@ def compare(
     resamples: Annotated[int, typer.Option(help="Number of bootstrap resamples.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
 ) -> None:
-    """Compare two results on the same rows by the paired bootstrap."""
-    from eventformers.evaluation.results import read_result
+    """Compare two results on the same rows, or those of two folders, by the paired bootstrap."""
+    from eventformers.evaluation.results import result_pairs
     from eventformers.evaluation.significance import compare_results, row_clusters
 
-    results = read_result(first), read_result(second)
-    clusters = None if data is None else row_clusters(results[0], data, malformed=malformed)
-    compared = compare_results(*results, num_resamples=resamples, seed=seed, clusters=clusters)
-    models = f"{results[0].model} - {results[1].model} on {results[0].task}"
-    digits = 2 if compared.unit == "points" else 3
-    console.print(
-        f"{models}: {compared.difference:+.{digits}f} {compared.unit}, 95 % interval "
-        f"{compared.low:+.{digits}f} to {compared.high:+.{digits}f}, one-sided "
-        f"p = {compared.p_value:.4f} ({compared.questions:,} questions, {compared.resamples:,} resamples "
-        f"of {compared.clusters:,} clusters)",
-        highlight=False,
-        soft_wrap=True,
-    )
+    for results in result_pairs(first, second):
+        clusters = None if data is None else row_clusters(results[0], data, malformed=malformed)
+        compared = compare_results(*results, num_resamples=resamples, seed=seed, clusters=clusters)
+        models = f"{results[0].model} - {results[1].model} on {results[0].task}"
+        digits = 2 if compared.unit == "points" else 3
+        console.print(
+            f"{models}: {compared.difference:+.{digits}f} {compared.unit}, 95 % interval "
+            f"{compared.low:+.{digits}f} to {compared.high:+.{digits}f}, one-sided "
+            f"p = {compared.p_value:.4f} ({compared.questions:,} questions, {compared.resamples:,} resamples "
+            f"of {compared.clusters:,} clusters)",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def show_results(results: Iterable[TaskResult]) -> None:

@@ -112,7 +112,28 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing o
 
 def counts_text(counts: Mapping[str, int]) -> str:
     """Format counts by name for a table cell."""
-    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()) or "none"
+    return ", ".join(f"{count} {_of_number(name, count)}" for name, count in counts.items()) or "none"
+
+
+def _of_number(name: str, count: int) -> str:
+    """Put the noun of a count into singular or plural: `malformed_row` is `malformed rows` for two."""
+    words = name.split("_")
+    for place, word in enumerate(words[:2]):
+        noun = _SINGULAR.get(word, word)
+        if noun in _PLURAL:
+            words[place] = noun if count == 1 else _PLURAL[noun]
+            break
+    return " ".join(words)
+
+
+_PLURAL = {
+    noun: f"{noun}s"
+    for noun in (
+        *("chain", "document", "edge", "event", "file", "frame", "item", "line", "mention", "pair"),
+        *("question", "row", "sentence", "statement", "text", "triple", "type"),
+    )
+} | {"entity": "entities"}
+_SINGULAR = {plural: noun for noun, plural in _PLURAL.items()}
 
 
 def take_model(

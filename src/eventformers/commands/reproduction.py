@@ -32,6 +32,9 @@ def reproduce(
         int | None,
         typer.Option(help="Number of runs of each row, with consecutive seeds. Default: the table's."),
     ] = None,
+    rows: Annotated[
+        list[str] | None, typer.Option("--row", help="Row to run, by its name. Default: all. Repeatable.")
+    ] = None,
     device: options.Device = None,
     dtype: options.Dtype = None,
 ) -> None:
@@ -52,6 +55,7 @@ def reproduce(
         device=device,
         dtype=dtype,
         malformed=malformed,
+        rows=rows or (),
     )
     shown = Table(*finished.header, title=finished.title)
     for row in finished.rows:

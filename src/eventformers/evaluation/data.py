@@ -20,6 +20,9 @@ from eventformers.evaluation.session import BuiltData, DataStore
 from eventformers.evaluation.tasks import TASKS, Task
 from eventformers.evaluation.tasks.base import TaskRows
 
+SAMPLES = "samples"
+"""The name of the bundled samples as data."""
+
 
 @takes_malformed
 def tasks_of_data(
@@ -143,13 +146,14 @@ def load_task_data(task: Task, data: str | Path | None, store: DataStore | None 
 
     Args:
         task: the task.
-        data: raw files, a built folder or a Hub id; None takes the samples.
+        data: raw files, a built folder or a Hub id; None or `samples` takes the samples.
         store: caches the loaded data; None caches nothing.
 
     Raises:
         DataFormatError: a raw file cannot be read.
         EventformersError: the data has none of the task's configs, or lacks a companion config.
     """
+    data = None if str(data) == SAMPLES and not Path(SAMPLES).exists() else data
     held = store or DataStore()
     settings = task.sample_settings if data is None else task.build_settings
     missing: EventformersError | None = None

@@ -280,6 +280,52 @@ def read_result(path: str | Path) -> TaskResult:
         raise DataFormatError(path, None, found.replace(": found ", " ", 1), accepted) from error
 
 
+def result_pairs(first: Path, second: Path) -> list[tuple[TaskResult, TaskResult]]:
+    """Read two result files, or those of two folders that are on the same tasks and splits.
+
+    Args:
+        first: a result file, or a folder with `results/`.
+        second: another one.
+
+    Raises:
+        DataFormatError: a file is not a result.
+        EventformersError: a file cannot be opened, a folder has no result or several of a task, or the
+            folders have no task in common.
+    """
+    if not first.is_dir() and not second.is_dir():
+        return [(read_result(first), read_result(second))]
+    found = [_by_task(path) if path.is_dir() else [read_result(path)] for path in (first, second)]
+    ours, others = ({(one.task, one.dataset.split): one for one in results} for results in found)
+    if not (common := [key for key in ours if key in others]):
+        told = [", ".join(f"{task} ({split})" for task, split in results) for results in (ours, others)]
+        raise EventformersError(
+            f"{first} has results of {told[0]} and {second} of {told[1]}; accepted: a task of both"
+        )
+    return [(ours[key], others[key]) for key in common]
+
+
+def _by_task(folder: Path) -> list[TaskResult]:
+    """Read the results in a folder, one of each task and split."""
+    paths = sorted((folder / "results").glob("*/*/*.json"))
+    first: dict[tuple[str, str], Path] = {}
+    results = []
+    for path in paths:
+        result = read_result(path)
+        other = first.setdefault((result.task, result.dataset.split), path)
+        if other != path:
+            raise EventformersError(
+                f"{folder} has several results of {result.task}: {other} and {path}; accepted: one of these "
+                "files"
+            )
+        results.append(result)
+    if not results:
+        raise EventformersError(
+            f"{folder}: found no results/MODEL/REVISION/TASK.json; accepted: a result file, or a folder that "
+            "train or evaluate -o wrote"
+        )
+    return results
+
+
 def _record(kind: type[Record], content: Mapping[str, Any]) -> Record:
     # Predictions are most of a file, and only their readers know what each has.
     rows = content.get("predictions", [])

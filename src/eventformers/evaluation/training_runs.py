@@ -9,15 +9,12 @@ from pathlib import Path
 
 from eventformers.datasets_scripts.loading import check_data
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.evaluation.data import DataStore, load_data
+from eventformers.evaluation.data import SAMPLES, DataStore, load_data
 from eventformers.evaluation.tasks import get_task
 from eventformers.evaluation.tasks.base import Task
 from eventformers.methods import load_method
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.stages import stage_recipes
-
-SAMPLES = "samples"
-"""The value of `evaluation_data` for the bundled samples."""
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,10 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from markupsafe import Markup
 
 from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE
+from eventformers.datasets_scripts.raw_files import read_json_object
+from eventformers.datasets_scripts.table_files import read_parquet
 from eventformers.errors import EventformersError
 from eventformers.exploration import completions, next_events
 from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE
@@ -69,7 +69,7 @@ def write_page(folder: str | Path, page: Path | None = None) -> Path:
     """
     folder = Path(folder)
     paths = {name: folder / f"{name}.parquet" for name in _TABLES if name != "vectors"}
-    tables = {name: pq.read_table(path) for name, path in paths.items() if path.exists()}
+    tables = {name: read_parquet(path) for name, path in paths.items() if path.exists()}
     missing = [f"{name}.parquet" for name in ("documents", "events") if name not in tables]
     if missing:
         raise EventformersError(
@@ -79,7 +79,7 @@ def write_page(folder: str | Path, page: Path | None = None) -> Path:
         name: table for name, table in tables.items() if table.num_rows or name in ("documents", "events")
     }
     report_file = folder / REPORT_FILE
-    report = json.loads(report_file.read_text(encoding="utf-8")) if report_file.exists() else {}
+    report = read_json_object(report_file, "the report of an exploration") if report_file.exists() else {}
     page = folder / PAGE_FILE if page is None else page
     with write_explained(page):
         write_text(page, _page(folder, tables, report))

@@ -48,7 +48,7 @@ def hub_faults(place: str) -> Iterator[None]:
         raise EventformersError(f"{place}: {_refusal(error)}") from error
     except Exception as error:
         # The library that sends large files has no error classes of its own.
-        if not _is_of_network(error) and not isinstance(error, RuntimeError):
+        if not is_of_network(error) and not isinstance(error, RuntimeError):
             raise
         if _is_timeout(error):
             raise EventformersError(
@@ -97,7 +97,7 @@ def _is_timeout(error: BaseException) -> bool:
     )
 
 
-def _is_of_network(error: BaseException) -> bool:
+def is_of_network(error: BaseException) -> bool:
     """True if an error, or one of its causes, comes from the connection.
 
     The errors are recognised by their module, because the Hub's client has changed its HTTP library before.

@@ -11,7 +11,6 @@ from fnmatch import fnmatch, fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-import pyarrow.parquet as pq
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from eventformers.datasets_scripts import build_reports
@@ -19,6 +18,7 @@ from eventformers.datasets_scripts.dataset_card import REPORT_NAME, built_config
 from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE
 from eventformers.datasets_scripts.licenses import is_open
 from eventformers.datasets_scripts.raw_files import read_json_object
+from eventformers.datasets_scripts.table_files import read_parquet
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.evaluation.results import read_result
 from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE, STATE_FOLDER
@@ -358,7 +358,7 @@ def _exploration(folder: Path, include: Sequence[str]) -> LocalRepository:
     written = [name for step in TABLES for name in step.writes]
     files, left_out = _files("exploration", folder, [*include, *written])
     _require(files, PAGE_FILE, folder, "the page, as `eventformers explore` writes it (without --skip page)")
-    documents = pq.read_table(folder / DOCUMENTS_TABLE, columns=["license"])
+    documents = read_parquet(folder / DOCUMENTS_TABLE, ["license"])
     licenses = set(documents["license"].unique().to_pylist())
     return LocalRepository(
         "exploration",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
@@ -17,7 +18,7 @@ from huggingface_hub.utils import validate_repo_id
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.errors import EventformersError, shown
 from eventformers.files import file_digest
-from eventformers.publishing.errors import hub_faults
+from eventformers.publishing.errors import hub_faults, is_of_network
 from eventformers.publishing.folders import FILES_OF_A_MODEL, WEIGHTS, LocalRepository
 from eventformers.trainers.base import PUSH_SIGNATURE
 
@@ -152,6 +153,7 @@ def plan_push(
     branch: str = MAIN,
     private: bool = False,
     overwrite: bool = False,
+    offline: bool = False,
 ) -> PushPlan:
     """Compare a folder with the repository on the Hub, without sending anything.
 
@@ -162,6 +164,7 @@ def plan_push(
         branch: the branch to change.
         private: make a new repository private.
         overwrite: allow replacing files that others wrote.
+        offline: plan a new repository, with a warning, if the Hub cannot be reached.
 
     Raises:
         EventformersError: the Hub cannot be reached, or the repository has content that the push must not
@@ -172,6 +175,11 @@ def plan_push(
         try:
             there: Any = api.repo_info(repo_id, **kind, files_metadata=True)
         except RepositoryNotFoundError:
+            return _plan(local, repo_id, branch, private=private)
+        except Exception as error:
+            if not offline or not is_of_network(error):
+                raise
+            warnings.warn(f"{repo_id}: the Hub is not reachable; all files count as new", stacklevel=2)
             return _plan(local, repo_id, branch, private=private)
         if private and not there.private:
             raise EventformersError(

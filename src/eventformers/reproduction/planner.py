@@ -11,7 +11,7 @@ from typing import cast
 
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import takes_malformed
-from eventformers.errors import DataFormatError, EventformersError
+from eventformers.errors import DataFormatError, EventformersError, UnknownNameError, lookalike
 from eventformers.evaluation.session import Session
 from eventformers.locks import one_writer
 from eventformers.methods import Method, load_method
@@ -44,6 +44,7 @@ def reproduce_table(
     dtype: str | None = None,
     session: Session | None = None,
     malformed: str | None = None,
+    rows: Sequence[str] = (),
 ) -> ReproducedTable:
     """Fill a table of a paper with our rows, beside the paper's scores and the untrained encoder's.
 
@@ -72,6 +73,7 @@ def reproduce_table(
         device: `cpu` or `cuda`; None uses an accelerator if there is one.
         dtype: `bfloat16` or `float16` for mixed precision; None for float32.
         session: holds data that this table shares with other work; None shares nothing.
+        rows: labels of the rows to run; empty runs all.
         malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
             one; None uses the active policy, by default `error`.
 
@@ -87,6 +89,13 @@ def reproduce_table(
     recipe = recipe or _usual_recipe(wanted, method, data)
     if runs is not None and runs < 1:
         raise EventformersError(f"runs is {runs} for {paper} {table}; accepted: 1 or more")
+    labels = [row.label for row in wanted.rows]
+    wanted_rows = set()
+    for name in rows:
+        label = lookalike(name, labels)
+        if label is None:
+            raise UnknownNameError(f"row of {paper} {table}", name, labels)
+        wanted_rows.add(label)
     folder = Path(output) / paper
     path = folder / f"{table}.md"
     with one_writer(path), Session(session) as own:
@@ -106,10 +115,14 @@ def reproduce_table(
             runs=runs or wanted.runs,
             session=own,
         )
-        rows = _plan(call)
+        planned = _plan(call)
+        run = [row for row in planned if row.digest]
+        if wanted_rows:
+            for row in run:
+                row.state = row.state if row.paper.label in wanted_rows else "not asked for"
+            run = [row for row in run if row.paper.label in wanted_rows]
         # Before the first row, so that a randomly drawn seed survives a kill.
-        finished = write_table(call, rows, path)
-        run = [row for row in rows if row.digest]
+        finished = write_table(call, planned, path)
         error: Exception | None = None
         for position, row in enumerate(run, start=1):
             logger.info("%s: row %d of %d, %s", table, position, len(run), row.paper.label)
@@ -125,9 +138,9 @@ def reproduce_table(
                     measured = len(call.done) - len(trained)
                     row.state = row.paper.state(trained, measured, time.monotonic() - started)
             except KeyboardInterrupt:
-                finished_rows = [one for one in rows if one is not row]
+                finished_rows = [one for one in planned if one is not row]
                 if comparisons := compare_rows(call, finished_rows):
-                    write_table(call, rows, path, [comparisons])
+                    write_table(call, planned, path, [comparisons])
                 raise
             except Exception as failure:
                 error = failure
@@ -135,9 +148,9 @@ def reproduce_table(
                 is_told = isinstance(failure, EventformersError)
                 level = logging.WARNING if is_told else logging.ERROR
                 logger.log(level, "row %s %s", row.paper.label, row.state, exc_info=not is_told)
-            finished = write_table(call, rows, path)
-        if findings := _findings(call, rows, path):
-            finished = write_table(call, rows, path, findings)
+            finished = write_table(call, planned, path)
+        if findings := _findings(call, planned, path):
+            finished = write_table(call, planned, path, findings)
         if error is not None and not any(row.results for row in run):
             if not isinstance(error, EventformersError):
                 raise error

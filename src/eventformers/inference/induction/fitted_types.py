@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from eventformers.datasets_scripts.table_files import read_parquet
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.arrays import Vectors
@@ -70,7 +70,7 @@ def load_fitted_types(folder: str | Path, encoder: EventEncoder) -> FittedTypes:
     path = Path(folder).expanduser() / MENTIONS_FILE
     if not path.is_file():
         raise EventformersError(f"{path}: no such file; accepted: a folder that `eventformers induce` wrote")
-    table = pq.read_table(path)
+    table = read_parquet(path)
     try:
         settings = json.loads((table.schema.metadata or {})[b"settings"])
         models = settings["models"]

@@ -152,6 +152,8 @@ class ApproximateSearch:
 
 def read_search(path: Path, vectors: Vectors) -> ApproximateSearch | None:
     """Read the search among vectors, `(n, d)`; None if there is no whole one of as many vectors."""
+    if not (path.is_file() and _recall_file(path).is_file()):
+        return None
     with suppress(OSError, ValueError, RuntimeError, TypeError, KeyError):
         record = json.loads(_recall_file(path).read_text(encoding="utf-8"))
         if record["digest"] != file_digest(path):
