@@ -406,7 +406,8 @@ _NAMED_KEYS = 50
 
 def _name_ignored(keys: Iterable[str], path: Path, what: str) -> None:
     named = _ignored.setdefault(path, set())
-    new = [key for key in keys if key not in named]
+    # R and Excel write columns without a name.
+    new = [key for key in keys if key not in named and str(key).strip()]
     if new and len(named) < _NAMED_KEYS:
         named.update(new)
         listed = ", ".join(shown(key) for key in new[:_NAMED_KEYS])

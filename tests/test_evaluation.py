@@ -190,6 +190,15 @@ def test_the_fingerprint_is_of_the_rows_and_not_of_their_files(tiny_encoder, raw
     )
 
 
+def test_the_samples_have_a_name(tiny_encoder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    named, plain = (evaluate(tiny_encoder, "hard_similarity", data=data) for data in ("samples", None))
+    assert named.dataset == plain.dataset
+    (tmp_path / "samples").mkdir()
+    with pytest.raises(EventformersError, match="no raw file"):
+        evaluate(tiny_encoder, "hard_similarity", data="samples")
+
+
 def test_built_samples_stay_samples(tiny_encoder, tmp_path):
     built = build_dataset("event_similarity", "hard", output=tmp_path / "built")
     assert evaluate(tiny_encoder, "hard_similarity", data=built).dataset.origin == "samples"

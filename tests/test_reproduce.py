@@ -415,3 +415,14 @@ def test_the_measurements_of_a_row_share_their_encoders(
     assert len(of_row) == 2
     assert isinstance(of_row[0], Session)
     assert of_row[0] is of_row[1]
+
+
+def test_single_rows_are_run_by_name(call, trained):
+    label = get_table("swcc", "table2").rows[-1].label
+    found = call(rows=[label.upper()])
+    assert len(trained) == 1
+    states = {row[0]: row[-1] for row in found.rows}
+    # The untrained encoder has a row without training.
+    assert list(states.values()).count("not asked for") == len(states) - 2
+    with pytest.raises(UnknownNameError, match="row of swcc table2 to run: 'nothing'"):
+        call(rows=["nothing"])

@@ -153,7 +153,7 @@ def load_task_data(task: Task, data: str | Path | None, store: DataStore | None 
         DataFormatError: a raw file cannot be read.
         EventformersError: the data has none of the task's configs, or lacks a companion config.
     """
-    data = None if str(data) == SAMPLES and not Path(SAMPLES).exists() else data
+    data = _without_name(data)
     held = store or DataStore()
     settings = task.sample_settings if data is None else task.build_settings
     missing: EventformersError | None = None
@@ -175,6 +175,11 @@ def load_task_data(task: Task, data: str | Path | None, store: DataStore | None 
             _check_settings(built, task.kind.data_settings, data)
         return TaskData(task, config, built, companions)
     raise cast(EventformersError, missing)
+
+
+def _without_name(data: str | Path | None) -> str | Path | None:
+    """Return None for the name of the samples, unless a folder has it."""
+    return None if str(data) == SAMPLES and not Path(SAMPLES).exists() else data
 
 
 def _check_settings(built: BuiltData, wanted: Mapping[str, object], data: str | Path) -> None:
@@ -211,6 +216,7 @@ def load_data(
 
 def describe_data(held: TaskData, data: str | Path | None) -> DatasetRecord:
     """Describe the scored rows for a result."""
+    data = _without_name(data)
     is_local = data is None or os.pathsep in str(data) or Path(data).expanduser().exists()
     hub_id = None if is_local else str(data)
     report, *companions = ({} if hub_id else one.report for one in (held.built, *held.companions.values()))

@@ -89,13 +89,6 @@ def reproduce_table(
     recipe = recipe or _usual_recipe(wanted, method, data)
     if runs is not None and runs < 1:
         raise EventformersError(f"runs is {runs} for {paper} {table}; accepted: 1 or more")
-    labels = [row.label for row in wanted.rows]
-    wanted_rows = set()
-    for name in rows:
-        label = lookalike(name, labels)
-        if label is None:
-            raise UnknownNameError(f"row of {paper} {table}", name, labels)
-        wanted_rows.add(label)
     folder = Path(output) / paper
     path = folder / f"{table}.md"
     with one_writer(path), Session(session) as own:
@@ -117,10 +110,14 @@ def reproduce_table(
         )
         planned = _plan(call)
         run = [row for row in planned if row.digest]
-        if wanted_rows:
+        if rows:
+            labels = [row.paper.label for row in run]
+            asked = {name: lookalike(name, labels) for name in rows}
+            if unknown := [name for name, label in asked.items() if label is None]:
+                raise UnknownNameError(f"row of {paper} {table} to run:", unknown[0], labels)
             for row in run:
-                row.state = row.state if row.paper.label in wanted_rows else "not asked for"
-            run = [row for row in run if row.paper.label in wanted_rows]
+                row.state = row.state if row.paper.label in asked.values() else "not asked for"
+            run = [row for row in run if row.paper.label in asked.values()]
         # Before the first row, so that a randomly drawn seed survives a kill.
         finished = write_table(call, planned, path)
         error: Exception | None = None
