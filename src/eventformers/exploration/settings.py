@@ -79,7 +79,9 @@ class Context:
         """
         model = self.settings.models.get(role)
         loaded = isinstance(model, EventEncoder)
-        loading = {} if loaded else {"device": self.settings.device, "dtype": self.settings.dtype}
+        loading: dict[str, Any] = (
+            {} if loaded else {"device": self.settings.device, "dtype": self.settings.dtype}
+        )
         # A vector that an earlier run made must be the one that this run would make.
         return replace(self.session.encoder(model, **loading), packs_from=1)
 
