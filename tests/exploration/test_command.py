@@ -104,7 +104,10 @@ def test_wrong_options(explore: Explore, tmp_path: Path, options: tuple[str, ...
         ({"a.txt": b"One.\nT\0wo"}, "a.txt, line 2: found a NUL character"),
         ({"a.txt": b"caf\xe9"}, "a.txt, line 1: found the byte 0xe9 at position 4; accepted: UTF-8 text"),
         ({"a.txt": b"", "b.txt": b" \n"}, "no document with text among 2 files"),
-        ({"a.txt": FRENCH.encode()}, "no event in the documents (1 document in another language); accepted"),
+        (
+            {"a.txt": FRENCH.encode()},
+            "than the pipeline, English (French: 1); accepted: a pipeline",
+        ),
         ({"a.txt": b"..."}, "running text in the language of the pipeline (en)"),
         ({"a.csv": b"content,id\nOne.,1\n"}, "a.csv, line 1: found the columns content, id; accepted: a"),
         ({"a.jsonl": b'{"text": "One."}\n{"txt": 1}\n'}, "a.jsonl, line 2: found the keys txt; accepted: a"),

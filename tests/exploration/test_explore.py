@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import datasets
@@ -19,11 +20,13 @@ import eventformers
 from eventformers.datasets_scripts import loading
 from eventformers.datasets_scripts.event_tables import EVENT_SCHEMA
 from eventformers.errors import EventformersError
-from eventformers.exploration import documents, steps
+from eventformers.exploration import documents, events, steps
 from eventformers.exploration import map as map_step
 from eventformers.exploration.explore import Exploration
 from eventformers.exploration.folder import STATE_FOLDER, WORKING_FOLDER
+from eventformers.exploration.settings import ExploreSettings
 from eventformers.exploration.sources import find_texts
+from eventformers.exploration.steps import StepRun
 from eventformers.extraction import pipeline as pipeline_module
 from eventformers.extraction import shards
 from eventformers.extraction.extractor import EventExtractor
@@ -383,6 +386,22 @@ def test_only_new_texts_are_parsed_and_encoded(
     assert len(parsed) == 3
     tables([{**ROWS[0], "text": "Anna sold the shop."}, ROWS[1]])
     assert parsed == ["first"]
+
+
+def test_texts_in_another_language(explore: Explore, tmp_path: Path) -> None:
+    german = (
+        "Die Polizei hat den Mann gesehen, der das Haus in der Stadt mit dem Auto verließ, und ihn nicht "
+    )
+    found = explore([*ROWS, {"id": "fremd", "text": german * 5}])
+    assert "Documents that are not parsed, by language: German (fremd)." in found.notes
+    with pytest.raises(EventformersError, match=r"2 of 3 .*\(German: 2\).*--pipeline de_core_news_sm, w"):
+        explore([ROWS[0], {"id": "fremd", "text": german * 5}, {"id": "fern", "text": german * 4}])
+    run = StepRun(SimpleNamespace(settings=ExploreSettings()), tmp_path, tmp_path, tmp_path)  # type: ignore[arg-type]
+    events._tell_of_encoders(run, "de")
+    assert run.notes == [
+        "The pipeline reads de, but all-MiniLM-L6-v2 was trained on English: name a multilingual encoder as "
+        "--events and --types."
+    ]
 
 
 def test_skip(explore: Explore) -> None:

@@ -24,7 +24,7 @@ from eventformers.extraction import pipeline as pipeline_module
 from eventformers.extraction import shards
 from eventformers.extraction.counts import ExtractionCounts
 from eventformers.extraction.extractor import EventExtractor, ExtractionSettings, cached_extractor
-from eventformers.extraction.language import is_in_another_language
+from eventformers.extraction.language import other_language
 from eventformers.extraction.texts import TextDocument
 
 FRENCH = (
@@ -32,6 +32,7 @@ FRENCH = (
     " voiture. Le soir, son frère est rentré à la maison et elle a parlé avec lui de ce qui se passait. Il a"
     " dit que les voisins avaient vu un homme près de la porte, mais que personne ne savait qui il était."
 )
+ENGLISH = "When the old man had gone, she took what was left of the bread and gave it to me. " * 4
 STORY = (
     "The thief was seen by Anna. Anna called Police. The thief did not close the door. Anna watched the"
     " thief. Anna opened the door. Anna opened the door. Anna went to the shop. He closed it."
@@ -307,23 +308,43 @@ def test_components_that_are_not_needed_rest(english_pipeline: str, tmp_path: Pa
     assert "entity_ruler" in EventExtractor(with_function).pipeline.pipe_names
 
 
-def test_languages() -> None:
+@pytest.mark.parametrize(
+    ("text", "language", "other"),
+    [
+        (GERMAN, "en", "German"),
+        (GERMAN, "de", None),
+        (FRENCH, "en", "French"),
+        ("El gobierno dijo que la ley no se aplica a los que ya viven en la ciudad. " * 5, "en", "Spanish"),
+        ("Президент России подписал новый закон о выборах в парламент. " * 5, "en", "Russian"),
+        ("Президент России подписал новый закон о выборах в парламент. " * 5, "ru", None),
+        ("وقال الرئيس إن الحكومة ستعلن عن القانون الجديد يوم الأحد المقبل. " * 5, "en", "Arabic"),
+        ("中国政府星期五宣布了新的经济政策以促进就业和投资。" * 6, "en", "Chinese"),
+        ("猫 が 魚 を 食べ た 。 " * 20, "en", "Japanese"),
+        (ENGLISH, "en", None),
+        (ENGLISH, "de", "English"),
+        (GERMAN[:60], "en", None),
+        ("RT @POTUS: Great crowd in 東京 today, the best 😀 #MAGA https://t.co/x1", "en", None),
+        (GERMAN, "xx", None),
+    ],
+)
+def test_languages(text: str, language: str, other: str | None) -> None:
     pytest.importorskip("spacy", reason="spaCy is not installed")
-    english = "When the old man had gone, she took what was left of the bread and gave it to me. " * 4
-    assert is_in_another_language(GERMAN, "en")
-    assert not is_in_another_language(GERMAN, "de")
-    assert is_in_another_language(FRENCH, "en")
-    assert is_in_another_language(english, "de")
-    assert not is_in_another_language(english, "en")
-    assert is_in_another_language("猫 が 魚 を 食べ た 。 " * 20, "en")
-    assert not is_in_another_language(GERMAN[:60], "en"), "too short to tell"
-    assert not is_in_another_language(GERMAN, "xx"), "no stop words are known"
+    assert other_language(text, language) == other
+
+
+def test_texts_in_another_language_end_the_extraction(english_pipeline: str, tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    for name, text in {"one": GERMAN, "two": GERMAN, "story": STORY}.items():
+        (tmp_path / "texts" / f"{name}.txt").write_text(text, encoding="utf-8")
+    with pytest.raises(EventformersError, match=r"2 of 3 .* English \(German: 2\).*download de_core_news_sm"):
+        eventformers.extract(tmp_path / "texts", tmp_path / "out", pipeline=english_pipeline)
+    assert not (tmp_path / "out" / "events.parquet").exists()
 
 
 def test_public_documents_are_english(shared_data: Path) -> None:
     with gzip.open(shared_data / "text" / "docs.jsonl.gz", "rt", encoding="utf-8") as lines:
         texts = [json.loads(line)["text"] for _, line in zip(range(300), lines, strict=False)]
-    assert not any(is_in_another_language(text, "en") for text in texts)
+    assert not any(other_language(text, "en") for text in texts)
 
 
 COMMANDS = {

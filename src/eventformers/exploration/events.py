@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
@@ -32,6 +33,7 @@ from eventformers.extraction.extractor import (
     installed_pipeline,
     load_pipeline,
 )
+from eventformers.extraction.language import other_language, refuse_other_languages
 from eventformers.extraction.pipeline import extract_shards
 from eventformers.extraction.shards import in_blocks, read_counts, write_texts
 from eventformers.extraction.tables import read_shards, write_tables
@@ -43,9 +45,12 @@ PROTAGONISTS_TABLE = f"{STATE_FOLDER}/protagonists.parquet"
 """The chains of any length, which the parse gives; the step `chains` selects the long ones."""
 
 SHORTEST_CHAIN = 2
+_logger = logging.getLogger("eventformers")
 _BLOCKS_TABLE = f"{STATE_FOLDER}/blocks.parquet"
 _TABLES = ((EVENTS_TABLE, "events", EVENT_SCHEMA), (PROTAGONISTS_TABLE, "chains", CHAIN_SCHEMA))
 _BLOCK_DOCUMENTS = 256
+_ENCODER = ", with a multilingual encoder as --events and --types"
+_LISTED = 5
 _OF_CHAINS = "chain_below_minimum_length"
 
 
@@ -72,7 +77,7 @@ def extract_events(run: StepRun) -> None:
     cached_extractor.cache_clear()
     if shards:
         # Before the processes start, which share it.
-        cached_extractor(settings)
+        _tell_of_encoders(run, cached_extractor(settings).pipeline.lang)
     extract_shards(settings, run.work, shards, run.context.settings.processes, write_tables)
     results = run.work / "results"
     made = [
@@ -85,6 +90,15 @@ def extract_events(run: StepRun) -> None:
     for block in blocks:
         counts.add(block.counts)
     skipped = {name: count for name, count in counts.skipped.items() if name != _OF_CHAINS}
+    if foreign := counts.skipped["document_in_another_language"]:
+        language = cached_extractor(settings).pipeline.lang
+        documents = list(_documents(run.folder / DOCUMENTS_TABLE))
+        if 2 * foreign > len(documents):
+            refuse_other_languages((one.text for one in documents), language, _ENCODER)
+        named = [(other_language(one.text, language), one.document_id) for one in documents]
+        listed = [f"{name} ({document_id})" for name, document_id in named if name]
+        more = ", …" if len(listed) > _LISTED else ""
+        run.notes.append(f"Documents that are not parsed, by language: {', '.join(listed[:_LISTED])}{more}.")
     if not counts.written["events"]:
         told = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in sorted(skipped.items()))
         raise EventformersError(
@@ -99,6 +113,18 @@ def extract_events(run: StepRun) -> None:
     run.counts.update({name: counts.written[name] for name in ("sentences", "events")})
     run.counts["documents_with_events"] = counts.written["documents"]
     run.note_skipped(skipped)
+
+
+def _tell_of_encoders(run: StepRun, language: str) -> None:
+    """Name the packaged encoder of English before hours of work on another language."""
+    roles = [f"--{role}" for role in ("events", "types") if run.context.settings.models.get(role) is None]
+    if language != "en" and roles:
+        note = (
+            f"The pipeline reads {language}, but all-MiniLM-L6-v2 was trained on English: name a "
+            f"multilingual encoder as {' and '.join(roles)}."
+        )
+        _logger.warning(note)
+        run.notes.append(note)
 
 
 def _earlier(folder: Path) -> dict[str, _Parsed]:

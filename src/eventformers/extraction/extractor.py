@@ -23,7 +23,7 @@ from eventformers.extraction.events import (
     check_annotation,
     extract_events,
 )
-from eventformers.extraction.language import is_in_another_language
+from eventformers.extraction.language import other_language
 from eventformers.extraction.normalising import NormalisedText
 from eventformers.extraction.parsing import TextParser, place_given
 from eventformers.extraction.texts import TextDocument
@@ -262,7 +262,7 @@ class EventExtractor:
                 len(document.text) <= longest
                 and len(text := self.parser.normalised(document.text)) <= longest
             ):
-                if is_in_another_language(text.text, self.pipeline.lang):
+                if other_language(text.text, self.pipeline.lang):
                     counts.skipped["document_in_another_language"] += 1
                 else:
                     yield document, text

@@ -1,43 +1,115 @@
-"""Detection of texts in another language than the pipeline's, by stop words."""
+"""Detection of texts in another language than the pipeline's, by their script and by stop words."""
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import Path
 
-# Without French, whose import takes seconds; Spanish, Italian and Portuguese distinguish it from English.
-_LANGUAGES = ("da", "de", "en", "es", "fi", "it", "nl", "pl", "pt", "sv")
+from eventformers.errors import EventformersError
+
+_NAMES = {
+    **{"ar": "Arabic", "da": "Danish", "de": "German", "el": "Greek", "en": "English", "es": "Spanish"},
+    **{"fi": "Finnish", "fr": "French", "he": "Hebrew", "hi": "Hindi", "it": "Italian", "ja": "Japanese"},
+    **{"ko": "Korean", "nl": "Dutch", "pl": "Polish", "pt": "Portuguese", "ru": "Russian", "sv": "Swedish"},
+    **{"th": "Thai", "zh": "Chinese"},
+}
+_WITH_STOP_WORDS = ("da", "de", "en", "es", "fi", "fr", "it", "nl", "pl", "pt", "sv")
+# The first word of the Unicode name of a letter, and the languages written so, the most frequent one first.
+_SCRIPTS = {
+    **{
+        "CYRILLIC": ("ru", "uk", "bg", "mk", "sr", "ky", "tt"),
+        "ARABIC": ("ar", "fa", "ur"),
+        "GREEK": ("el", "grc"),
+    },
+    **{"HEBREW": ("he",), "DEVANAGARI": ("hi", "mr", "ne", "sa"), "THAI": ("th",), "HANGUL": ("ko",)},
+    **{"HIRAGANA": ("ja",), "KATAKANA": ("ja",), "CJK": ("zh", "ja")},
+}
+_WITHOUT_PIPELINE = ("ar", "he", "hi", "th")
 _FEWEST_WORDS = 50
+_FEWEST_LETTERS = 100
 _MOST_WORDS = 1000
 _SMALLEST_SHARE = 0.03
 """In an English text, two of five words are stop words; in a list of names or another script, none."""
 
+UNKNOWN = "another language"
 
-def is_in_another_language(text: str, language: str) -> bool:
-    """Return True if another language's stop words are more frequent in a text, or its own hardly occur.
 
-    The result is False for a text of fewer than 50 words, and if spaCy has no stop words for `language`.
-    Similar languages are distinguished only if both are among the ten languages whose lists are used.
+def other_language(text: str, language: str) -> str | None:
+    """Return the name of the language of a text, such as `German`, if it is another one.
+
+    Another script than that of the language decides; otherwise another language's stop words that are more
+    frequent. If hardly any occur, the name is `UNKNOWN`. A text of fewer than 50 words, or of 100 letters in
+    another script, has no other language, nor has any if spaCy has no stop words for `language`. Similar
+    languages are distinguished only if both are among the eleven whose lists are used.
 
     Args:
         text: the text; the first 1,000 words are used.
         language: the pipeline's language, as spaCy names it.
     """
-    words = text.lower().split(maxsplit=_MOST_WORDS)[:_MOST_WORDS]
     own_words = _stop_words(language)
-    if len(words) < _FEWEST_WORDS or not own_words:
-        return False
-    share = sum(word in own_words for word in words) / len(words)
-    if share < _SMALLEST_SHARE:
-        return True
-    others = (_stop_words(name) for name in _LANGUAGES if name != language)
-    return any(sum(word in other for word in words) / len(words) > share for other in others)
+    if not own_words:
+        return None
+    words = text.lower().split(maxsplit=_MOST_WORDS)[:_MOST_WORDS]
+    letters = [one for one in "".join(words)[: 10 * _FEWEST_LETTERS] if one.isalpha()]
+    scripts = Counter(unicodedata.name(one, "").partition(" ")[0].partition("-")[0] for one in letters)
+    if len(letters) >= _FEWEST_LETTERS:
+        # Japanese mixes scripts, and its own ones decide.
+        script = (
+            "HIRAGANA" if scripts["HIRAGANA"] > len(letters) / 10 else max(scripts, key=scripts.__getitem__)
+        )
+        written = _SCRIPTS.get(script, ())
+        if written and language not in written and scripts[script] > len(letters) / 10:
+            return _NAMES[written[0]]
+    if len(words) < _FEWEST_WORDS:
+        return None
+    shares = {
+        name: sum(word in _stop_words(name) for word in words) / len(words)
+        for name in dict.fromkeys((language, *_WITH_STOP_WORDS))
+    }
+    best = max(shares, key=shares.__getitem__)
+    if shares[best] < _SMALLEST_SHARE:
+        return UNKNOWN
+    return None if shares[best] == shares[language] else _NAMES[best]
 
 
-@lru_cache(maxsize=len(_LANGUAGES) + 1)
+def refuse_other_languages(texts: Iterable[str], language: str, hint: str = "") -> None:
+    """Raise an error that names the language of most texts, which is not the pipeline's.
+
+    Args:
+        texts: the texts.
+        language: the pipeline's language, as spaCy names it.
+        hint: further advice for the error.
+
+    Raises:
+        EventformersError: always; says which pipeline to install.
+    """
+    found = Counter(other_language(text, language) for text in texts)
+    number = sum(count for name, count in found.items() if name)
+    named = ", ".join(f"{name}: {count:,}" for name, count in found.most_common() if name)
+    codes = [code for name, _ in found.most_common() for code in _NAMES if _NAMES[code] == name]
+    advice = f"the folder of one as --pipeline{hint}"
+    if codes and codes[0] not in _WITHOUT_PIPELINE:
+        pipeline = f"{codes[0]}_core_{'web' if codes[0] in ('en', 'zh') else 'news'}_sm"
+        advice = f"`python -m spacy download {pipeline}` and --pipeline {pipeline}{hint}"
+    raise EventformersError(
+        f"{number:,} of {sum(found.values()):,} documents are in another language than the pipeline, "
+        f"{_NAMES.get(language, language)} ({named}); accepted: a pipeline of their language, {advice}"
+    )
+
+
+@lru_cache(maxsize=len(_WITH_STOP_WORDS) + 1)
 def _stop_words(language: str) -> frozenset[str]:
-    try:
-        module = importlib.import_module(f"spacy.lang.{language}.stop_words")
-    except ModuleNotFoundError:
-        return frozenset()
-    return frozenset(module.STOP_WORDS)
+    """Read the stop words of a language without its other modules, which take seconds to import."""
+    package = importlib.util.find_spec("spacy.lang")
+    for place in (package and package.submodule_search_locations) or ():
+        path = Path(place) / language / "stop_words.py"
+        specification = importlib.util.spec_from_file_location(f"stop_words_{language}", path)
+        if path.is_file() and specification is not None and specification.loader is not None:
+            module = importlib.util.module_from_spec(specification)
+            specification.loader.exec_module(module)
+            return frozenset(module.STOP_WORDS)
+    return frozenset()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -34,11 +35,14 @@ from eventformers.extraction.extractor import (
     cached_extractor,
     installed_pipeline,
 )
+from eventformers.extraction.language import refuse_other_languages
 from eventformers.extraction.shards import (
     ShardWriter,
     extract_shard,
     is_extracted,
     merge_shards,
+    read_all_texts,
+    read_counts,
     write_lines,
     write_texts,
 )
@@ -187,6 +191,10 @@ def extract(
                 f"no document with text among {counts.read['files']} files; accepted: files with text"
             )
         extract_shards(settings, work, read["shards"], processes, _write_shard)
+        found = sum((one.skipped for one in read_counts(work / "results", read["shards"])), Counter[str]())
+        if 2 * found["document_in_another_language"] > counts.read["documents"]:
+            texts_read = read_all_texts(work / "texts", read["shards"])
+            refuse_other_languages(texts_read, extractor.pipeline.lang)
         of_extraction = (DOCUMENTS_TABLE, EVENTS_TABLE, EXTRACTED_DOCUMENTS, CHAINS_FILE)
         with staged_folder(folder, replaced=of_extraction, last=(EXTRACTION_REPORT,)) as staging:
             merged = merge_shards(

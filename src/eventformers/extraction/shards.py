@@ -75,6 +75,12 @@ def write_texts(documents: Iterable[TextDocument], folder: Path) -> int:
     return number
 
 
+def read_all_texts(folder: Path, shards: int) -> Iterator[str]:
+    """Yield the texts of all shards, in order."""
+    for shard in range(shards):
+        yield from map(_text, _read_texts(shard_path(folder, shard, _TEXTS)))
+
+
 def is_extracted(folder: Path, shard: int) -> bool:
     """True if a shard's results are complete: its counts are written last."""
     return shard_path(folder, shard, _COUNTS).exists()
