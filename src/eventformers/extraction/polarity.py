@@ -266,6 +266,10 @@ def _has_adverb(verb: Token) -> bool:
     if sum(child.dep_ == "neg" and child.lower_ in _NOT for child in children) == 2:
         # "cannot not go"
         return False
+    before = verb.nbor(-1) if verb.i else verb
+    if before.lower_ == "neither" and before != child_of(verb, SUBJECTS):
+        # Some parses give "neither" another label or head: "He neither ate nor slept".
+        return True
     for child in children:
         word = child.lower_
         if child.dep_ in ("neg", "advmod", "preconj", "cc", "det") and word in _ADVERBS:
