@@ -338,7 +338,7 @@ def test_texts_in_another_language_end_the_extraction(english_pipeline: str, tmp
         (tmp_path / "texts" / f"{name}.txt").write_text(text, encoding="utf-8")
     with pytest.raises(EventformersError, match=r"2 of 3 .* English \(German: 2\).*download de_core_news_sm"):
         eventformers.extract(tmp_path / "texts", tmp_path / "out", pipeline=english_pipeline)
-    assert not (tmp_path / "out" / "events.parquet").exists()
+    assert not (tmp_path / "out").exists()
 
 
 def test_public_documents_are_english(shared_data: Path) -> None:

@@ -194,7 +194,11 @@ def extract(
         found = sum((one.skipped for one in read_counts(work / "results", read["shards"])), Counter[str]())
         if 2 * found["document_in_another_language"] > counts.read["documents"]:
             texts_read = read_all_texts(work / "texts", read["shards"])
-            refuse_other_languages(texts_read, extractor.pipeline.lang)
+            try:
+                refuse_other_languages(texts_read, extractor.pipeline.lang)
+            finally:
+                # Another pipeline could not resume it.
+                remove_folder(work)
         of_extraction = (DOCUMENTS_TABLE, EVENTS_TABLE, EXTRACTED_DOCUMENTS, CHAINS_FILE)
         with staged_folder(folder, replaced=of_extraction, last=(EXTRACTION_REPORT,)) as staging:
             merged = merge_shards(
