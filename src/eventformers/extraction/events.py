@@ -32,7 +32,7 @@ from eventformers.extraction.grammar import (
     is_word,
     joined,
 )
-from eventformers.extraction.polarity import Polarity, governs_negatively, is_negative_pronoun
+from eventformers.extraction.polarity import Polarity, governs_negatively, is_contrasted, is_negative_pronoun
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
@@ -562,7 +562,11 @@ def _participants(head: Token | None, verb: Token, negated: bool) -> list[_Parti
             and (token.i == head.i or not is_clause_head(token))
         ):
             before = token.doc[token.left_edge.i - 1].lower_ if token.left_edge.i else ""
-            excluded = "not" in (before, *(child.lower_ for child in token.lefts)) and token.i != head.i
+            excluded = (
+                is_contrasted(token)
+                if token.i == head.i
+                else "not" in (before, *(child.lower_ for child in token.lefts))
+            )
             found.append((token, excluded))
     return found or [(None, False)]
 

@@ -253,6 +253,18 @@ def is_negative(argument: Token) -> bool:
     return False
 
 
+def is_contrasted(argument: Token) -> bool:
+    """True for Tom in "not Tom but Anna"; not in "not only Tom but Anna"."""
+    return (
+        not is_negative(argument)
+        and child_of(argument, {"conj"}) is not None
+        and any(child.dep_ == "cc" and child.lower_ == "but" for child in argument.rights)
+        and any(
+            child.dep_ == "neg" and child.lower_ == "not" and not _is_weak(child) for child in argument.lefts
+        )
+    )
+
+
 def is_negative_pronoun(argument: Token) -> bool:
     """True for a pronoun that names nobody: "nobody", "no one", "nothing"."""
     if argument.lower_ == "one":
