@@ -209,8 +209,8 @@ def test_what_the_extraction_left_out_is_told(
     ]
     assert run("induce", folder, *options) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "Extracted (read: 1 documents, 2 files; skipped: " in told
+    assert "Extracted (read: 1 document, 2 files; skipped: " in told
     assert "1 empty file, 1 file with unknown ending" in told
     (folder / "a.txt").write_text("42.", encoding="utf-8")
     assert run("induce", folder, *options, "--overwrite") == 2
-    assert "texts: found no event (read: 1 documents, 2 files; skipped:" in capsys.readouterr().err
+    assert "texts: found no event (read: 1 document, 2 files; skipped:" in capsys.readouterr().err
