@@ -80,9 +80,11 @@ def write_sentence_transformers_files(model: Any, folder: str | Path, tokenizer:
 
 
 def _is_saved_by_sentence_transformers(folder: Path) -> bool:
-    """True for a folder with settings that name a version: `SentenceTransformer.save` writes them first."""
-    path = folder / _SETTINGS_FILE
-    return path.is_file() and "__version__" in json.loads(path.read_text(encoding="utf-8"))
+    """True while `SentenceTransformer.save` runs: it writes settings with a version first, and modules last."""
+    path, modules = folder / _SETTINGS_FILE, folder / _MODULES_FILE
+    if not path.is_file() or "__version__" not in json.loads(path.read_text(encoding="utf-8")):
+        return False
+    return not modules.is_file() or modules.stat().st_mtime_ns < path.stat().st_mtime_ns
 
 
 def _only_pools(model: Any) -> bool:

@@ -40,6 +40,7 @@ FURTHER_CODE = {
     "event_type_induction": (
         *("commonsense_losses", "type_losses", "mention_tokens", "type_induction_layers"),
         *(
+            "layer_weights",
             "training_head",
             "pipeline_event_type_induction",
             "pipeline_next_event",

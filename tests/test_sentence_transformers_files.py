@@ -245,6 +245,18 @@ def test_a_saved_tokenizer_keeps_nothing_of_its_last_call(tmp_path: Path) -> Non
         np.testing.assert_allclose(loaded.encode([LONG_TEXT]), expected, rtol=0, atol=1e-5)
 
 
+def test_files_of_an_earlier_save_are_replaced(folders: dict[str, Path], tmp_path: Path) -> None:
+    """While sentence-transformers saves, its own files stay; those of an earlier save do not."""
+    sentence_transformers.SentenceTransformer(str(folders["mico"]), device="cpu").save_pretrained(
+        str(tmp_path)
+    )
+    AutoModel.from_pretrained(folders["swcc with projection"]).save_pretrained(tmp_path)
+    vectors = sentence_transformers.SentenceTransformer(str(tmp_path), device="cpu").encode(TEXTS[:1])
+    np.testing.assert_allclose(
+        vectors, eventformers.encode(tmp_path, TEXTS[:1], device="cpu"), rtol=0, atol=1e-5
+    )
+
+
 def test_nothing_of_an_earlier_model_stays(folders: dict[str, Path], tmp_path: Path) -> None:
     folder = tmp_path / "model"
     shutil.copytree(folders["two towers"], folder)

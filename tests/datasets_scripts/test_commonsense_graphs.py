@@ -78,7 +78,7 @@ def test_the_report_and_the_card_tell_every_split(raw: Path, tmp_path: Path) -> 
     assert "- train: rows: 6\n" in card
     assert "- validation: skipped: empty_tail 1\n" in card
     assert "- test: skipped: none\n" in card
-    assert "| source | license | triples |\n|---|---|---|\n| ConceptNet | CC-BY-SA-4.0 | 5 |" in card
+    assert "| source | license | triples |\n| --- | --- | --- |\n| ConceptNet | CC-BY-SA-4.0 | 5 |" in card
     assert "- cc-by-sa-4.0\n" in card
     parquet = sorted(path.name for path in folder.rglob("*.parquet"))
     assert parquet == [f"{split}-00000-of-00001.parquet" for split in ("test", "train", "validation")]
