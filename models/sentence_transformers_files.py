@@ -80,7 +80,7 @@ def write_sentence_transformers_files(model: Any, folder: str | Path, tokenizer:
 
 
 def _is_saved_by_sentence_transformers(folder: Path) -> bool:
-    """True while `SentenceTransformer.save` runs: it writes settings with a version first, and modules last."""
+    """True while `SentenceTransformer.save` runs: it writes settings with a version first, modules last."""
     path, modules = folder / _SETTINGS_FILE, folder / _MODULES_FILE
     if not path.is_file() or "__version__" not in json.loads(path.read_text(encoding="utf-8")):
         return False
