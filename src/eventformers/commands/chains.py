@@ -39,9 +39,7 @@ def extract(
     source: Annotated[
         str | None, typer.Option(help="Source of texts without one. Default: the name of the file or folder.")
     ] = None,
-    license_name: Annotated[
-        str | None, typer.Option("--license", help="Licence of texts without one.")
-    ] = None,
+    license_name: options.License = None,
     text_column: options.TextColumn = None,
     id_column: options.IdColumn = None,
     malformed: options.Malformed = "error",

@@ -33,6 +33,7 @@ def explore(
     title_column: Annotated[
         str | None, typer.Option(help="Column of the title. Default: title, if it exists.")
     ] = None,
+    license_name: options.License = None,
     pipeline: options.Pipeline = None,
     events: Annotated[
         str | None,
@@ -114,6 +115,7 @@ def explore(
         date_column=date_column,
         id_column=id_column,
         title_column=title_column,
+        license_name=license_name,
         pipeline=pipeline,
         events=events,
         chains=chains,

@@ -52,6 +52,7 @@ Malformed = Annotated[
 Pipeline = Annotated[
     str | None, typer.Option(help="Name or folder of a spaCy pipeline. Default: the packaged English one.")
 ]
+License = Annotated[str | None, typer.Option("--license", help="Licence of texts without one.")]
 Processes = Annotated[int, typer.Option(help="Number of parsing processes.")]
 MinChainLength = Annotated[int, typer.Option(help="Minimum number of distinct events of a chain.")]
 TextColumn = Annotated[

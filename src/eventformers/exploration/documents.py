@@ -39,7 +39,12 @@ def read_documents(run: StepRun) -> None:
     read: Counter[str] = Counter()
     skipped = SkippedRows()
     skipped.update(found.skipped)
-    documents = read_texts(found.sources, read, skipped, columns=columns, longest=LONGEST_DOCUMENT)
+    documents = read_texts(
+        *(found.sources, read, skipped),
+        license_name=run.context.settings.license_name,
+        columns=columns,
+        longest=LONGEST_DOCUMENT,
+    )
     number = 0
 
     def blocks() -> Iterator[pa.Table]:
@@ -87,6 +92,7 @@ def _settings(context: Context) -> Mapping[str, Any]:
     return {
         "texts": digest.hexdigest(),
         "columns": context.settings.columns.named(),
+        "license": context.settings.license_name,
         "malformed": malformed_policy(),
     }
 

@@ -99,6 +99,7 @@ def explore(
     date_column: str | None = None,
     id_column: str | None = None,
     title_column: str | None = None,
+    license_name: str | None = None,
     pipeline: str | Path | None = None,
     events: Model = None,
     chains: Model = None,
@@ -135,6 +136,7 @@ def explore(
         date_column: column of the date, in ISO 8601; None takes `date`, if there is one.
         id_column: column of the id; None takes `id` or `document_id`, if there is one.
         title_column: column of the title; None takes `title`, if there is one.
+        license_name: licence of texts without one; None takes the known licence of their source.
         pipeline: name or folder of a spaCy pipeline with a tagger and a parser; None uses the packaged
             English one, or the only installed one.
         events: encoder of events: folder or Hub id, a loaded encoder, or None for the packaged
@@ -172,6 +174,7 @@ def explore(
     columns = TextColumns(text_column, id_column, title_column, date_column, others=True)
     settings = ExploreSettings(
         columns=columns,
+        license_name=license_name,
         pipeline=None if pipeline is None else str(pipeline),
         models={
             "events": events,

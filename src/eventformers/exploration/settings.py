@@ -34,6 +34,7 @@ class ExploreSettings:
     """
 
     columns: TextColumns = USUAL_COLUMNS
+    license_name: str | None = None
     pipeline: str | None = None
     models: Mapping[str, Model] = field(default_factory=dict)
     next_events: bool = False
