@@ -407,7 +407,10 @@ def test_texts_in_another_language(explore: Explore, tmp_path: Path) -> None:
 def test_licences_of_texts_without_one(explore: Explore) -> None:
     texts = [{**ROWS[0], "license": "cc0-1.0"}, ROWS[1]]
     only = {"skip": ["vectors", "chains", "page"]}
-    assert [row["license"] for row in rows_of(explore(texts, **only), "documents")] == ["CC0-1.0", "unspecified"]
+    assert [row["license"] for row in rows_of(explore(texts, **only), "documents")] == [
+        "CC0-1.0",
+        "unspecified",
+    ]
     stated = explore(texts, license_name="cc-by-4.0", **only)
     assert [row["license"] for row in rows_of(stated, "documents")] == ["CC0-1.0", "CC-BY-4.0"]
     assert {step.name for step in stated.steps if not step.reused} >= {"documents"}

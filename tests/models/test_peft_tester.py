@@ -12,7 +12,7 @@ import pytest
 import torch
 from library_tests import ALL_METHODS, library_tests
 from method_case import case_of
-from peft import BeftConfig, LoraConfig, PromptLearningConfig
+from peft import AdamssConfig, BeftConfig, LoraConfig, PromptLearningConfig
 from transformers import AutoModel, BertConfig, PreTrainedModel
 
 from eventformers.methods import built_in_methods
@@ -35,6 +35,8 @@ FIELDS = {
 
 # The tests are parametrised by these lists. PEFT knows no layers of our types of models.
 extractors.PEFT_FEATURE_EXTRACTION_MODELS_TO_TEST[:] = METHODS
+# AdaMSS divides singular vectors at random, and in layers this small a part may get no gradient.
+extractors.ALL_CONFIGS[:] = [one for one in extractors.ALL_CONFIGS if one[0] is not AdamssConfig]
 for kind, settings in extractors.ALL_CONFIGS:
     if not issubclass(kind, PromptLearningConfig):
         # BEFT trains biases, which the layers of HeterEvent do not have.
