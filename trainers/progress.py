@@ -58,8 +58,7 @@ class ProgressLines(TrainerCallback):
         """Print the number of steps."""
         self._start, self._first_step = time.monotonic(), state.global_step
         batch = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
-        steps = f"{state.max_steps} step{'' if state.max_steps == 1 else 's'}"
-        self._print(state, f"training: {steps}, batch size {batch}")
+        self._print(state, f"training: {_steps(state.max_steps)}, batch size {batch}")
 
     def on_substep_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -114,7 +113,7 @@ class ProgressLines(TrainerCallback):
     ) -> None:
         """Print the duration."""
         duration = tqdm.format_interval(time.monotonic() - cast(float, self._start))
-        self._print(state, f"trained {state.global_step} steps in {duration}")
+        self._print(state, f"trained {_steps(state.global_step)} in {duration}")
         self._start = None
 
     def _print(self, state: TrainerState, line: str) -> None:
@@ -126,3 +125,7 @@ class ProgressLines(TrainerCallback):
 def progress_callback() -> TrainerCallback:
     """Make a bar if standard error is a terminal, and lines otherwise."""
     return ProgressBar() if sys.stderr.isatty() else ProgressLines()
+
+
+def _steps(number: int) -> str:
+    return f"{number} step{'' if number == 1 else 's'}"

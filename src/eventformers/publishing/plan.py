@@ -116,7 +116,8 @@ def check_repo_id(repo_id: str, local: LocalRepository | None = None, option: st
     try:
         validate_repo_id(repo_id)
     except HFValidationError as error:
-        raise EventformersError(f"{option}: {error}") from error
+        reason = str(error).replace(" Use `repo_type` argument if needed.", "")
+        raise EventformersError(f"{option}: {reason}") from error
     if repo_id.count("/") != 1:
         raise EventformersError(
             f"{option}: received {shown(repo_id)}; accepted: ORG/NAME, where ORG is your user name or an "
