@@ -283,9 +283,12 @@ def test_links_continue_after_the_last_block(
     found = links.link_events(events, documents, known, encoder, known_rows=rows)
     assert reading.calls > 2
     again = reading.calls
-    assert links.link_events(events, documents, known, encoder, known_rows=rows).table.equals(whole.table)
+    repeated = links.link_events(events, documents, known, encoder, known_rows=rows)
     assert reading.calls == again, "nothing is encoded twice"
-    assert found.table.equals(whole.table)
+    assert repeated.table.equals(found.table)
+    # Other texts in a batch change the last digits of a vector whose encoder is not packed.
+    np.testing.assert_allclose(found.table["score"], whole.table["score"], rtol=0, atol=1e-5)
+    assert found.table.drop_columns("score").equals(whole.table.drop_columns("score"))
     assert (found.linked, found.notes) == (whole.linked, whole.notes)
 
 
