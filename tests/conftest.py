@@ -236,7 +236,7 @@ def english_pipeline() -> Iterator[str]:
     spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
     names = [name for name in spacy.util.get_installed_models() if name.startswith("en_core_web_")]
     if not names:
-        pytest.skip("no en_core_web_* pipeline is installed: python -m spacy download en_core_web_sm")
+        pytest.skip("no en_core_web_* pipeline is installed; the extra `extract` has one")
     load, loaded = spacy.load, []
 
     def load_once(name: str | Path) -> object:

@@ -81,7 +81,7 @@ def test_a_stage_of_a_recipe(tiny_encoder: Path) -> None:
 
 
 def test_removed_columns_name_the_cure(tiny_encoder: Path) -> None:
-    """`Trainer` removes the columns that the head does not take, unless it is told not to."""
+    """`Trainer` removes the columns that the head does not take, if `remove_unused_columns` is true."""
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
     head = eventformers.HeterEventForPreTraining.from_encoder(str(tiny_encoder), stage="graph")
     data = eventformers.training_data(head, tokenizer, recipe="demo")
