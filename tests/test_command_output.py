@@ -79,6 +79,7 @@ def test_control_characters_never_reach_the_terminal(
             {"documents": 1, "blank_line": 2, "entity_that_is_no_event": 2},
             "1 document, 2 blank lines, 2 entities",
         ),
+        ({"distinct_event_texts": 359, "chain_events": 1}, "359 distinct event texts, 1 chain event"),
         ({}, "none"),
     ],
 )

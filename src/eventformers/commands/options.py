@@ -119,6 +119,10 @@ def counts_text(counts: Mapping[str, int]) -> str:
 def _of_number(name: str, count: int) -> str:
     """Put the noun of a count into singular or plural: `malformed_row` is `malformed rows` for two."""
     words = name.split("_")
+    if words[-1] in _SINGULAR and _BEHIND_NOUN.isdisjoint(words):
+        # The noun of `distinct_event_texts` is the last word, that of `document_without_events` the first.
+        words[-1] = _SINGULAR[words[-1]] if count == 1 else words[-1]
+        return " ".join(words)
     for place, word in enumerate(words[:2]):
         noun = _SINGULAR.get(word, word)
         if noun in _PLURAL:
@@ -127,6 +131,7 @@ def _of_number(name: str, count: int) -> str:
     return " ".join(words)
 
 
+_BEHIND_NOUN = {"below", "from", "in", "into", "of", "over", "that", "with", "without"}
 _PLURAL = {
     noun: f"{noun}s"
     for noun in (
