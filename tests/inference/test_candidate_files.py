@@ -25,9 +25,9 @@ from eventformers.inference.search.approximate import SMALLEST, ApproximateSearc
 from eventformers.inference.search.candidate_index import CandidateIndex
 from eventformers.inference.search.index_folder import (
     IndexedModel,
-    check_files,
     open_index,
     read_record,
+    verify_index,
     write_table,
 )
 
@@ -266,9 +266,10 @@ def test_a_large_file_is_checked_on_request(folder: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(index_folder, "DIGESTED_BYTES", 10)
     data = (folder / "events.npy").read_bytes()
     (folder / "events.npy").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    record, _ = open_index(folder, CandidateRecord)
+    open_index(folder, CandidateRecord)
     with pytest.raises(EventformersError, match=r"events\.npy: damaged"):
-        check_files(folder, record)
+        verify_index(folder, CandidateRecord)
+    verify_index(folder / "absent", CandidateRecord)
 
 
 def test_a_full_disk_keeps_the_earlier_index(

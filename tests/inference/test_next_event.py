@@ -21,6 +21,7 @@ from eventformers.inference.chains import event_index
 from eventformers.inference.chains.next_event import next_event, read_events
 from eventformers.inference.chains.scorers import chain_scorer
 from eventformers.inference.encode import load_encoder
+from eventformers.inference.search import index_folder
 
 CHAIN = events("police arrested thief", "judge sentenced thief", "thief left city")
 CANDIDATES = events("thief escaped -", "storm flooded city", "team won -", "mayor visited city", "team won -")
@@ -283,3 +284,18 @@ def test_the_command_prints_candidates_and_json(tiny_heterevent, tmp_path, capsy
     found = json.loads(printed.splitlines()[-1])
     assert {one["text"] for one in found["candidates"]} == {"thief escaped", "team won"}
     assert eventformers.next_event is next_event
+
+
+def test_all_files_of_an_index_are_checked_on_request(encoder, corpus, tmp_path, monkeypatch):
+    folder = tmp_path / "index"
+    found = next_event(encoder, CHAIN, corpus=corpus, index=folder)
+    assert next_event(encoder, CHAIN, index=folder, verify=True) == found
+    monkeypatch.setattr(index_folder, "DIGESTED_BYTES", 10)
+    vectors = bytearray((folder / "events.npy").read_bytes())
+    vectors[-1] ^= 1
+    (folder / "events.npy").write_bytes(vectors)
+    next_event(encoder, CHAIN, index=folder)
+    with pytest.raises(EventformersError, match=r"events\.npy: damaged"):
+        next_event(encoder, CHAIN, index=folder, verify=True)
+    with pytest.raises(EventformersError, match="verify without an index"):
+        next_event(encoder, CHAIN, candidates=CANDIDATES, verify=True)

@@ -117,6 +117,7 @@ def next_event(
     dtype: options.Dtype = None,
     batch_size: options.BatchSize = "auto",
     overwrite: options.Overwrite = False,
+    verify: options.Verify = False,
 ) -> None:
     """Rank candidate events by how well they continue a chain."""
     from eventformers.inference.chains.next_event import next_event as run_prediction
@@ -135,6 +136,7 @@ def next_event(
         aggregation=aggregation,  # type: ignore[arg-type]
         search=search,  # type: ignore[arg-type]
         overwrite=overwrite,
+        verify=verify,
         batch_size=batch_size_of(batch_size),
         device=device,
         dtype=dtype,

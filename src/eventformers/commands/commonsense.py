@@ -56,6 +56,7 @@ def complete(
     dtype: options.Dtype = None,
     batch_size: options.BatchSize = "auto",
     overwrite: options.Overwrite = False,
+    verify: options.Verify = False,
 ) -> None:
     """Complete a head and a relation, or answer a question, with the nearest alternatives of a graph."""
     from eventformers.inference.commonsense.complete import complete as run_completion
@@ -77,6 +78,7 @@ def complete(
         device=device,
         dtype=dtype,
         overwrite=overwrite,
+        verify=verify,
         search=search,  # type: ignore[arg-type]
         show_progress=True,
         malformed=malformed,

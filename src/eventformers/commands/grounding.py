@@ -71,6 +71,7 @@ def ground(
     dtype: options.Dtype = None,
     batch_size: options.BatchSize = "auto",
     overwrite: options.Overwrite = False,
+    verify: options.Verify = False,
 ) -> None:
     """Link mentions to events of a knowledge base and their ancestors; write tables and a page."""
     from eventformers.files import output_folder
@@ -96,6 +97,7 @@ def ground(
                 device=device,
                 dtype=dtype,
                 overwrite=overwrite,
+                verify=verify,
                 show_progress=True,
                 malformed=malformed,
             )

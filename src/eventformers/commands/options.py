@@ -109,6 +109,9 @@ TextPipeline = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output.")]
+Verify = Annotated[
+    bool, typer.Option("--verify", help="Check the digests of all files of the index, also above 1 GiB.")
+]
 
 
 def counts_text(counts: Mapping[str, int]) -> str:

@@ -30,14 +30,19 @@ from eventformers.datasets_scripts.raw_files import (
 )
 from eventformers.datasets_scripts.record_files import first_record
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
-from eventformers.inference.chains.event_index import distinct_blocks, indexed_events, nearest_events
+from eventformers.inference.chains.event_index import (
+    EventRecord,
+    distinct_blocks,
+    indexed_events,
+    nearest_events,
+)
 from eventformers.inference.chains.scorers import Aggregation, CosineScorer, Scores, chain_scorer
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_reader import ROLES, EventLike, file_values, read_item, values_of
 from eventformers.inference.encoding.event_tables import are_event_tables, read_table_events
 from eventformers.inference.encoding.unit_vectors import rounded_cosines
 from eventformers.inference.search.candidate_index import SearchKind
-from eventformers.inference.search.index_folder import SEARCHES
+from eventformers.inference.search.index_folder import SEARCHES, verify_index
 
 MAX_EVENTS = 8
 """Default maximum length of a chain: the length of a context in the benchmarks."""
@@ -114,6 +119,7 @@ def next_event(
     aggregation: Aggregation = "mean",
     search: SearchKind = "auto",
     overwrite: bool = False,
+    verify: bool = False,
     batch_size: int | Literal["auto"] = "auto",
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
@@ -145,6 +151,7 @@ def next_event(
             events.
         overwrite: rebuild an existing index; events that it has by the same model are not encoded again.
             Like `ivf`, it needs an index.
+        verify: check the digests of all files of the index first, also of files above 1 GiB.
         batch_size: maximum number of events in a batch, or `auto`.
         device: a torch device; None uses an accelerator if there is one.
         dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
@@ -169,9 +176,11 @@ def next_event(
         raise EventformersError("received both candidates and a corpus; accepted: one of them")
     if candidates is not None and index is not None:
         raise EventformersError("received candidates and an index; accepted: a corpus with an index")
-    for name, given in (("search='ivf'", search == "ivf"), ("overwrite", overwrite)):
+    for name, given in (("search='ivf'", search == "ivf"), ("overwrite", overwrite), ("verify", verify)):
         if given and index is None:
             raise EventformersError(f"received {name} without an index; accepted: an index (--index FOLDER)")
+    if verify and index is not None and not overwrite:
+        verify_index(index, EventRecord)
     whole = read_events(chain, "the chain")
     read = whole[-max_events:]
     if len(read) < len(whole):

@@ -43,10 +43,12 @@ from eventformers.inference.search.index_folder import (
     FORMAT,
     SEARCHES,
     IndexedModel,
+    check_files,
     check_index,
     holds_index,
     open_or_build,
     read_record,
+    verify_index,
 )
 from eventformers.strict import several
 
@@ -163,6 +165,7 @@ def complete(
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     overwrite: bool = False,
+    verify: bool = False,
     search: SearchKind = "auto",
     show_progress: bool = False,
     malformed: str | None = None,
@@ -195,6 +198,7 @@ def complete(
         device: a torch device; None uses an accelerator if there is one.
         dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
         overwrite: rebuild an existing index; texts that it has by the same model are not encoded again.
+        verify: check the digests of all files of the index first, also of files above 1 GiB.
         search: `exact`; `ivf`, approximate, in little memory; `auto` for `ivf` beyond two million texts. It
             applies when an index is opened.
         show_progress: draw a progress bar on standard error while the index is built.
@@ -233,6 +237,7 @@ def complete(
         splits,
         batch_size=batch_size,
         overwrite=overwrite,
+        verify=verify,
         show_progress=show_progress,
         search=search,
     )
@@ -314,6 +319,7 @@ def open_graph(
     overwrite: bool,
     show_progress: bool,
     search: SearchKind = "auto",
+    verify: bool = False,
 ) -> AlternativeIndex:
     """Return the given index, or open the one in the folder, or build it there; see `complete`."""
     fingerprint = None
@@ -328,8 +334,12 @@ def open_graph(
         )
     if isinstance(index, AlternativeIndex):
         check_index(index.folder, index.record, IndexedModel.of(encoder), fingerprint)
+        if verify:
+            check_files(index.folder, index.record)
         return index
     folder = _cached_index(encoder, fingerprint or "") if index is None else Path(index)
+    if verify and not overwrite:
+        verify_index(folder, AlternativeRecord)
 
     def build() -> AlternativeIndex:
         if fingerprint is None:

@@ -16,7 +16,7 @@ from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.raw_files import DataDir
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.encode import EventEncoder, as_encoder
-from eventformers.inference.grounding.candidate_files import stored_candidates
+from eventformers.inference.grounding.candidate_files import CandidateRecord, stored_candidates
 from eventformers.inference.grounding.encoding import BatchSize
 from eventformers.inference.grounding.grounded_text import (
     FoundParent,
@@ -46,7 +46,7 @@ from eventformers.inference.search.candidate_index import (
     Candidates,
     SearchKind,
 )
-from eventformers.inference.search.index_folder import IndexedModel
+from eventformers.inference.search.index_folder import IndexedModel, verify_index
 from eventformers.models.grounding_tokens import EventText
 
 LOWEST_PARENT = 0.5
@@ -77,6 +77,7 @@ def ground(
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     overwrite: bool = False,
+    verify: bool = False,
     show_progress: bool = False,
     malformed: str | None = None,
 ) -> Grounding:
@@ -108,6 +109,7 @@ def ground(
         device: a torch device; None uses an accelerator if there is one.
         dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
         overwrite: rebuild an index of another model or other events.
+        verify: check the digests of all files of an index first, also of files above 1 GiB.
         show_progress: draw progress bars on standard error.
         malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
             one; None uses the active policy, by default `error`.
@@ -124,6 +126,8 @@ def ground(
     for setting, code in (("language", language), ("candidate_language", candidate_language)):
         if code is not None and not code.strip():
             raise EventformersError(f"{setting} is empty; accepted: the code of a language, such as en")
+    if verify and index is not None and not overwrite:
+        verify_index(index, CandidateRecord)
     mentions, counts = load_text_mentions(texts)
     known = load_knowledge_base(knowledge_base)
     mentions, without_language = _with_language(mentions, language, known, candidate_language)

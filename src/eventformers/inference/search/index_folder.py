@@ -63,7 +63,7 @@ _SUFFIXES = (".npy", ".arrow", INDEX_SUFFIX, RECALL_SUFFIX, ".faiss")
 
 DIGESTED_BYTES = 2**30
 """Size of the largest file whose digest is checked whenever an index is opened, which takes about a second;
-`check_files` checks larger ones."""
+`verify_index` checks larger ones."""
 
 _KEPT_SHARE = 0.5
 """Least share of known rows with which an approximate search is kept."""
@@ -454,6 +454,20 @@ def check_files(folder: Path, record: IndexRecord, largest: int | None = None) -
         else:
             continue
         raise EventformersError(f"{path}: damaged: {found}; {AGAIN}")
+
+
+def verify_index(folder: str | Path, kind: type[IndexRecord]) -> None:
+    """Check the digests of all files of an index, also of large ones; a folder without an index passes.
+
+    Args:
+        folder: the folder of the index.
+        kind: the class of its record.
+
+    Raises:
+        EventformersError: the index is of another kind or format, or a file is absent or damaged.
+    """
+    if holds_index(Path(folder)):
+        check_files(Path(folder), read_record(folder, kind))
 
 
 def _table_files(name: str) -> tuple[str, str]:
