@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
@@ -134,6 +134,23 @@ class GroundingTokens:
         )
         self._num_special = len(first) + len(last)
         self._start, self._end, self._title_end = (int(tokenizer.convert_tokens_to_ids(tag)) for tag in TAGS)
+
+    @classmethod
+    def of(cls, tokenizer: PreTrainedTokenizerBase, settings: Any, limit: int | None = None) -> Self:
+        """Make the tokeniser of a model.
+
+        Args:
+            tokenizer: the tokenizer of the model.
+            settings: its configuration or its processor, with `mention_tokens`, `event_tokens`,
+                `read_heading` and `prompts`.
+            limit: maximum number of tokens of a text with its prompt; None leaves those of the settings.
+        """
+        lengths = {"query": settings.mention_tokens, "document": settings.event_tokens}
+        if limit is not None:
+            for kind in lengths:
+                of_prompt = len(prompt_tokens(tokenizer, prompt_of(settings.prompts, kind)))
+                lengths[kind] = min(lengths[kind], limit - of_prompt)
+        return cls(tokenizer, *lengths.values(), read_heading=settings.read_heading, prompts=settings.prompts)
 
     def mentions(self, mentions: Sequence[MentionText]) -> TokenisedTexts:
         """Tokenise mentions: `[CLS] title [SEP] date [SEP] left [ENT_START] mention [ENT_END] right [SEP]`.

@@ -1,7 +1,7 @@
 """The text of an event mention: the sentence, and the position of its trigger."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -41,6 +41,19 @@ def mark_trigger(mention: Mention) -> Mention:
     return Mention(f"{before}{text[start:end]} {closing}{text[end:]}", len(before), len(before) + end - start)
 
 
+def check_trigger_markers(tokenizer: Any) -> None:
+    """Check that a tokenizer has `TRIGGER_MARKERS`.
+
+    Raises:
+        ValueError: one is missing.
+    """
+    if missing := sorted(set(TRIGGER_MARKERS) - set(tokenizer.get_vocab()), reverse=True):
+        raise ValueError(
+            f"the tokenizer lacks {' and '.join(missing)}, which mark the trigger; accepted: the tokenizer "
+            "saved with the model"
+        )
+
+
 def trigger_mask(mentions: Sequence[Mention], offsets: torch.Tensor) -> torch.Tensor:
     """Mark the tokens of triggers.
 
@@ -55,3 +68,18 @@ def trigger_mask(mentions: Sequence[Mention], offsets: torch.Tensor) -> torch.Te
     starts, ends = (torch.tensor([mention[place] for mention in mentions]).unsqueeze(1) for place in (1, 2))
     # Special tokens have empty offsets.
     return (first < ends) & (last > starts) & (first < last)
+
+
+def trigger_span(mention: Mention, offsets: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return the first token of a trigger and the one after its last; equal if it has none.
+
+    Args:
+        mention: the mention, after `mark_trigger` if its text was marked.
+        offsets: first character and end of each token of its text.
+    """
+    inside = [
+        place
+        for place, (first, last) in enumerate(offsets)
+        if first < mention.trigger_end and last > mention.trigger_start and first < last
+    ]
+    return (inside[0], inside[-1] + 1) if inside else (0, 0)

@@ -9,7 +9,6 @@ from transformers import BatchEncoding
 from .event_items import checked_list, checked_mapping, checked_text, shown
 from .grounding_tokens import EventText, GroundingTokens, MentionText
 from .processing_events import EventProcessor, returns_tensors
-from .text_prompts import prompt_of, prompt_tokens
 
 ACCEPTED_MENTION = (
     "a text with its mention between [[ and ]], or an object with context_left, mention and context_right, "
@@ -61,15 +60,8 @@ class EventGroundingProcessor(EventProcessor):
     @property
     def tokens(self) -> GroundingTokens:
         """The tokeniser of mentions and events."""
-        limits = (self.mention_tokens, self.event_tokens)
         # A pair is as long as both of its parts.
-        if not self.reads_pairs:
-            prompts = (prompt_of(self.prompts, kind) for kind in ("query", "document"))
-            limits = tuple(
-                min(self.longest - len(prompt_tokens(self.tokenizer, prompt)), limit)
-                for prompt, limit in zip(prompts, limits, strict=True)
-            )
-        return GroundingTokens(self.tokenizer, *limits, read_heading=self.read_heading, prompts=self.prompts)
+        return GroundingTokens.of(self.tokenizer, self, None if self.reads_pairs else self.longest)
 
     @returns_tensors
     def __call__(self, inputs=None, events=None, *, text=None, **settings) -> BatchEncoding:

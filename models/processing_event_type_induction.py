@@ -6,7 +6,7 @@ from typing import Any
 from transformers import BatchEncoding
 
 from .event_items import checked_text, items_of, read_item, shown, text_of
-from .mention_tokens import NO_TRIGGER, TRIGGER_MARKERS, Mention, mark_trigger, trigger_mask
+from .mention_tokens import NO_TRIGGER, Mention, check_trigger_markers, mark_trigger, trigger_mask
 from .processing_events import EventProcessor, returns_tensors
 
 
@@ -62,11 +62,7 @@ class EventTypeInductionProcessor(EventProcessor):
     def mentions(self, mentions: Sequence[Mention], **settings) -> BatchEncoding:
         """Convert mentions to tensors; see `__call__`."""
         if self.trigger_input in ("marked", "marked_span"):
-            if missing := set(TRIGGER_MARKERS) - set(self.tokenizer.get_vocab()):
-                raise ValueError(
-                    f"the tokenizer lacks {' and '.join(sorted(missing))}; accepted: the tokenizer saved "
-                    "with the model"
-                )
+            check_trigger_markers(self.tokenizer)
             mentions = [mark_trigger(mention) for mention in mentions]
         encoded = self.tokenise(
             [mention.text for mention in mentions], return_offsets_mapping=True, **settings

@@ -126,4 +126,9 @@ class EventProcessor(ProcessorMixin):
         return tokenise_after(prompt_of(self.prompts, kind), self.tokenizer, texts, **{**usual, **settings})
 
 
+def num_truncated(encoded: BatchEncoding) -> int:
+    """Number of truncated texts of an encoding by a fast tokenizer; 0 with a slow one."""
+    return sum(bool(encoding.overflowing) for encoding in encoded.encodings or ())
+
+
 EventProcessor.register_for_auto_class()

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 from transformers import BatchEncoding
@@ -68,12 +67,34 @@ class HeterEventProcessor(EventProcessor):
 
     def encode(self, items: Sequence[object], **settings) -> BatchEncoding:
         """Convert a list of texts and events to tensors; see `__call__`."""
-        events = [_event_of(item) for item in items]
-        encoded = self.tokenise(
-            [text_of(event, self.event_order) for event in events], return_offsets_mapping=True, **settings
-        )
+        return self.events([_event_of(item) for item in items], **settings)
+
+    def events(
+        self, events: Sequence[Event], words: dict[str, int] | None = None, **settings
+    ) -> BatchEncoding:
+        """Convert events to tensors, with the roles and the word of each token.
+
+        A token belongs to each role that it shares a character with: this covers roles of several words,
+        tokens with a leading blank and words of several pieces. Words are separated by blanks and ignore
+        case.
+
+        Args:
+            events: E events, each with all of its roles, "" for an absent one.
+            words: numbers of words from earlier calls, extended by new words; None starts from 0.
+            **settings: arguments of the tokenizer.
+
+        Returns:
+            `input_ids` and `attention_mask` `(E, L)`; `role_masks` `(E, 3, L)` bool, in the order of `ROLES`,
+            all false for an absent or truncated role; `word_index` `(E, L)`, the word of each token, numbered
+            by first occurrence, -1 for a token without a word.
+        """
+        texts = [text_of(event, self.event_order) for event in events]
+        encoded = self.tokenise(texts, return_offsets_mapping=True, **settings)
         offsets = encoded.pop("offset_mapping").numpy()
-        encoded.update(roles_and_words(events, self.event_order, offsets, {}))
+        starts, ends = offsets[..., 0], offsets[..., 1]
+        words = {} if words is None else words
+        encoded["role_masks"] = torch.from_numpy(role_masks(events, self.event_order, starts, ends))
+        encoded["word_index"] = torch.from_numpy(word_index(texts, starts, ends, words))
         return encoded
 
     def _questions(self, questions: Sequence[Mapping[str, Any]], **settings) -> BatchEncoding:
@@ -96,28 +117,6 @@ def _event_of(item: object) -> Event:
     """Read an event; a text is an event with only a predicate."""
     found = read_item(item)
     return {**dict.fromkeys(ROLES, ""), "predicate": found} if isinstance(found, str) else found
-
-
-def roles_and_words(
-    events: Sequence[Any], order: str, offsets: np.ndarray, words: dict[str, int]
-) -> dict[str, torch.Tensor]:
-    """Compute the roles and the word of each token.
-
-    Args:
-        events: E events.
-        order: order of the roles in their texts, a key of `ORDERS`.
-        offsets: first character and end of each token in its event's text, `(E, L, 2)`.
-        words: ids of known words; new words are added.
-
-    Returns:
-        `role_masks` `(E, 3, L)` and `word_index` `(E, L)`.
-    """
-    starts, ends = offsets[..., 0], offsets[..., 1]
-    texts = [text_of(event, order) for event in events]
-    return {
-        "role_masks": torch.from_numpy(role_masks(events, order, starts, ends)),
-        "word_index": torch.from_numpy(word_index(texts, starts, ends, words)),
-    }
 
 
 HeterEventProcessor.register_for_auto_class()

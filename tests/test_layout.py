@@ -164,7 +164,7 @@ def test_exceptions_are_needed() -> None:
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("trainers/base.py", "from eventformers.inference.encode import encode"),
+        ("inference/encode.py", "from eventformers.trainers.run import train_head"),
         ("trainers/run.py", "def f():\n    from eventformers import model_cards"),
         ("models/losses.py", "from eventformers.errors import EventformersError"),
         ("evaluation/tasks/base.py", "import eventformers.evaluation.core"),

@@ -39,7 +39,6 @@ NAMED = re.compile(
 EXCEPTIONS = {
     "src/eventformers/evaluation/tasks/induction_protocols.py": "the name of a type stands in its trainer",
     "src/eventformers/reproduction/grounding.py": "rows of one paper",
-    "trainers/retrieved_candidates.py": "part of the trainer of the cross-encoder",
 }
 INSTALLED = list(all_methods())
 """The built-in methods, and those of packages that are installed beside this one."""

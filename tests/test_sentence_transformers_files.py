@@ -25,7 +25,7 @@ from eventformers.models.sentence_transformers_files import (
     write_sentence_transformers_files,
 )
 from eventformers.publishing.folders import FILES_OF_A_MODEL
-from eventformers.trainers.tokenising import tokenise
+from eventformers.trainers.mico import MicoCollator
 
 sentence_transformers = pytest.importorskip(
     "sentence_transformers", reason="sentence-transformers is not installed"
@@ -227,7 +227,7 @@ def test_a_saved_tokenizer_keeps_nothing_of_its_last_call(tmp_path: Path) -> Non
     trainer = transformers.Trainer(
         model, transformers.TrainingArguments(str(tmp_path), report_to=[]), processing_class=tokenizer
     )
-    tokenise(tokenizer, [LONG_TEXT, "storm"], 32)
+    MicoCollator(tokenizer, None, seed=0).encode([LONG_TEXT, "storm"], "event")
     trainer.save_model(str(tmp_path / "trainer"))
     processor = model.make_processor(AutoTokenizer.from_pretrained(encoder))
     model.save_pretrained(tmp_path / "processor")

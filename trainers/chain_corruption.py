@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from eventformers.datasets_scripts.known_pairs import Codes
 from eventformers.strict import Count, Share
-from eventformers.trainers.codes import Codes
 
 Uniforms = npt.NDArray[np.float64]
 

@@ -14,10 +14,10 @@ from datasets import Dataset
 from torch.utils.data import Dataset as TorchDataset
 
 from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
+from eventformers.datasets_scripts.known_pairs import Codes
 from eventformers.datasets_scripts.narrative_cloze import EventPool
 from eventformers.trainers.cached_arrays import Arrays
 from eventformers.trainers.chain_corruption import LEAST_EVENTS
-from eventformers.trainers.codes import Codes
 
 _ROLES = EVENT_ORDERS["subject_predicate_object"]
 _SEPARATOR = "\x1f"

@@ -18,10 +18,11 @@ from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import read_rows
 from eventformers.errors import EventformersError
 from eventformers.models.modeling_base import EventEncoderModel
-from eventformers.models.text_prompts import prompt_of
+from eventformers.models.processing_events import EventProcessor
+from eventformers.models.text_prompts import prompt_of, prompt_tokens
 from eventformers.trainers.cached_arrays import array_digest, cached_arrays, model_digest
 from eventformers.trainers.data_reports import file_report
-from eventformers.trainers.tokenising import check_text_length, tokenise
+from eventformers.trainers.method import check_text_length
 
 SENTENCES = SAMPLES / "commonsense" / "sentences.txt"
 """Bundled sentences about everyday events and news."""
@@ -79,7 +80,9 @@ def distillation_texts(
     path = Path(source or SENTENCES).expanduser()
     texts = _read(path)
     name, license_name = (path.name, UNSPECIFIED) if source else SAMPLE_ORIGIN
-    encoded, _ = tokenise(tokenizer, texts, max_seq_length, prompt_of(model.config.prompts, "event"))
+    of_prompt = len(prompt_tokens(tokenizer, prompt_of(model.config.prompts)))
+    processor = EventProcessor(tokenizer, prompts=model.config.prompts)
+    encoded = processor.tokenise(texts, max_length=max_seq_length + of_prompt)
     ids, mask = encoded["input_ids"], encoded["attention_mask"]
     decides = [array_digest(ids.numpy()), array_digest(mask.numpy()), model_digest(model)]
     found = cached_arrays("distillation", decides, lambda: {"vectors": _vectors(model, ids, mask)})

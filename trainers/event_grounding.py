@@ -14,11 +14,12 @@ from transformers import PreTrainedTokenizerBase
 from eventformers.built_in.event_grounding import METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.hierarchy_settings import EventHierarchiesConfig
+from eventformers.datasets_scripts.known_pairs import padded
 from eventformers.errors import EventformersError
+from eventformers.inference.grounding.encoding import GroundingTokeniser
 from eventformers.models.grounding_tokens import EventText, TokenisedTexts
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
 from eventformers.strict import Count, Number
-from eventformers.trainers.codes import padded
 from eventformers.trainers.grounding_data import (
     DRAW_MEANINGS,
     DRAW_SETTING_TYPES,
@@ -41,10 +42,10 @@ from eventformers.trainers.grounding_rows import (
     LinkingRow,
     WrongCandidates,
 )
-from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Calibration, MethodTraining, TrainingData, check_columns
+from eventformers.trainers.null_threshold import calibrate_bi_encoder
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.retrieved_candidates import GroundingTools, retrieve_candidates
+from eventformers.trainers.retrieved_candidates import as_retriever, load_retriever, retrieve_candidates
 from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES
 
 _STAGE_DATA = {
@@ -201,11 +202,8 @@ def _prepare(
         told["pairs_of_mention_and_event"] = len(rows)
         told["mentions_cut_themselves"] = mentions_too_long(rows, tokeniser)
         if views["hard_negatives"]:
-            lent: GroundingTools = METHOD.tools
             name = views.get("retriever")
-            retriever = (
-                lent.load_retriever(name) if name else lent.as_retriever(head.event_grounding, tokenizer)
-            )
+            retriever = load_retriever(name) if name else as_retriever(head.event_grounding, tokenizer)
             retrieved = retrieve_candidates(retriever, rows, events, views["candidates"])
             collator.wrong = WrongCandidates(rows, events, retrieved)
             collator.hard_negatives = views["hard_negatives"]
@@ -213,7 +211,7 @@ def _prepare(
 
     def calibrate(trained: EventGroundingForPreTraining) -> Calibration:
         held_out = ValidationMentions.load(data, builder, settings, events, seed)
-        return METHOD.tools.calibrate_bi_encoder(held_out, trained, tokenizer)
+        return calibrate_bi_encoder(held_out, trained, tokenizer)
 
     description = describe_data(data, names, builder, settings, skipped=skipped, told=told)
     # Without hard negatives, only the events of other rows are negatives of a mention.

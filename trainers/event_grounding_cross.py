@@ -14,6 +14,7 @@ from eventformers.built_in.event_grounding import CROSS_ENCODER as METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.hierarchy_settings import EventHierarchiesConfig
 from eventformers.errors import EventformersError
+from eventformers.inference.grounding.encoding import GroundingTokeniser
 from eventformers.models.grounding_tokens import TokenRow
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
 from eventformers.strict import Range
@@ -32,10 +33,15 @@ from eventformers.trainers.grounding_data import (
     streams_mentions,
 )
 from eventformers.trainers.grounding_rows import CandidateRow, CandidateRows, EventTexts, MissedGold
-from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Calibration, MethodTraining, TrainingData, check_columns
+from eventformers.trainers.null_threshold import calibrate_cross_encoder
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.retrieved_candidates import GroundingTools, candidate_rows, retrieve_candidates
+from eventformers.trainers.retrieved_candidates import (
+    EventPools,
+    candidate_rows,
+    load_retriever,
+    retrieve_candidates,
+)
 from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES
 
 _DATA = ("mentions", "events")
@@ -104,14 +110,13 @@ def _prepare(
     loaded = load_training_splits(data, ("events",) if streaming else _DATA, builder, settings)
     tokeniser = make_tokeniser(tokenizer, head, reads_pairs=True)
     events = EventTexts(loaded["events"])
-    lent: GroundingTools = METHOD.tools
-    retriever = lent.load_retriever(name)
+    retriever = load_retriever(name)
     rows: CandidateRows | IterableDataset
     if streaming:
         streamed = MentionStream(data, builder, settings, events)
-        search = retriever.index(events, streamed.languages)
+        pools = EventPools(retriever, events, streamed.languages)
         rows = streamed.candidates(
-            lambda pairs: CandidateRows(pairs, events, candidate_rows(search, pairs, events, number)), seed
+            lambda pairs: CandidateRows(pairs, events, candidate_rows(pools, pairs, events, number)), seed
         )
         skipped, told = streamed.skipped, {"gold_events": len(streamed)}
     else:
@@ -125,7 +130,7 @@ def _prepare(
 
     def calibrate(trained: EventGroundingForSequenceClassification) -> Calibration:
         held_out = ValidationMentions.load(data, builder, settings, events, seed)
-        return lent.calibrate_cross_encoder(held_out, name, trained, tokeniser)
+        return calibrate_cross_encoder(held_out, name, trained, tokeniser)
 
     description = describe_data(data, _DATA, builder, settings, skipped=skipped, told=told)
     collator = EventGroundingCrossCollator(tokeniser, number)

@@ -14,31 +14,35 @@ import pyarrow.compute as pc
 import torch
 from datasets import Dataset, IterableDataset
 from torch.utils.data import Dataset as TorchDataset
-from transformers import PreTrainedTokenizerBase
+from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from eventformers.built_in.event_type_induction import METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.event_types import EventTypesConfig
-from eventformers.datasets_scripts.known_pairs import grouped
+from eventformers.datasets_scripts.known_pairs import Codes, codes_of, grouped, text_column
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.models.event_tokens import longest_input
 from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention
 from eventformers.models.modeling_event_type_induction import EventTypeInductionForPreTraining
+from eventformers.models.processing_event_type_induction import EventTypeInductionProcessor
+from eventformers.models.processing_events import EventProcessor, num_truncated
 from eventformers.models.text_prompts import prompt_of
 from eventformers.models.type_losses import UNSEEN
 from eventformers.strict import ShareBelowOne, TextLength
-from eventformers.trainers.codes import Codes, codes_of, text_column
 from eventformers.trainers.data_reports import report_with
 from eventformers.trainers.frame_examples import FrameExamples, frame_examples
-from eventformers.trainers.marker_tokens import add_marker_tokens
 from eventformers.trainers.mention_augmentation import BackTranslations, WordNoise, back_translate
-from eventformers.trainers.mention_tokenising import TokenisedMentions, tokenise_mentions
-from eventformers.trainers.method import MethodTraining, TrainingData, check_columns
+from eventformers.trainers.method import (
+    EventCollator,
+    MethodTraining,
+    TrainingData,
+    add_marker_tokens,
+    check_columns,
+)
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.silhouette_stopping import UnseenMentions
 from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES, indexed_stream, is_streamed
-from eventformers.trainers.tokenising import tokenise
 
 _MAX_LABEL_TOKENS = 256
 _BATCH_SIZE = 64
@@ -168,7 +172,7 @@ def streamed_mentions(
 
 
 @dataclass
-class EventTypeInductionCollator:
+class EventTypeInductionCollator(EventCollator):
     """Collator of rows of `MentionRows` into the views of `EventTypeInductionForPreTraining`.
 
     Draws for a row depend only on seed, epoch and row: a resumed run, and a run with another number of
@@ -241,24 +245,20 @@ class EventTypeInductionCollator:
 
     def encode(self, mentions: Sequence[Mention]) -> dict[str, torch.Tensor]:
         """Tokenise mentions to inputs of equal width, counting truncated ones."""
-        encoded = self.tokenise(mentions)
-        self.truncated += encoded.truncated
-        return self.inputs(encoded)
+        return self.inputs(self.counted(self.tokenise(mentions)))
 
-    def inputs(self, encoded: TokenisedMentions) -> dict[str, torch.Tensor]:
+    def inputs(self, encoded: BatchEncoding) -> dict[str, torch.Tensor]:
         """Return the encoder's inputs for tokenised mentions."""
-        inputs = {"input_ids": encoded.input_ids, "attention_mask": encoded.attention_mask}
-        return {**inputs, "trigger_mask": encoded.trigger_mask} if self.pools_trigger else inputs
+        return {name: x for name, x in encoded.items() if self.pools_trigger or name != "trigger_mask"}
 
-    def tokenise(self, mentions: Sequence[Mention]) -> TokenisedMentions:
-        """Tokenise mentions without counting truncated ones."""
-        return tokenise_mentions(
+    def tokenise(self, mentions: Sequence[Mention]) -> BatchEncoding:
+        """Tokenise mentions with the masks of their triggers, without counting truncated ones."""
+        processor = EventTypeInductionProcessor(
             self.tokenizer,
-            mentions,
-            self.max_seq_length,
-            marks_trigger=self.marks_trigger,
-            prompt=self.prompt,
+            trigger_input="marked" if self.marks_trigger else "span",
+            prompts={"event": self.prompt},
         )
+        return processor.mentions(mentions, max_length=self.longest(self.prompt))
 
 
 def type_name(event_type: str) -> str:
@@ -372,7 +372,7 @@ def _told(collator: EventTypeInductionCollator, augmentation: str, rows: Mention
     for batch in rows.batches():
         if read := [mention for mention in batch if mention.has_trigger]:
             with_trigger += len(read)
-            lost += collator.tokenise(read).lost_triggers
+            lost += int((~collator.tokenise(read)["trigger_mask"].any(dim=1)).sum())
     told = {"augmentation": augmentation, "triggers_cut_off": lost or None}
     if collator.translations is None:
         return told
@@ -400,8 +400,8 @@ def _label_vectors(
     """Encode texts with the untrained encoder, `(texts, hidden_size)`."""
     longest = longest_input(tokenizer, head.config.encoder_config, _MAX_LABEL_TOKENS)
     labels = list(texts)
-    encoded, cut = tokenise(tokenizer, labels, longest)
-    if cut:
+    encoded = EventProcessor(tokenizer).tokenise(labels, max_length=longest)
+    if cut := num_truncated(encoded):
         logger.warning(
             "%d of %d type names or definitions were truncated to %d tokens",
             cut,

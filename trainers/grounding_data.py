@@ -14,17 +14,17 @@ import pyarrow.compute as pc
 from datasets import Dataset, DatasetDict, IterableDataset
 from transformers import PreTrainedTokenizerBase
 
+from eventformers.datasets_scripts.known_pairs import Codes, codes_of, text_column
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import EventformersError
+from eventformers.inference.grounding.encoding import GroundingTokeniser
 from eventformers.models.grounding_tokens import TAGS, MentionText
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.models.text_prompts import prompt_of, prompt_tokens
 from eventformers.strict import Count
-from eventformers.trainers.codes import Codes, codes_of, text_column
 from eventformers.trainers.data_reports import report_with
 from eventformers.trainers.grounding_rows import CandidateRows, EventTexts, LinkingPairs
-from eventformers.trainers.grounding_tokenising import GroundingTokeniser
-from eventformers.trainers.marker_tokens import add_marker_tokens
+from eventformers.trainers.method import add_marker_tokens
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.streaming import indexed_stream, is_streamed
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 from datasets import Dataset
 from torch.utils.data import Dataset as TorchDataset
 
-from eventformers.datasets_scripts.known_pairs import grouped
+from eventformers.datasets_scripts.known_pairs import PADDING, Codes, grouped, padded, text_column
+from eventformers.inference.grounding.knowledge_base import EventTexts
 from eventformers.models.grounding_tokens import EventText, MentionText
-from eventformers.trainers.codes import PADDING, Codes, codes_of, padded, text_column
 
 _MENTION_COLUMNS = ["context_left", "mention", "context_right", "title", "date"]
 
@@ -48,59 +48,6 @@ class HierarchyRow(TypedDict):
     child: EventText
     parent_id: int
     known_parent_ids: Codes
-
-
-class EventTexts:
-    """The events of a knowledge base: a number for each, and its texts by language.
-
-    Args:
-        events: rows of `EventHierarchies`, config `events`.
-
-    Attributes:
-        languages: the distinct languages.
-        number_of: the number of the event that each row describes, `(rows,)`.
-        language_of: the code of the language that each row is in, `(rows,)`.
-        texts: the columns that make the texts.
-        distinct: the first row for each event and language, sorted by event, then by language.
-    """
-
-    def __init__(self, events: Dataset) -> None:
-        table = events.select_columns(["event_id", "language"]).with_format("arrow")[:]
-        ids, languages = (text_column(table, name) for name in ("event_id", "language"))
-        self._ids, self.languages = ids.unique(), languages.unique()
-        self.number_of = self.numbers(ids)
-        self.language_of = codes_of(languages, self.languages)
-        keys = self.number_of * len(self.languages) + self.language_of
-        self._keys, self.distinct = np.unique(keys, return_index=True)
-        self.texts = events.select_columns(["title", "description"])
-
-    @property
-    def num_events(self) -> int:
-        """Number of distinct events."""
-        return len(self._ids)
-
-    def numbers(self, ids: pa.Array) -> Codes:
-        """Return the numbers of events by their ids; -1 for an event without description."""
-        return codes_of(ids.cast(pa.large_string()), self._ids)
-
-    def language_codes(self, languages: pa.Array) -> Codes:
-        """Return the index of each language in `languages`; -1 for a language without events."""
-        return codes_of(languages.cast(pa.large_string()), self.languages)
-
-    def rows(self, numbers: Codes, languages: Codes) -> Codes:
-        """Find the rows that describe events in given languages; -1 if there is none.
-
-        Args:
-            numbers: numbers of events, -1 for an unknown one.
-            languages: the code of each event's language, -1 for an unknown one.
-        """
-        wanted = np.where((numbers < 0) | (languages < 0), PADDING, numbers * len(self.languages) + languages)
-        places = np.searchsorted(self._keys, wanted).clip(max=len(self._keys) - 1)
-        return np.where(self._keys[places] == wanted, self.distinct[places], PADDING)
-
-    def __getitem__(self, row: int) -> EventText:
-        """Return the text of a row."""
-        return EventText.from_row(self.texts[row])
 
 
 class LinkingPairs(TorchDataset):

@@ -15,16 +15,20 @@ from transformers import PreTrainedTokenizerBase
 
 from eventformers.built_in.heterevent import METHOD
 from eventformers.datasets_scripts.base import setting_names
-from eventformers.datasets_scripts.document_splits import SeededDraws
+from eventformers.datasets_scripts.document_splits import SeededDraws, text_id
 from eventformers.datasets_scripts.event_chains import EventChainsConfig
-from eventformers.datasets_scripts.events import Event, EventOrder
+from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
+from eventformers.datasets_scripts.known_pairs import PADDING, Codes, padded
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.datasets_scripts.narrative_cloze import EventPool, argument_texts, draw_distractors
 from eventformers.datasets_scripts.protagonist_chains import event_key
 from eventformers.errors import EventformersError
 from eventformers.models.configuration_heterevent import HeterEventConfig
+from eventformers.models.event_items import ROLES
+from eventformers.models.event_tokens import words_of
 from eventformers.models.modeling_heterevent import HeterEventForPreTraining
+from eventformers.models.processing_heterevent import HeterEventProcessor
 from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import (
     Count,
@@ -40,7 +44,6 @@ from eventformers.trainers.chain_corruption import (
     corrupt_chains,
 )
 from eventformers.trainers.chain_rows import ChainRow, ChainRows, read_chains
-from eventformers.trainers.codes import PADDING, Codes, padded
 from eventformers.trainers.document_windows import (
     MOST_REPEATS,
     load_cloze_contexts,
@@ -49,8 +52,13 @@ from eventformers.trainers.document_windows import (
     what_decides_documents,
     with_windows,
 )
-from eventformers.trainers.event_tokenising import event_keys, tokenise_events
-from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData, check_columns
+from eventformers.trainers.method import (
+    EventCollator,
+    IndexedRows,
+    MethodTraining,
+    TrainingData,
+    check_columns,
+)
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.streamed_chains import StreamedChains, StreamedRow, stream_chains
 from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES, is_streamed
@@ -70,7 +78,7 @@ class QuestionRow(TypedDict):
 
 
 @dataclass
-class HeterEventCollator:
+class HeterEventCollator(EventCollator):
     """Collator of rows of `ChainRows` into the inputs of a stage of `HeterEventForPreTraining`.
 
     The distinct events of a batch are tokenised once; chains and corruptions are indices into them. Draws for
@@ -242,14 +250,31 @@ class HeterEventCollator:
 
     def _tokenised(self, events: Sequence[Event]) -> Batch:
         """Tokenise the distinct events of a batch, counting truncated ones."""
-        order: EventOrder = self.config.event_order
-        encoded, cut = tokenise_events(
-            self.tokenizer, events, self.max_seq_length, order, prompt=prompt_of(self.config.prompts)
-        )
-        self.truncated += cut
-        if self.config.stage == "supervised":
-            encoded.update(event_keys(events, order))
+        config = self.config
+        processor = HeterEventProcessor(self.tokenizer, config.event_order, prompts=config.prompts)
+        longest = self.longest(prompt_of(config.prompts))
+        encoded = dict(self.counted(processor.events(events, max_length=longest)))
+        if config.stage == "supervised":
+            encoded.update(event_keys(events, config.event_order))
         return encoded
+
+
+def event_keys(events: Sequence[Event], event_order: EventOrder) -> dict[str, torch.Tensor]:
+    """Hash events and words, so that several processes recognise equal ones.
+
+    Args:
+        events: E events.
+        event_order: order of the roles in the text, a key of `EVENT_ORDERS`.
+
+    Returns:
+        `event_keys` `(E,)`, and `word_keys` `(W,)` in the order of `word_index`, each of 63 bits.
+    """
+    texts = [event_text(event, event_order) for event in events]
+    words = dict.fromkeys(word for text in texts for word in words_of(text))
+    return {
+        "event_keys": torch.tensor([text_id(*(event[role] for role in ROLES)) for event in events]),
+        "word_keys": torch.tensor([text_id(word) for word in words]),
+    }
 
 
 class _EventTable:

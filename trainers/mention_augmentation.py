@@ -23,7 +23,7 @@ from eventformers.loading.models import faults_told, load_config, load_whole
 from eventformers.loading.tokenizers import load_tokenizer
 from eventformers.locks import one_writer
 from eventformers.models.mention_tokens import NO_TRIGGER, Mention
-from eventformers.trainers.tokenising import tokenise
+from eventformers.models.processing_events import EventProcessor
 
 logger = logging.getLogger(__name__)
 
@@ -248,7 +248,7 @@ class Translator:
     def _translate(self, texts: Sequence[str]) -> list[Translated]:
         # Not every tokenizer reports truncation.
         lengths = [len(ids) for ids in self.tokenizer(list(texts), verbose=False)["input_ids"]]
-        encoded, _ = tokenise(self.tokenizer, texts, self.max_tokens)
+        encoded = EventProcessor(self.tokenizer).tokenise(texts, max_length=self.max_tokens)
         inputs = {name: encoded[name].to(self.model.device) for name in ("input_ids", "attention_mask")}
         translated = self.model.generate(**inputs, do_sample=False, max_new_tokens=self.max_tokens)
         decoded = self.tokenizer.batch_decode(translated, skip_special_tokens=True)

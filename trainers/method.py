@@ -4,25 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+import torch
 from datasets import Dataset, IterableDataset
 from torch.utils.data import Dataset as TorchDataset
-from transformers import PreTrainedTokenizerBase
+from transformers import AddedToken, BatchEncoding, PreTrainedTokenizerBase
 
+from eventformers.datasets_scripts.known_pairs import Codes
 from eventformers.errors import EventformersError, shown
-from eventformers.trainers.codes import Codes
+from eventformers.models.configuration_base import EventConfig
+from eventformers.models.modeling_base import EventPreTrainedModel
+from eventformers.models.processing_events import num_truncated
+from eventformers.models.text_prompts import TEXT_KINDS, clear_call_settings, prompt_of, prompt_tokens
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.silhouette_stopping import UnseenMentions
 
 
-class EventCollator(Protocol):
-    """Collator of rows into the inputs of a head, deterministic by seed, epoch and row."""
+class EventCollator:
+    """Base class of collators of rows into the inputs of a head, deterministic by seed, epoch and row.
 
+    Attributes:
+        tokenizer: the encoder's tokenizer.
+        max_seq_length: maximum number of tokens of a text, without its prompt.
+        epoch: the current epoch.
+        truncated: number of texts truncated so far.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    max_seq_length: int
     epoch: int
     truncated: int
 
-    def __call__(self, rows: Any, /) -> dict[str, Any]: ...
+    def __call__(self, rows: Any) -> dict[str, Any]:
+        """Collate rows."""
+        raise NotImplementedError
+
+    def longest(self, prompt: str = "") -> int:
+        """Maximum number of tokens of a text with its prompt."""
+        return self.max_seq_length + len(prompt_tokens(self.tokenizer, prompt))
+
+    def counted(self, encoded: BatchEncoding) -> BatchEncoding:
+        """Count the truncated texts of an encoding by a processor, and return it."""
+        # Any trainer may save the tokenizer of its collator at any time.
+        clear_call_settings(self.tokenizer)
+        self.truncated += num_truncated(encoded)
+        return encoded
 
 
 class Calibration(NamedTuple):
@@ -98,6 +125,66 @@ def check_columns(rows: Sequence[Any], *accepted: str) -> None:
             f"the first row of the batch has the columns {shown(sorted(rows[0]))}; accepted: rows with "
             f"{' or '.join(accepted)}. Trainer removes columns that the model does not take: pass "
             "TrainingArguments(remove_unused_columns=False)"
+        )
+
+
+def add_marker_tokens(
+    tokenizer: PreTrainedTokenizerBase, model: EventPreTrainedModel, markers: Mapping[str, str]
+) -> list[int]:
+    """Add marker tokens, which the tokenizer never splits, to a tokenizer and a model.
+
+    Both save the tokens; `add_lora` trains their vectors beside its adapters. An existing token, as in a
+    later stage, keeps its vector.
+
+    Args:
+        tokenizer: the encoder's tokenizer, changed in place.
+        model: a model over one encoder or several of the same kind, changed in place; its configuration
+            records the ids.
+        markers: the tokens, each with a text; a token's initial vector is the mean of the text's token
+            vectors in the pretrained encoder.
+
+    Returns:
+        The ids of the tokens, in their order.
+    """
+    known_before = tokenizer.get_vocab()
+    starts = {
+        token: tokenizer(text, add_special_tokens=False)["input_ids"] for token, text in markers.items()
+    }
+    tokenizer.add_tokens(
+        [AddedToken(token, lstrip=True, normalized=False, special=True) for token in markers],
+        special_tokens=True,
+    )
+    ids = tokenizer.convert_tokens_to_ids(list(markers))
+    trained = set(model.config.added_token_ids or ())
+    if model.get_input_embeddings().num_embeddings < len(tokenizer):
+        model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    with torch.no_grad():
+        for encoder in model.text_encoders():
+            vectors = encoder.get_input_embeddings().weight
+            for token, place in zip(markers, ids, strict=True):
+                if token not in known_before and place not in trained:
+                    vectors[place] = vectors[starts[token]].mean(dim=0)
+    model.config.added_token_ids = sorted(trained.union(ids))
+    return ids
+
+
+def check_text_length(config: EventConfig, tokenizer: PreTrainedTokenizerBase, max_seq_length: int) -> None:
+    """Check that `max_seq_length` and the prompt before it are within the encoder's positions.
+
+    Raises:
+        EventformersError: the encoder has fewer positions.
+    """
+    encoder = config.encoder_config
+    positions = getattr(encoder, "max_position_embeddings", None) or tokenizer.model_max_length
+    # RoBERTa's family counts positions from after the padding id.
+    if positions - (getattr(encoder, "pad_token_id", None) or 0) - 1 == tokenizer.model_max_length:
+        positions = tokenizer.model_max_length
+    prompts = [prompt_of(config.prompts, kind) for kind in TEXT_KINDS]
+    of_prompt = max(len(prompt_tokens(tokenizer, prompt)) for prompt in prompts)
+    if max_seq_length + of_prompt > positions:
+        raise EventformersError(
+            f"setting max_seq_length: found {max_seq_length}; accepted: {positions - of_prompt} or less, the "
+            f"maximum of the encoder{' after the prompt' if of_prompt else ''}"
         )
 
 

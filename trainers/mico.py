@@ -18,21 +18,21 @@ from eventformers.built_in.mico import METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphsConfig, graph_of
 from eventformers.datasets_scripts.document_splits import text_id
+from eventformers.datasets_scripts.known_pairs import Codes, padded
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.datasets_scripts.relation_templates import GRAPHS, own_templates
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.models.configuration_mico import MicoConfig
 from eventformers.models.modeling_mico import MicoForPreTraining
+from eventformers.models.processing_events import EventProcessor
 from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import Count, Number, Share, TextLength
-from eventformers.trainers.codes import Codes, padded
 from eventformers.trainers.data_reports import joint_report, report_with
 from eventformers.trainers.distillation import NO_TEXT, DistillationTexts, distillation_texts
-from eventformers.trainers.method import MethodTraining, TrainingData
+from eventformers.trainers.method import EventCollator, MethodTraining, TrainingData
 from eventformers.trainers.premise_rows import PremiseRows
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES, indexed_stream, is_streamed
-from eventformers.trainers.tokenising import tokenise
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ DISTILLATION_SHARE = 0.33
 
 
 @dataclass
-class MicoCollator:
+class MicoCollator(EventCollator):
     """Collator of rows of `PremiseRows` into the views of `MicoForPreTraining`.
 
     Draws for a row depend only on seed, epoch and row: a resumed run, and a run with another number of
@@ -170,9 +170,9 @@ class MicoCollator:
 
     def encode(self, texts: Sequence[str], kind: str) -> BatchEncoding:
         """Tokenise texts after the prompt of their kind to equal width, counting truncated ones."""
-        encoded, cut = tokenise(self.tokenizer, texts, self.max_seq_length, prompt_of(self.prompts, kind))
-        self.truncated += cut
-        return encoded
+        longest = self.longest(prompt_of(self.prompts, kind))
+        processor = EventProcessor(self.tokenizer, prompts=self.prompts)
+        return self.counted(processor.tokenise(texts, kind, max_length=longest))
 
 
 def _prepare(

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from datasets import Dataset
 from torch.utils.data import Dataset as TorchDataset
 
-from eventformers.datasets_scripts.known_pairs import grouped
-from eventformers.trainers.codes import Codes, codes_of, text_column
+from eventformers.datasets_scripts.known_pairs import Codes, codes_of, grouped, text_column
 
 
 class PremiseRows(TorchDataset):

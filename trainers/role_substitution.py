@@ -26,9 +26,9 @@ from eventformers.errors import EventformersError
 from eventformers.models.event_tokens import longest_input
 from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.models.pooling import mean_pool
+from eventformers.models.processing_events import EventProcessor
 from eventformers.strict import Cosine, Count, Number, Positive
 from eventformers.trainers.cached_arrays import array_digest, cached_arrays, model_digest
-from eventformers.trainers.tokenising import tokenise
 
 Role = Literal["subject", "predicate", "object"]
 ROLES: tuple[Role, ...] = ("subject", "predicate", "object")
@@ -225,7 +225,8 @@ def _vocabulary(
 ) -> _Vocabulary:
     """Find the neighbours of words, or read them from the cache: the time is quadratic in the words."""
     texts = [sentence.format(word) for word in words]
-    encoded, _ = tokenise(tokenizer, texts, longest_input(tokenizer, model.config.encoder_config))
+    longest = longest_input(tokenizer, model.config.encoder_config)
+    encoded = EventProcessor(tokenizer).tokenise(texts, max_length=longest)
     decides = [
         *(words, array_digest(encoded["input_ids"].numpy()), model_digest(model.encoder)),
         *(settings.num_neighbours, settings.min_neighbour_cosine, settings.neighbour_temperature),
@@ -274,11 +275,11 @@ def _word_vectors(
     order = sorted(range(len(words)), key=lambda place: len(words[place]))
     vectors = torch.empty(len(words), model.config.encoder_config.hidden_size)
     longest = longest_input(tokenizer, model.config.encoder_config)
+    processor = EventProcessor(tokenizer)
     for start in range(0, len(words), _BLOCK):
         places = order[start : start + _BLOCK]
         # Only junk has more pieces than the encoder has positions, so truncation does no harm.
-        batch, _ = tokenise(tokenizer, [words[place] for place in places], longest)
-        batch = batch.to(model.device)
+        batch = processor.tokenise([words[place] for place in places], max_length=longest).to(model.device)
         hidden = model.encoder(
             input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]
         ).last_hidden_state

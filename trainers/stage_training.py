@@ -30,7 +30,7 @@ from eventformers.trainers.early_stopping import stopping_callbacks
 from eventformers.trainers.encoder_cache import cache_encoder
 from eventformers.trainers.encoder_dropout import set_dropout
 from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter, add_lora, average_with_start, merged
-from eventformers.trainers.method import Calibration, TrainingData
+from eventformers.trainers.method import Calibration, TrainingData, check_text_length
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.silhouette_stopping import (
     SilhouetteCallback,
@@ -40,7 +40,6 @@ from eventformers.trainers.silhouette_stopping import (
 )
 from eventformers.trainers.stage_heads import accepted_fields, build_head, continue_head, freeze, head_fields
 from eventformers.trainers.stages import FinishedStage, Stage
-from eventformers.trainers.tokenising import check_text_length
 from eventformers.trainers.weight_averaging import StartWeights
 
 logger = logging.getLogger(__name__)

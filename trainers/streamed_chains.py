@@ -10,9 +10,9 @@ import pyarrow as pa
 from datasets import Dataset, IterableDataset
 
 from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.known_pairs import Codes
 from eventformers.errors import EventformersError
 from eventformers.trainers.chain_rows import ChainRow, ChainRows, as_read, event_of, read_chains
-from eventformers.trainers.codes import Codes
 from eventformers.trainers.streaming import indexed_stream
 
 POOL_CHAINS = 10_000

@@ -22,10 +22,17 @@ from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import EventformersError
 from eventformers.models.modeling_swcc import SwccForPreTraining
+from eventformers.models.processing_events import EventProcessor
 from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import Number, TextLength
 from eventformers.trainers.encoder_dropout import has_dropout
-from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData, check_columns
+from eventformers.trainers.method import (
+    EventCollator,
+    IndexedRows,
+    MethodTraining,
+    TrainingData,
+    check_columns,
+)
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.role_substitution import (
     ROLES,
@@ -34,7 +41,6 @@ from eventformers.trainers.role_substitution import (
     word_stem,
 )
 from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES, indexed_stream, is_streamed
-from eventformers.trainers.tokenising import tokenise
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +48,7 @@ _SUBSTITUTION_TYPES = get_type_hints(SubstitutionSettings, include_extras=True)
 
 
 @dataclass
-class SwccCollator:
+class SwccCollator(EventCollator):
     """Collator of rows of co-occurring events into the views of `SwccForPreTraining`.
 
     Draws for a row depend only on seed, epoch and row: a resumed run, and a run with another number of
@@ -151,16 +157,15 @@ class SwccCollator:
     def encode(self, events: Sequence[Event]) -> BatchEncoding:
         """Tokenise events to tensors of equal width, counting truncated ones."""
         texts = [event_text(event, self.event_order) for event in events]
-        encoded, cut = tokenise(
-            self.tokenizer,
-            texts,
-            self.max_seq_length,
-            self.prompt,
-            return_special_tokens_mask=True,
-            return_offsets_mapping=bool(self.prompt),
+        processor = EventProcessor(self.tokenizer, prompts={"event": self.prompt})
+        return self.counted(
+            processor.tokenise(
+                texts,
+                max_length=self.longest(self.prompt),
+                return_special_tokens_mask=True,
+                return_offsets_mapping=bool(self.prompt),
+            )
         )
-        self.truncated += cut
-        return encoded
 
     def _mask(
         self, anchors: BatchEncoding, generators: Sequence[np.random.Generator]

@@ -121,8 +121,6 @@ class Method:
         paper_recipe: recipe with the paper's main settings.
         recipes_of: the method whose recipes include its own; None for a method with separate recipes.
         companions: configs of the builder that it reads besides the one that it trains on.
-        handed_in: dotted path of an object with everything that its trainer needs from packages above
-            `trainers/`; None if it needs nothing.
 
     Raises:
         EventformersError: a field has the wrong type, or a class is missing.
@@ -147,7 +145,6 @@ class Method:
     paper_recipe: str = "paper"
     recipes_of: str | None = None
     companions: tuple[str, ...] = field(default=())
-    handed_in: str | None = None
 
     def __post_init__(self) -> None:
         for name, expected in _field_types().items():
@@ -173,11 +170,6 @@ class Method:
     def training(self) -> MethodTraining:
         """Its contribution to training."""
         return load_object(self.trainer)
-
-    @property
-    def tools(self) -> Any:
-        """The objects that its trainer needs from packages above `trainers/`; None if it needs nothing."""
-        return None if self.handed_in is None else load_object(self.handed_in)
 
     @property
     def pipelines(self) -> dict[str, dict[str, Any]]:

@@ -18,7 +18,7 @@ from eventformers.inference.chains.scorers import EncoderChainScorer, ModelChain
 from eventformers.inference.chains.vectors import encode_states
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding.latest_answer import LatestAnswer
-from eventformers.trainers.event_tokenising import tokenise_events
+from eventformers.models.processing_heterevent import HeterEventProcessor
 
 CONTEXTS = [
     events("police arrested thief", "judge sentenced thief", "thief - bank", "man robbed bank"),
@@ -39,7 +39,7 @@ def encoder(tiny_heterevent) -> EventEncoder:
 
 def passed(encoder: EventEncoder, chain, **options):
     """What the model gives for one chain alone, in one padded pass."""
-    batch, _ = tokenise_events(encoder.tokenizer, chain, encoder.max_length, encoder.event_order)
+    batch = HeterEventProcessor(encoder.tokenizer, encoder.event_order).events(chain)
     with torch.no_grad():
         return encoder.model.eval()(**batch, **options)
 
@@ -80,7 +80,7 @@ def test_directions_score_the_same_choices_of_all_chains(encoder, aggregation):
 def test_scores_are_the_logits_of_the_multiple_choice_head(encoder, tiny_heterevent):
     head = HeterEventForMultipleChoice.from_pretrained(tiny_heterevent).eval()
     for context, choices in zip(CONTEXTS, CHOICES, strict=True):
-        batch, _ = tokenise_events(encoder.tokenizer, [*context, *choices], encoder.max_length)
+        batch = HeterEventProcessor(encoder.tokenizer).events([*context, *choices])
         chains, asked = torch.arange(len(context) + len(choices)).split([len(context), len(choices)])
         with torch.no_grad():
             logits = head(**batch, chains=chains[None], choices=asked[None]).logits[0].numpy()

@@ -13,6 +13,7 @@ from tiny import save_tiny_bi_encoder
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.grounding.encoding import (
+    GroundingTokeniser,
     encode_texts,
     event_text,
     mention_text,
@@ -20,7 +21,6 @@ from eventformers.inference.grounding.encoding import (
 )
 from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
-from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 
 MENTIONS = [
     MentionText("the storm ", "flooded", " the city"),

@@ -16,8 +16,8 @@ from eventformers.inference.induction.mention_encoding import encode_labels, enc
 from eventformers.models.mention_tokens import TRIGGER_MARKERS
 from eventformers.models.mention_tokens import Mention as TokenisedMention
 from eventformers.models.modeling_event_type_induction import EventTypeInductionModel
-from eventformers.trainers.marker_tokens import add_marker_tokens
-from eventformers.trainers.mention_tokenising import tokenise_mentions
+from eventformers.models.processing_event_type_induction import EventTypeInductionProcessor
+from eventformers.trainers.method import add_marker_tokens
 
 
 def mention(text: str, trigger: str = "") -> dict[str, Any]:
@@ -98,14 +98,11 @@ def test_model_reads_triggers_as_in_training(trigger_input: str, tiny_encoder: P
     encoder = trained(tiny_encoder, trigger_input)
     vectors = encode_mentions(encoder, MENTIONS)
     reads = trigger_input != "none"
-    inputs = tokenise_mentions(
-        encoder.tokenizer,
+    inputs = EventTypeInductionProcessor(encoder.tokenizer, trigger_input=trigger_input).mentions(
         [
             TokenisedMention(row["text"], *((row["trigger_start"], row["trigger_end"]) if reads else ()))
             for row in MENTIONS
-        ],
-        32,
-        marks_trigger="marked" in trigger_input,
+        ]
     )
     with torch.inference_mode():
         expected = encoder.model(

@@ -13,7 +13,7 @@ from eventformers.methods import all_methods, load_method
 from eventformers.model_cards import ModelCard, Snippet
 from eventformers.model_cards.usage import LONGEST_OUTPUT, run_snippet, snippet_code
 from eventformers.models.grounding_tokens import TAGS
-from eventformers.trainers.marker_tokens import add_marker_tokens
+from eventformers.trainers.method import add_marker_tokens
 
 
 def test_a_name_goes_in_as_a_literal():

@@ -16,10 +16,7 @@ from transformers import AutoModel, AutoModelForMultipleChoice, AutoProcessor, A
 
 from eventformers.datasets_scripts.events import event_text
 from eventformers.models.grounding_tokens import EventText, GroundingTokens, MentionText
-from eventformers.models.mention_tokens import Mention
-from eventformers.trainers.event_tokenising import tokenise_events
-from eventformers.trainers.mention_tokenising import tokenise_mentions
-from eventformers.trainers.tokenising import tokenise
+from eventformers.models.mention_tokens import TRIGGER_MARKERS
 
 EVENTS = [
     {"subject": "police", "predicate": "arrested", "object": "the suspect"},
@@ -79,7 +76,7 @@ def assert_equal(found: Any, expected: Any) -> None:
 def test_texts_and_events(load: Any, method: str) -> None:
     processor, tokenizer = load(method)
     order = "predicate_first" if method == "swcc" else "subject_predicate_object"
-    expected, _ = tokenise(tokenizer, [event_text(event, order) for event in EVENTS], 512)
+    expected = tokenizer([event_text(event, order) for event in EVENTS], padding=True, return_tensors="pt")
     del expected["token_type_ids"]
     for given in (ITEMS, TUPLES, EVENTS):
         assert_equal(processor(given), expected)
@@ -101,8 +98,8 @@ def test_arrays_and_lists(load: Any, method: str, given: tuple[Any, ...]) -> Non
 
 
 def test_events_with_roles(load: Any) -> None:
-    processor, tokenizer = load("heterevent")
-    expected, _ = tokenise_events(tokenizer, EVENTS, 512)
+    processor, _ = load("heterevent")
+    expected = processor.events(EVENTS)
     for given in (ITEMS, TUPLES, EVENTS):
         assert_equal(processor(given), expected)
     chains = processor(chains=[EVENTS[:2], ["lost the game"]])
@@ -110,8 +107,8 @@ def test_events_with_roles(load: Any) -> None:
 
 
 def test_chains_with_choices(load: Any, folders: dict[str, Path]) -> None:
-    processor, tokenizer = load("heterevent")
-    events, _ = tokenise_events(tokenizer, [EVENTS[0], EVENTS[1], EVENTS[2]], 512)
+    processor, _ = load("heterevent")
+    events = processor.events([EVENTS[0], EVENTS[1], EVENTS[2]])
     expected = {
         **events,
         "chains": torch.tensor([[0, 1], [1, -1]]),
@@ -128,8 +125,13 @@ def test_chains_with_choices(load: Any, folders: dict[str, Path]) -> None:
 def test_premises_with_alternatives(load: Any, folders: dict[str, Path]) -> None:
     processor, tokenizer = load("mico")
     found = processor(PREMISES)
-    premises, _ = tokenise(tokenizer, [row["premise"] for row in PREMISES], 512)
-    texts, _ = tokenise(tokenizer, [text for row in PREMISES for text in row["alternatives"]], 512)
+    premises, texts = (
+        tokenizer(column, padding=True, return_tensors="pt")
+        for column in (
+            [row["premise"] for row in PREMISES],
+            [text for row in PREMISES for text in row["alternatives"]],
+        )
+    )
     for name in ("input_ids", "attention_mask"):
         assert torch.equal(found[name], premises[name])
         rows = found[f"alternative_{name}"]
@@ -144,10 +146,12 @@ def test_premises_with_alternatives(load: Any, folders: dict[str, Path]) -> None
 
 def test_mentions_with_triggers(load: Any, folders: dict[str, Path]) -> None:
     processor, tokenizer = load("event_type_induction")
-    mentions = [Mention("the storm flooded the city", 10, 17), Mention("police arrested a thief")]
-    expected = tokenise_mentions(tokenizer, mentions, 512, marks_trigger=True)
     found = processor(MENTIONS)
-    assert_equal(found, {name: getattr(expected, name) for name in found})
+    start, end = TRIGGER_MARKERS
+    texts = [f"the storm {start} flooded {end} the city", "police arrested a thief"]
+    expected = tokenizer(texts, padding=True, return_tensors="pt")
+    assert torch.equal(found.input_ids, expected["input_ids"])
+    assert torch.equal(found.attention_mask, expected["attention_mask"])
     assert set(found) == {"input_ids", "attention_mask", "trigger_mask"}
     assert tokenizer.decode(found.input_ids[0][found.trigger_mask[0]]) == "flooded"
     assert not found.trigger_mask[1].any()

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 
 import eventformers
 from eventformers.models.mention_tokens import TRIGGER_MARKERS
-from eventformers.trainers.marker_tokens import add_marker_tokens
+from eventformers.trainers.method import add_marker_tokens
 
 
 def save_models(tiny_encoder: Path, tiny_heterevent: Path, root: Path) -> dict[str, Path]:

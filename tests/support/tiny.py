@@ -47,7 +47,7 @@ def _save_tiny_grounding(head_class: Any, encoder: Path, folder: Path, fields: d
     from event_grounding_inputs import sharpen_attention
 
     from eventformers.models.grounding_tokens import TAGS
-    from eventformers.trainers.marker_tokens import add_marker_tokens
+    from eventformers.trainers.method import add_marker_tokens
 
     torch.manual_seed(0)
     model = head_class.from_encoder(str(encoder), **fields)

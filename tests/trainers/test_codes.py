@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eventformers.trainers.codes import codes_of, padded, text_column
+from eventformers.datasets_scripts.known_pairs import codes_of, padded, text_column
 
 
 def test_a_column_in_parts_is_one_array() -> None:

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from eventformers.errors import EventformersError
-from eventformers.inference.grounding.training_tools import load_retriever
 from eventformers.loading.models import find_device
 from eventformers.methods import load_method
 from eventformers.trainers import run, stage_training
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.checkpoints import RUN_FILE
+from eventformers.trainers.retrieved_candidates import load_retriever
 from eventformers.trainers.run import resolve_recipe, train_head
 from eventformers.trainers.stage_training import StageOptions, check_settings
 from eventformers.trainers.stages import plan_stages

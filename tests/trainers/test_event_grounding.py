@@ -17,6 +17,7 @@ from training_case import MethodTrainingCase
 from transformers import AutoTokenizer
 
 from eventformers.errors import EventformersError
+from eventformers.inference.grounding.knowledge_base import EventTexts
 from eventformers.models.grounding_tokens import TAGS, MentionText
 from eventformers.trainers import grounding_data, retrieved_candidates
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
@@ -26,7 +27,7 @@ from eventformers.trainers.grounding_data import (
     load_training_splits,
     make_linking_pairs,
 )
-from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs, LinkingRow
+from eventformers.trainers.grounding_rows import LinkingPairs, LinkingRow
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe

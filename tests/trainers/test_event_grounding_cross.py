@@ -20,18 +20,17 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from eventformers.datasets_scripts import load_built
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.grounding import training_tools
 from eventformers.inference.grounding.encoding import encode_texts
-from eventformers.inference.grounding.training_tools import load_retriever
+from eventformers.inference.grounding.knowledge_base import EventTexts
 from eventformers.methods import load_method, main_methods
 from eventformers.models.grounding_tokens import TAGS, MentionText
 from eventformers.trainers import grounding_data, retrieved_candidates, streaming
 from eventformers.trainers.checkpoints import RUN_FILE
 from eventformers.trainers.event_grounding_cross import METHOD
-from eventformers.trainers.grounding_rows import CandidateRow, CandidateRows, EventTexts, LinkingPairs
+from eventformers.trainers.grounding_rows import CandidateRow, CandidateRows, LinkingPairs
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.recipes import load_recipe
-from eventformers.trainers.retrieved_candidates import retrieve_candidates
+from eventformers.trainers.retrieved_candidates import load_retriever, retrieve_candidates
 from eventformers.trainers.run import TrainingRun, resolve_recipe, train_head
 from eventformers.training import train
 
@@ -133,7 +132,7 @@ class TestRetrieval:
     def test_blocks_change_nothing(self, raw: Path, retriever: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pairs, events = _pairs(raw)
         whole = retrieve_candidates(load_retriever(str(retriever)), pairs, events, 4)
-        monkeypatch.setattr(training_tools, "BLOCK_MENTIONS", 7)
+        monkeypatch.setattr(retrieved_candidates, "BLOCK_MENTIONS", 7)
         loaded = load_retriever(str(retriever))
         assert np.array_equal(retrieved_candidates._retrieve(loaded, pairs, events, 4), whole)
 

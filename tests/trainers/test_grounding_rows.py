@@ -9,11 +9,11 @@ import pytest
 from datasets import Dataset
 
 from eventformers.errors import EventformersError
+from eventformers.inference.grounding.knowledge_base import EventTexts
 from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.trainers.grounding_data import make_linking_pairs
 from eventformers.trainers.grounding_rows import (
     CandidateRows,
-    EventTexts,
     HierarchyPairs,
     LinkingPairs,
     WrongCandidates,

@@ -10,10 +10,10 @@ import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from eventformers.errors import EventformersError
+from eventformers.inference.grounding.encoding import GroundingTokeniser
 from eventformers.models.grounding_tokens import TAGS, EventText, MentionText
 from eventformers.models.modeling_event_grounding import EventGroundingModel
-from eventformers.trainers.grounding_tokenising import GroundingTokeniser
-from eventformers.trainers.marker_tokens import add_marker_tokens
+from eventformers.trainers.method import add_marker_tokens
 
 LEFT = "the man said the storm hit the city and"
 RIGHT = "flooded the bridge the road the house he said"

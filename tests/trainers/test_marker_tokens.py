@@ -19,9 +19,9 @@ from eventformers.models.modeling_event_type_induction import (
     EventTypeInductionForPreTraining,
     EventTypeInductionModel,
 )
+from eventformers.models.processing_event_type_induction import EventTypeInductionProcessor
 from eventformers.trainers.lora import add_lora
-from eventformers.trainers.marker_tokens import add_marker_tokens
-from eventformers.trainers.mention_tokenising import tokenise_mentions
+from eventformers.trainers.method import add_marker_tokens
 
 MARKERS = {"[OPEN]": "storm city", "[CLOSE]": "goal"}
 MENTIONS = [Mention("the storm flooded the city", 10, 17), Mention("police arrested a thief", 7, 15)]
@@ -44,11 +44,11 @@ def _vectors(model: Any) -> torch.Tensor:
 
 def _inputs(tokenizer: PreTrainedTokenizerBase) -> dict[str, torch.Tensor]:
     """Inputs whose mentions are marked in both views."""
-    texts = tokenise_mentions(tokenizer, MENTIONS * 3, 32, marks_trigger=True)
+    texts = EventTypeInductionProcessor(tokenizer, trigger_input="marked").mentions(MENTIONS * 3)
     inputs = event_type_induction_inputs(100, 32)
     for prefix in ("", "augmented_"):
         for name in ("input_ids", "attention_mask", "trigger_mask"):
-            inputs[f"{prefix}{name}"] = getattr(texts, name)
+            inputs[f"{prefix}{name}"] = texts[name]
     return inputs
 
 

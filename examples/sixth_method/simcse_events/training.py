@@ -15,16 +15,16 @@ from eventformers.datasets_scripts.event_chains import EventChainsConfig
 from eventformers.datasets_scripts.events import EventOrder, event_text
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.methods import load_method
+from eventformers.models.processing_events import EventProcessor
 from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import TextLength
-from eventformers.trainers.method import IndexedRows, MethodTraining, TrainingData
+from eventformers.trainers.method import EventCollator, IndexedRows, MethodTraining, TrainingData
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.tokenising import tokenise
 from simcse_events.modeling_simcse import SimCseForPreTraining
 
 
 @dataclass
-class SimCseCollator:
+class SimCseCollator(EventCollator):
     """Turns events into the inputs of `SimCseForPreTraining`: each event twice.
 
     Args:
@@ -46,8 +46,8 @@ class SimCseCollator:
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Collate rows with the column `event`."""
         texts = [event_text(row["event"], self.event_order) for row in rows]
-        encoded, truncated = tokenise(self.tokenizer, texts, self.max_seq_length, self.prompt)
-        self.truncated += truncated
+        processor = EventProcessor(self.tokenizer, prompts={"event": self.prompt})
+        encoded = self.counted(processor.tokenise(texts, max_length=self.longest(self.prompt)))
         names = ("input_ids", "attention_mask")
         return {prefix + name: encoded[name] for prefix in ("", "positive_") for name in names}
 

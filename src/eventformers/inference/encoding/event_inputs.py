@@ -12,10 +12,12 @@ import torch
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
+from eventformers.errors import EventformersError
 from eventformers.inference.encoding.event_reader import item_at
 from eventformers.models.event_items import ROLES
-from eventformers.models.text_prompts import prompt_tokens, tokenise_after
-from eventformers.trainers.event_tokenising import tokenise_events
+from eventformers.models.processing_events import num_truncated
+from eventformers.models.processing_heterevent import HeterEventProcessor
+from eventformers.models.text_prompts import tokenise_after
 
 TokenRow: TypeAlias = list[int]
 """The model's input for one text as one list of numbers, so that equal inputs compare equal."""
@@ -147,6 +149,20 @@ class RoleInputs(EventInputs):
     object.
     """
 
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        event_order: EventOrder,
+        max_length: int,
+        prompt: str = "",
+    ) -> None:
+        super().__init__(tokenizer, event_order, max_length, prompt)
+        if not tokenizer.is_fast:
+            raise EventformersError(
+                f"{type(tokenizer).__name__} does not return the offsets of tokens; accepted: a fast "
+                "tokenizer, with a tokenizer.json"
+            )
+
     @cached_property
     def _words(self) -> dict[str, int]:
         """Number of each word so far."""
@@ -165,21 +181,14 @@ class RoleInputs(EventInputs):
             Event(subject=subject, predicate=predicate, object=object_)
             for subject, predicate, object_ in cast("list[tuple[str, str, str]]", keys)
         ]
-        encoded, cut = tokenise_events(
-            self.tokenizer,
-            events,
-            # The model's maximum includes the prompt.
-            self.max_length - len(prompt_tokens(self.tokenizer, self.prompt)),
-            self.event_order,
-            words=self._words,
-            prompt=self.prompt,
-        )
+        processor = HeterEventProcessor(self.tokenizer, self.event_order, prompts={"event": self.prompt})
+        encoded = processor.events(events, self._words, max_length=self.max_length)
         # A token may belong to two roles, so each role is one bit.
         roles = (encoded["role_masks"] << torch.arange(len(ROLES)).unsqueeze(-1)).sum(dim=1)
         codes = torch.stack([encoded["input_ids"], roles, encoded["word_index"]], dim=1).numpy()
         filled = encoded["attention_mask"].bool().numpy()
         rows = [of_event[:, mask].ravel().tolist() for of_event, mask in zip(codes, filled, strict=True)]
-        if not cut:
+        if not num_truncated(encoded):
             return rows, []
         texts = TextInputs(self.tokenizer, self.event_order, self.max_length, self.prompt)
         return rows, texts.token_rows([event_text(event, self.event_order) for event in events])[1]

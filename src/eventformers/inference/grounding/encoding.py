@@ -27,14 +27,25 @@ from eventformers.inference.encoding.distinct_rows import DistinctRows
 from eventformers.inference.encoding.event_inputs import TextInputs, TokenRow, tokenise_texts
 from eventformers.inference.encoding.unit_vectors import unit_vectors
 from eventformers.loading.models import faults_told, first_sentence, load_whole
-from eventformers.models.grounding_tokens import EventText, MentionText, TokenisedTexts, share_context
+from eventformers.models.grounding_tokens import (
+    EventText,
+    GroundingTokens,
+    MentionText,
+    TokenisedTexts,
+    share_context,
+)
 from eventformers.models.text_prompts import tokenise_after
-from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 
 BatchSize: TypeAlias = int | Literal["auto"]
 Side = Literal["mention", "event"]
 _PROMPT_NAMES: dict[Side, str] = {"mention": "query", "event": "document"}
 _Tokenise: TypeAlias = Callable[[Sequence[Any]], TokenisedTexts]
+
+
+class GroundingTokeniser(GroundingTokens):
+    """Tokeniser of mentions and events that raises `EventformersError`."""
+
+    error_class = EventformersError
 
 
 class EncodedTexts(NamedTuple):

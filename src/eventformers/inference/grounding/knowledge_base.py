@@ -18,13 +18,13 @@ from eventformers.datasets_scripts.event_knowledge import EventKnowledge, Stated
 from eventformers.datasets_scripts.hierarchy_files import MENTION_KINDS, file_kind, hierarchy_files
 from eventformers.datasets_scripts.hierarchy_graph import EventHierarchy
 from eventformers.datasets_scripts.hierarchy_readers import Statement
+from eventformers.datasets_scripts.known_pairs import PADDING, Codes, codes_of, text_column
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.raw_files import DataDir, raw_paths
 from eventformers.errors import EventformersError
 from eventformers.inference.grounding.candidate_files import COLUMNS
 from eventformers.models.grounding_tokens import EventText
-from eventformers.trainers import grounding_rows
 
 BUILDER = "event_hierarchies"
 ACCEPTED = (
@@ -32,6 +32,59 @@ ACCEPTED = (
     "or Hub id of the built dataset"
 )
 FALLBACK_LANGUAGE = "en"
+
+
+class EventTexts:
+    """The events of a knowledge base: a number for each, and its texts by language.
+
+    Args:
+        events: rows of `EventHierarchies`, config `events`.
+
+    Attributes:
+        languages: the distinct languages.
+        number_of: the number of the event that each row describes, `(rows,)`.
+        language_of: the code of the language that each row is in, `(rows,)`.
+        texts: the columns that make the texts.
+        distinct: the first row for each event and language, sorted by event, then by language.
+    """
+
+    def __init__(self, events: Dataset) -> None:
+        table = events.select_columns(["event_id", "language"]).with_format("arrow")[:]
+        ids, languages = (text_column(table, name) for name in ("event_id", "language"))
+        self._ids, self.languages = ids.unique(), languages.unique()
+        self.number_of = self.numbers(ids)
+        self.language_of = codes_of(languages, self.languages)
+        keys = self.number_of * len(self.languages) + self.language_of
+        self._keys, self.distinct = np.unique(keys, return_index=True)
+        self.texts = events.select_columns(["title", "description"])
+
+    @property
+    def num_events(self) -> int:
+        """Number of distinct events."""
+        return len(self._ids)
+
+    def numbers(self, ids: pa.Array) -> Codes:
+        """Return the numbers of events by their ids; -1 for an event without description."""
+        return codes_of(ids.cast(pa.large_string()), self._ids)
+
+    def language_codes(self, languages: pa.Array) -> Codes:
+        """Return the index of each language in `languages`; -1 for a language without events."""
+        return codes_of(languages.cast(pa.large_string()), self.languages)
+
+    def rows(self, numbers: Codes, languages: Codes) -> Codes:
+        """Find the rows that describe events in given languages; -1 if there is none.
+
+        Args:
+            numbers: numbers of events, -1 for an unknown one.
+            languages: the code of each event's language, -1 for an unknown one.
+        """
+        wanted = np.where((numbers < 0) | (languages < 0), PADDING, numbers * len(self.languages) + languages)
+        places = np.searchsorted(self._keys, wanted).clip(max=len(self._keys) - 1)
+        return np.where(self._keys[places] == wanted, self.distinct[places], PADDING)
+
+    def __getitem__(self, row: int) -> EventText:
+        """Return the text of a row."""
+        return EventText.from_row(self.texts[row])
 
 
 @dataclass(frozen=True)
@@ -49,9 +102,9 @@ class KnowledgeBase:
     counts: dict[str, int]
 
     @cached_property
-    def texts(self) -> grounding_rows.EventTexts:
+    def texts(self) -> EventTexts:
         """Texts of the events, by row."""
-        return grounding_rows.EventTexts(self.events)
+        return EventTexts(self.events)
 
     @property
     def languages(self) -> list[str]:
@@ -94,7 +147,7 @@ class KnowledgeBase:
         return {}
 
     @cached_property
-    def _first_rows(self) -> grounding_rows.Codes:
+    def _first_rows(self) -> Codes:
         _, rows = np.unique(self.texts.number_of, return_index=True)
         return rows.astype(np.int64)
 

@@ -22,10 +22,14 @@ from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.encoding.distinct_rows import DistinctRows
 from eventformers.inference.encoding.event_inputs import TextInputs, TokenRow
-from eventformers.inference.grounding.encoding import plain_event_tokens, plain_mention_tokens, scores_pairs
+from eventformers.inference.grounding.encoding import (
+    GroundingTokeniser,
+    plain_event_tokens,
+    plain_mention_tokens,
+    scores_pairs,
+)
 from eventformers.loading.models import load_whole, load_with_tokenizer
 from eventformers.models.grounding_tokens import EventText, MentionText, TokenisedTexts
-from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 
 
 class Mentions(Protocol):

@@ -19,10 +19,15 @@ from eventformers.inference.encoding.distinct_rows import DistinctRows
 from eventformers.inference.encoding.event_inputs import EventInputs, TokenRow, tokenise_texts
 from eventformers.inference.induction.mention_distances import Labels, MentionVectors
 from eventformers.methods import what_is_read
-from eventformers.models.mention_tokens import NO_TRIGGER, Mention, mark_trigger
+from eventformers.models.mention_tokens import (
+    NO_TRIGGER,
+    Mention,
+    check_trigger_markers,
+    mark_trigger,
+    trigger_span,
+)
 from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.models.pooling import mean_pool
-from eventformers.trainers.mention_tokenising import check_markers
 
 TriggerInput = Literal["none", "marked", "span", "marked_span", "found"]
 WITHOUT_TRIGGERS: tuple[TriggerInput, ...] = ("none", "found")
@@ -71,7 +76,10 @@ class MentionInputs(EventInputs):
                 "trigger_input none"
             )
         if marks_trigger:
-            check_markers(tokenizer)
+            try:
+                check_trigger_markers(tokenizer)
+            except ValueError as error:
+                raise EventformersError(str(error)) from error
         self.marks_trigger = marks_trigger
         self.token_factors = None if token_factors is None else torch.from_numpy(token_factors)
         self.without_tokens = 0
@@ -93,7 +101,7 @@ class MentionInputs(EventInputs):
         for mentions, ids, offsets in zip(
             sentences, encoded["input_ids"], encoded["offset_mapping"], strict=True
         ):
-            spans = [_token_span(mention, offsets) for mention in mentions]
+            spans = [trigger_span(mention, offsets) for mention in mentions]
             self.without_tokens += sum(
                 mention.has_trigger and first == behind
                 for mention, (first, behind) in zip(mentions, spans, strict=True)
@@ -134,17 +142,6 @@ class SentenceInputs(MentionInputs):
             "input_ids": torch.tensor([row[1:behind] for row in rows], device=device),
             "triggers": torch.tensor(triggers, device=device),
         }
-
-
-def _token_span(mention: Mention, offsets: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Return the first token of a trigger and the one after its last; equal if it has none."""
-    inside = [
-        place
-        # A special token has an empty span: its start equals its end.
-        for place, (first, last) in enumerate(offsets)
-        if first < mention.trigger_end and last > mention.trigger_start and first < last
-    ]
-    return (inside[0], inside[-1] + 1) if inside else (0, 0)
 
 
 def encode_mentions(

@@ -1,4 +1,4 @@
-"""Tools for the training of event grounding: a retriever, and the choice of the linking threshold.
+"""Choice of the linking threshold of a trained bi-encoder or cross-encoder.
 
 `ground` links candidates that reach the threshold. All validation mentions have gold events, so the best
 threshold for them would reject nothing. Each mention is therefore used twice: as it is, and with its gold
@@ -9,129 +9,30 @@ reject nearly everything.
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from accelerate import PartialState
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 from transformers import PreTrainedTokenizerBase
 
-from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.datasets_scripts.known_pairs import PADDING, Codes
+from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.arrays import Positions, Vectors
+from eventformers.inference.grounding.encoding import GroundingTokeniser
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores
-from eventformers.inference.grounding.retrieve_rerank import CANDIDATES, grounding_model, rerank, retrieve
+from eventformers.inference.grounding.retrieve_rerank import CANDIDATES, rerank
 from eventformers.inference.search.candidate_index import Candidates
 from eventformers.models.grounding_tokens import MentionText
-from eventformers.models.modeling_base import EventEncoderModel, EventPreTrainedModel
-from eventformers.trainers.cached_arrays import model_digest
-from eventformers.trainers.codes import PADDING, Codes
+from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.grounding_data import ValidationMentions
-from eventformers.trainers.grounding_rows import EventTexts, LinkingPairs
-from eventformers.trainers.grounding_tokenising import GroundingTokeniser
 from eventformers.trainers.method import Calibration
-from eventformers.trainers.retrieved_candidates import GroundingTools, SearchEvents
-
-BLOCK_MENTIONS = 65_536
-"""Number of mentions encoded and searched at a time; it bounds the memory for their vectors."""
+from eventformers.trainers.retrieved_candidates import EventPools, load_retriever
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class EncoderRetriever:
-    """A `Retriever` of `eventformers.trainers.retrieved_candidates`.
-
-    Args:
-        encoder: a trained bi-encoder, or any other encoder.
-    """
-
-    encoder: EventEncoder
-
-    @property
-    def name(self) -> str:
-        """Folder or Hub id."""
-        return self.encoder.name
-
-    @property
-    def revision(self) -> str | None:
-        """Revision of the weights; None if unknown."""
-        return self.encoder.revision
-
-    @property
-    def max_length(self) -> int:
-        """Maximum number of tokens."""
-        return self.encoder.max_length
-
-    def index(self, events: EventTexts, languages: Codes) -> SearchEvents:
-        """Encode the events of some languages, and return the search of `EventPools` among them."""
-        pools = EventPools(self.encoder, events, languages)
-        return lambda pairs, number: pools.search(pairs, number).events
-
-
-def load_retriever(source: str) -> EncoderRetriever:
-    """Load a bi-encoder from a folder or Hub id, on the device of the training run.
-
-    Raises:
-        EventformersError: it cannot be loaded.
-    """
-    return EncoderRetriever(load_encoder(source, device=PartialState().device))
-
-
-def as_retriever(model: EventEncoderModel, tokenizer: PreTrainedTokenizerBase) -> EncoderRetriever:
-    """Copy a bi-encoder, so that further training does not change the copy."""
-    copied = copy.deepcopy(model).to(PartialState().device).eval()
-    return EncoderRetriever(
-        EventEncoder(copied, tokenizer, name="the model that is trained", revision=model_digest(copied))
-    )
-
-
-class EventPools:
-    """The events of a knowledge base, encoded and divided by language.
-
-    Args:
-        encoder: the bi-encoder.
-        events: the knowledge base.
-        languages: codes of the languages whose events are encoded.
-    """
-
-    def __init__(self, encoder: EventEncoder, events: EventTexts, languages: Codes) -> None:
-        rows = events.distinct[np.isin(events.language_of[events.distinct], languages)]
-        rows = rows[np.argsort(events.language_of[rows], kind="stable")]
-        self._model = grounding_model(encoder)
-        self._index = self._model.index(
-            [str(number) for number in events.number_of[rows].tolist()],
-            [events[row] for row in rows.tolist()],
-            [str(language) for language in events.language_of[rows].tolist()],
-        )
-        # The last entry stands for no event.
-        self._numbers = np.array([*map(int, self._index.event_ids), PADDING])
-
-    def search(self, pairs: LinkingPairs, number: int) -> Candidates:
-        """Find the best candidates of each mention among all events of its pool, with their scores.
-
-        Args:
-            pairs: the mentions, and the language in which each has its candidates.
-            number: number of candidates of a mention, if its pool has as many.
-
-        Returns:
-            Numbers of events, best first; mentions without a pair have none.
-        """
-        mentions = np.unique(pairs.mention_of)
-        candidates = np.full((len(pairs.mentions), number), PADDING, dtype=np.int64)
-        scores = np.full(candidates.shape, -np.inf, dtype=np.float32)
-        for start in range(0, len(mentions), BLOCK_MENTIONS):
-            block = mentions[start : start + BLOCK_MENTIONS]
-            texts = [MentionText.from_row(row) for row in pairs.mentions.select(block)]
-            pools = [*map(str, pairs.spoken[block].tolist())]
-            found = retrieve(self._model, self._index, texts, pools, number)
-            width = found.events.shape[1]
-            candidates[block, :width], scores[block, :width] = self._numbers[found.events], found.scores
-        return Candidates(candidates, scores)
 
 
 class NullThreshold(NamedTuple):
@@ -205,7 +106,7 @@ def calibrate_cross_encoder(
                 retriever_weight=cross_encoder.retriever_weight,
             )
 
-        pools = EventPools(load_encoder(retriever, device=PartialState().device), events, pairs.languages())
+        pools = EventPools(load_retriever(retriever), events, pairs.languages())
         found = pools.search(pairs, CANDIDATES + pairs.num_gold)
         return choose_null_threshold(found, pairs.gold_numbers(), CANDIDATES, rescore)
 
@@ -324,6 +225,3 @@ def _without(found: Candidates, gold: Codes) -> Candidates:
     scores = np.where(is_gold, -np.inf, found.scores).astype(np.float32)
     order = np.argsort(events == PADDING, axis=1, kind="stable")
     return Candidates(np.take_along_axis(events, order, axis=1), np.take_along_axis(scores, order, axis=1))
-
-
-GROUNDING_TOOLS = GroundingTools(load_retriever, as_retriever, calibrate_bi_encoder, calibrate_cross_encoder)

@@ -8,11 +8,11 @@ import pytest
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from eventformers.errors import EventformersError
 from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention, mark_trigger
 from eventformers.models.modeling_event_type_induction import EventTypeInductionModel
-from eventformers.trainers.marker_tokens import add_marker_tokens
-from eventformers.trainers.mention_tokenising import tokenise_mentions
+from eventformers.models.processing_event_type_induction import EventTypeInductionProcessor
+from eventformers.models.processing_events import num_truncated
+from eventformers.trainers.method import add_marker_tokens
 
 START, END = TRIGGER_MARKERS
 FLOODED = Mention("the storm flooded the city", 10, 17)
@@ -53,7 +53,8 @@ def test_a_trigger_at_the_ends(text: str) -> None:
 
 @pytest.mark.parametrize("marks_trigger", [False, True])
 def test_tokens_of_the_trigger(marking: PreTrainedTokenizerBase, marks_trigger: bool) -> None:
-    found = tokenise_mentions(marking, [FLOODED, OVERESTIMATED, WITHOUT], 32, marks_trigger=marks_trigger)
+    processor = EventTypeInductionProcessor(marking, trigger_input="marked" if marks_trigger else "span")
+    found = processor.mentions([FLOODED, OVERESTIMATED, WITHOUT])
     assert _of_trigger(marking, found.input_ids[0], found.trigger_mask[0]) == "flooded"
     assert _of_trigger(marking, found.input_ids[1], found.trigger_mask[1]) == "overestimated"
     assert found.trigger_mask[1].sum() > 1
@@ -62,22 +63,22 @@ def test_tokens_of_the_trigger(marking: PreTrainedTokenizerBase, marks_trigger: 
     ids = marking.convert_tokens_to_ids([START, END])
     around = [[token for token in row if token in ids] for row in found.input_ids.tolist()]
     assert around == [ids if marks_trigger else [], ids if marks_trigger else [], []]
-    assert (found.truncated, found.lost_triggers) == (0, 0)
+    assert num_truncated(found) == 0
 
 
 def test_an_empty_trigger_is_none(tokenizer: PreTrainedTokenizerBase) -> None:
-    found = tokenise_mentions(tokenizer, [Mention("the storm", 4, 4)], 32)
+    found = EventTypeInductionProcessor(tokenizer).mentions([Mention("the storm", 4, 4)])
     assert not found.trigger_mask.any()
-    assert found.lost_triggers == 0
 
 
 def test_what_is_cut_is_counted(tokenizer: PreTrainedTokenizerBase) -> None:
-    found = tokenise_mentions(tokenizer, [FLOODED, WITHOUT, Mention(FLOODED.text, 4, 9)], 4)
+    mentions = [FLOODED, WITHOUT, Mention(FLOODED.text, 4, 9)]
+    found = EventTypeInductionProcessor(tokenizer).mentions(mentions, max_length=4)
     assert found.input_ids.shape == (3, 4)
-    assert (found.truncated, found.lost_triggers) == (2, 1)
+    assert num_truncated(found) == 2
     assert found.trigger_mask.any(dim=1).tolist() == [False, False, True]
 
 
 def test_a_tokenizer_without_markers_is_refused(tokenizer: PreTrainedTokenizerBase) -> None:
-    with pytest.raises(EventformersError, match=r"lacks \[TRIGGER_START\] and \[TRIGGER_END\].*accepted"):
-        tokenise_mentions(tokenizer, [FLOODED], 32, marks_trigger=True)
+    with pytest.raises(ValueError, match=r"lacks \[TRIGGER_START\] and \[TRIGGER_END\].*accepted"):
+        EventTypeInductionProcessor(tokenizer, trigger_input="marked").mentions([FLOODED])

@@ -13,8 +13,9 @@ from eventformers.datasets_scripts.events import Event, EventOrder
 from eventformers.errors import EventformersError
 from eventformers.models.configuration_swcc import SwccConfig
 from eventformers.models.event_items import ROLES
-from eventformers.trainers.event_tokenising import tokenise_events
-from eventformers.trainers.tokenising import check_text_length
+from eventformers.models.processing_events import num_truncated
+from eventformers.models.processing_heterevent import HeterEventProcessor
+from eventformers.trainers.method import check_text_length
 
 EVENTS: list[Event] = [
     {"subject": "the police officer", "predicate": "arrested", "object": "a thief"},
@@ -52,8 +53,8 @@ def tokenizer(request: pytest.FixtureRequest, tiny_encoder: Path, tmp_path: Path
 
 @pytest.mark.parametrize("order", ["subject_predicate_object", "predicate_first"])
 def test_a_role_holds_its_own_tokens(tokenizer: PreTrainedTokenizerBase, order: EventOrder) -> None:
-    batch, cut = tokenise_events(tokenizer, EVENTS, 64, order)
-    assert cut == 0
+    batch = HeterEventProcessor(tokenizer, order).events(EVENTS)
+    assert num_truncated(batch) == 0
     for row, event in enumerate(EVENTS):
         for place, role in enumerate(ROLES):
             inside = batch["input_ids"][row][batch["role_masks"][row, place]]
@@ -65,7 +66,7 @@ def test_a_role_holds_its_own_tokens(tokenizer: PreTrainedTokenizerBase, order: 
 
 
 def test_a_word_has_one_number(tokenizer: PreTrainedTokenizerBase) -> None:
-    batch, _ = tokenise_events(tokenizer, EVENTS, 64)
+    batch = HeterEventProcessor(tokenizer).events(EVENTS)
     words = batch["word_index"]
     assert torch.equal(words >= 0, batch["role_masks"].any(1))
     # the police officer arrested a thief / flooded over / storm destroyed / hit the storm
@@ -76,8 +77,8 @@ def test_a_word_has_one_number(tokenizer: PreTrainedTokenizerBase) -> None:
 def test_what_is_cut_is_counted_and_has_no_role(tiny_encoder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
     # Letters of "over" are tokens of their own.
-    batch, cut = tokenise_events(tokenizer, EVENTS, 5)
-    assert cut == 2
+    batch = HeterEventProcessor(tokenizer).events(EVENTS, max_length=5)
+    assert num_truncated(batch) == 2
     assert batch["input_ids"].shape[1] == 5
     assert batch["role_masks"][0].any(1).tolist() == [True, False, False]
 
@@ -85,8 +86,8 @@ def test_what_is_cut_is_counted_and_has_no_role(tiny_encoder: Path) -> None:
 def test_event_without_a_word(tiny_encoder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
     empty: Event = {"subject": "", "predicate": " ", "object": ""}
-    with pytest.raises(EventformersError, match=r"event 1: found .* with a word"):
-        tokenise_events(tokenizer, [EVENTS[0], empty], 16)
+    with pytest.raises(ValueError, match=r"found an event without any word; accepted: at least one word"):
+        HeterEventProcessor(tokenizer)([EVENTS[0], empty])
 
 
 def test_the_positions_of_robertas_begin_after_the_padding(tiny_encoder: Path) -> None:
