@@ -80,6 +80,12 @@ def test_the_index_has_every_page() -> None:
     assert pages - named == {index.resolve()}
 
 
+def test_the_pages_stay_short() -> None:
+    """Measurements and variants belong into the notes, tables of settings into the reference."""
+    words = sum(len(page.read_text(encoding="utf-8").split()) for page in DOCS.glob("*.md"))
+    assert words <= 35_000
+
+
 @pytest.mark.parametrize("method", main_methods())
 def test_a_method_says_when_to_use_it_and_when_not(method: str) -> None:
     headings = anchors_of(DOCS / f"{method}.md")

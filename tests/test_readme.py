@@ -58,11 +58,13 @@ def test_the_reference_has_every_name(name: str, tables: str) -> None:
     assert any(form in tables for form in forms)
 
 
-def test_every_method_has_a_page_with_its_recipes_and_options() -> None:
+def test_every_method_has_a_page_that_links_to_its_recipes_and_options() -> None:
+    recipes = (REPOSITORY / "docs" / "reference" / "recipes.md").read_text(encoding="utf-8")
     for method in main_methods():
         page = (REPOSITORY / "docs" / f"{method}.md").read_text(encoding="utf-8")
-        for kind in ("recipes", "options"):
-            assert f"<!-- generated: {kind} {method} -->" in page
+        assert f"<!-- generated: recipes {method} -->" in recipes
+        assert "](reference/recipes.md#" in page
+        assert f"](reference/settings.md#model-of-{method})" in page
 
 
 @pytest.mark.parametrize("method", main_methods())

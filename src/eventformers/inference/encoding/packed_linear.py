@@ -3,7 +3,7 @@
 On x86, PyTorch computes float32 matrix products with MKL, whose kernels for AMD processors use half of the
 vector width. oneDNN compiles kernels for the actual processor; packing converts the weights to their layout
 once instead of with every product. In processor time, all-MiniLM-L6-v2 encodes distinct events 1.12 to 1.86
-times as fast, depending on the processor; see docs/performance.md.
+times as fast, depending on the processor; see docs/notes/performance.md.
 """
 
 from __future__ import annotations
