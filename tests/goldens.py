@@ -99,7 +99,7 @@ def _command(*arguments: object) -> str:
 def _methods() -> list[str]:
     from eventformers.methods import all_methods
 
-    return list(all_methods())
+    return [name for name, method in all_methods().items() if method.showing]
 
 
 def _signatures(folder: Path) -> Iterator[tuple[str, str]]:
