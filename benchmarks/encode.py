@@ -23,9 +23,9 @@ import torch
 from sentence_transformers import SentenceTransformer, __version__
 from side_by_side import Cost, machine, make_parser, print_ratios, print_seconds, take_turns, unit
 
-from eventformers.datasets_scripts.raw_files import read_lines
+from eventformers.datasets_scripts.reading.lines import read_lines
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.encoding.packed_linear import can_pack
+from eventformers.inference.encoding.batches import can_pack
 from eventformers.loading.encoders import resolve_encoder
 
 Vectors = np.ndarray

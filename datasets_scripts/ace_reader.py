@@ -14,11 +14,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from eventformers.datasets_scripts.ace_types import ace_frames
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.mention_reader import REACH, Mention, Span, named, nearest
-from eventformers.datasets_scripts.raw_files import replace_marked
-from eventformers.datasets_scripts.xml_files import XmlElement, attribute, check_children, children, read_xml
+from eventformers.datasets_scripts.mention_reader import REACH, Mention, Span, ace_frames, named, nearest
+from eventformers.datasets_scripts.reading.markup import (
+    XmlElement,
+    attribute,
+    check_children,
+    children,
+    read_xml,
+    replace_marked,
+)
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.files import file_digest
 

@@ -29,8 +29,8 @@ from eventformers.datasets_scripts.malformed import (
     malformed_policy,
     malformed_text,
 )
-from eventformers.datasets_scripts.raw_files import DataDir, raw_paths
-from eventformers.datasets_scripts.record_files import (
+from eventformers.datasets_scripts.reading.lines import DataDir, raw_paths
+from eventformers.datasets_scripts.reading.tables import (
     Column,
     check_one_format,
     first_record,
@@ -45,7 +45,7 @@ SAMPLES = Path(__file__).parent / "samples"
 """The bundled sample corpora, in the raw formats, one folder for each builder."""
 
 _ROWS_PER_TABLE = 2_000
-_IMPORT = re.compile(r"^\s*from (eventformers\.(?:datasets_scripts|models)\.\w+) import ", re.MULTILINE)
+_IMPORT = re.compile(r"^\s*from (eventformers\.(?:datasets_scripts|models)\.[\w.]+) import ", re.MULTILINE)
 
 JsonValue = str | int | float | bool | None | list["JsonValue"] | dict[str, "JsonValue"]
 

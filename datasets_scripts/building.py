@@ -35,7 +35,7 @@ from eventformers.datasets_scripts.event_similarity import EventSimilarity
 from eventformers.datasets_scripts.event_types import EventTypes
 from eventformers.datasets_scripts.fingerprints import joint_fingerprint, parquet_fingerprint
 from eventformers.datasets_scripts.malformed import warn_of_malformed
-from eventformers.datasets_scripts.raw_files import DataDir, raw_paths, read_json_object
+from eventformers.datasets_scripts.reading.lines import DataDir, raw_paths, read_json_object
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.files import output_folder, staged_folder
 

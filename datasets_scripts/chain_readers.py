@@ -6,32 +6,232 @@ Each reader yields one `RawDocument` after another in bounded memory, and counts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
-from eventformers.datasets_scripts.cloze_readers import read_cloze_items
-from eventformers.datasets_scripts.document_tables import holds_documents, read_document_records
-from eventformers.datasets_scripts.events import Event
-from eventformers.datasets_scripts.file_names import file_stem
+from eventformers.datasets_scripts.events import EVENT_SCHEMA, Event
 from eventformers.datasets_scripts.licenses import license_of_source
-from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import (
+from eventformers.datasets_scripts.malformed import HeldFaults, SkippedRows
+from eventformers.datasets_scripts.reading.fields import (
     check_keys,
     checked_event,
     event_of,
     has_word,
-    read_lines,
-    read_rows,
     role_of,
     text_field,
     text_of_either,
 )
-from eventformers.datasets_scripts.record_files import first_record, has_records, is_table
+from eventformers.datasets_scripts.reading.lines import file_stem, read_lines, read_rows
+from eventformers.datasets_scripts.reading.tables import (
+    Column,
+    first_record,
+    has_records,
+    is_table,
+    read_records,
+)
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.files import cached_by_file
+
+ACCEPTED_CLOZE = (
+    "subject|predicate|object, or one of HOLDOUT_SEP, NEG_SEP and DOC_SEP in this order for each item"
+)
+_SEPARATORS = ("HOLDOUT_SEP", "NEG_SEP", "DOC_SEP")
+
+
+@dataclass
+class ClozeItem:
+    """One item of a file.
+
+    Args:
+        item_id: stem of the file name and index of the item from 0.
+        context: the events of the context.
+        held_out: the event to predict.
+        wrong: the wrong candidates.
+        line: the last line of the item.
+    """
+
+    item_id: str
+    context: list[Event] = field(default_factory=list)
+    held_out: list[Event] = field(default_factory=list)
+    wrong: list[Event] = field(default_factory=list)
+    line: int = 0
+
+
+def read_cloze_items(path: Path, skipped: SkippedRows) -> Iterator[ClozeItem]:
+    """Read the items of a file in order.
+
+    A line without its two `|` is a predicate without arguments.
+
+    Args:
+        path: the file.
+        skipped: policy for malformed items; the next item begins after `DOC_SEP`.
+
+    Raises:
+        DataFormatError: a line has a wrong number of fields, or a separator is misplaced.
+    """
+    return skipped.parsed(_blocks(path), lambda block: _item(block, path), "item")
+
+
+class _Block(NamedTuple):
+    """The non-blank lines of one item, and the first line that is not text, if any."""
+
+    number: int
+    lines: list[tuple[int, str]]
+    fault: DataFormatError | None
+
+
+def _blocks(path: Path) -> Iterator[_Block]:
+    number = 0
+    lines: list[tuple[int, str]] = []
+    held = HeldFaults()
+    for line, text in read_lines(path, held):
+        if stripped := text.strip():
+            lines.append((line, stripped))
+        if stripped == _SEPARATORS[-1]:
+            yield _Block(number, lines, held.take())
+            number, lines = number + 1, []
+    if lines or held.faults:
+        yield _Block(number, lines, held.take())
+
+
+def _item(block: _Block, path: Path) -> ClozeItem:
+    if block.fault is not None:
+        raise block.fault
+    item = ClozeItem(f"{path.stem}/{block.number}", line=block.lines[-1][0])
+    parts = (item.context, item.held_out, item.wrong)
+    part = 0
+    for line, text in block.lines:
+        if text in _SEPARATORS:
+            if _SEPARATORS.index(text) != part:
+                raise DataFormatError(path, line, f"{text} at the wrong place", ACCEPTED_CLOZE)
+            part += 1
+            continue
+        fields = text.split("|")
+        if len(fields) not in (1, 3):
+            raise DataFormatError(path, line, f"{len(fields)} fields", ACCEPTED_CLOZE)
+        if len(fields) == 1 and ("_" in text or text.lower().endswith("sep")):
+            raise DataFormatError(path, line, f"the separator {shown(text)}", ACCEPTED_CLOZE)
+        roles = ("", fields[0], "") if len(fields) == 1 else (fields[0], fields[1], fields[2])
+        parts[part].append(checked_event(*roles, path, line))
+    if part < len(_SEPARATORS) - 1:
+        raise DataFormatError(path, item.line, "the end of the file inside an item", ACCEPTED_CLOZE)
+    return item
+
+
+def checked_question(item: ClozeItem, path: Path) -> ClozeItem:
+    """Return the item if it is a valid question.
+
+    Raises:
+        DataFormatError: the item has no context, not exactly one held-out event, or no wrong candidate.
+    """
+    if not item.context:
+        raise DataFormatError(path, item.line, "an item without context", "at least one event before it")
+    if len(item.held_out) != 1:
+        found = f"an item with {len(item.held_out)} held-out events"
+        raise DataFormatError(path, item.line, found, "one event between HOLDOUT_SEP and NEG_SEP")
+    if not item.wrong:
+        raise DataFormatError(path, item.line, "an item with one choice", "at least one event after NEG_SEP")
+    return item
+
+
+_ORIGIN_COLUMNS = (
+    Column("source", "text", "corpus of the document; without it, the name of the file"),
+    Column("license", "text", "terms of use, as an identifier of SPDX"),
+    Column("chain_id", "text", "id of the chain, in a table of chains"),
+    Column("protagonist", "text", "person or thing that the chain is about, in a table of chains"),
+)
+
+EVENT_COLUMNS = (
+    Column("document_id", "text", "document; its rows follow each other", required=True, other_names=("id",)),
+    Column("subject", "text", "subject; empty if absent"),
+    Column("predicate", "text", "predicate", required=True),
+    Column("object", "text", "object; empty if absent"),
+    Column("lemma", "text", "lemma of the verb, for `predicate_form=lemma`"),
+    Column("negated", "flag", "1 or true if the event is negated: its predicate begins with `not`"),
+    *_ORIGIN_COLUMNS,
+)
+"""Columns of a table with one event a row. The others of the table that `extract` writes are ignored."""
+
+DOCUMENT_COLUMNS = (
+    Column("document_id", "text", "document; without it, the file and the line", other_names=("id",)),
+    Column("events", "list of events", "events in the order of the text", required=True),
+    *_ORIGIN_COLUMNS,
+)
+"""Columns of a table with one document or chain a row."""
+
+_IGNORED = frozenset(EVENT_SCHEMA.names) | {"n_sent"}
+_ORIGIN = ("source", "license", "chain_id", "protagonist")
+
+
+def holds_documents(columns: Mapping[str, object]) -> bool:
+    """True if a table with these columns holds documents or chains."""
+    return "events" in columns or "predicate" in columns
+
+
+def read_document_records(path: Path, skipped: SkippedRows, accepted: str) -> Iterator[tuple[int, Any]]:
+    """Read the documents or chains of JSON lines or a table, each as an object of JSON with its line.
+
+    Args:
+        path: the file.
+        skipped: count of blank lines, and policy for malformed lines and rows.
+        accepted: the accepted content of a line of JSON, for errors.
+
+    Raises:
+        DataFormatError: the file cannot be read, a table lacks a column, a row is no event, or a document
+            continues after another one.
+    """
+    columns = first_record(path) if is_table(path) else None
+    if columns is None or "events" in columns:
+        return read_records(path, skipped, DOCUMENT_COLUMNS, accepted, ignored=_IGNORED)
+    rows = read_records(path, skipped, EVENT_COLUMNS, accepted, ignored=_IGNORED)
+    return _documents_of(skipped.parsed(rows, lambda row: _event_row(*row, path)), path, skipped)
+
+
+def _event_row(line: int, row: Mapping[str, Any], path: Path) -> tuple[int, str, dict[str, Any], list[Any]]:
+    """Read the line of an event, its document, the facts about its document, and its fields."""
+    document_id = text_of_either(row, ("document_id", "id"), path, line)
+    if not document_id:
+        raise DataFormatError(path, line, "an event without document_id", "the id of its document")
+    event = event_of({role: row.get(role) for role in ("subject", "predicate", "object")}, path, line)
+    origin = {name: text_field(row, name, path, line) for name in _ORIGIN if name in row}
+    marks = [text_field(row, "lemma", path, line), 0, int(bool(row.get("negated")))]
+    # The fields of an extracted event, which begin with its sentence and place.
+    return line, document_id, origin, [0, 0, *event.values(), *marks]
+
+
+def _documents_of(
+    rows: Iterator[tuple[int, str, dict[str, Any], list[Any]]], path: Path, skipped: SkippedRows
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Join the rows of each document or chain, which must follow each other and agree in its facts."""
+    complete: set[int] = set()
+    key: tuple[str, str] | None = None
+    first, record = 0, dict[str, Any]()
+    for line, document_id, origin, fields in rows:
+        found = (document_id, origin.get("chain_id") or origin.get("protagonist", ""))
+        name = shown(found[1] or document_id)
+        if hash(found) in complete:
+            text = f"an event of {name} after other documents"
+            skipped.leave_out(DataFormatError(path, line, text, "all events of a document together"), "row")
+            continue
+        if found != key:
+            if key is not None:
+                yield first, record
+                complete.add(hash(key))
+            key, first, record = found, line, {"document_id": document_id, **origin, "events": []}
+        # A table may state the facts of a document in one of its rows alone.
+        stated = {fact: text for fact, text in origin.items() if text}
+        if other := next((fact for fact, text in stated.items() if record[fact] not in ("", text)), None):
+            text = f"the {other} {shown(origin[other])} of {name}, which has {shown(record[other])} above"
+            skipped.leave_out(DataFormatError(path, line, text, f"one {other} for a document"), "row")
+            continue
+        record.update(stated)
+        record["events"].append(fields)
+    if key is not None:
+        yield first, record
+
 
 REPORTING_PREDICATES: tuple[str, ...] = (
     *("say", "says", "said", "saying", "tell", "tells", "told", "telling", "add", "adds", "added", "adding"),
@@ -221,7 +421,7 @@ def read_records_of_events(
     skipped_lines: SkippedRows | None = None,
 ) -> Iterator[RawDocument]:
     """Read documents from JSON lines: `{"document_id"?, "source"?, "license"?, "events": [...]}`, or chains:
-    the same with `"protagonist"` or `"chain_id"`, or both. Or from a table, see `document_tables`.
+    the same with `"protagonist"` or `"chain_id"`, or both. Or from a table, see `DOCUMENT_COLUMNS`.
 
     An event is `{"subject", "predicate", "object"}`, where keys may be absent,
     `[subject, predicate, object]`, or the eight fields `[sentence, character offset, subject, predicate,

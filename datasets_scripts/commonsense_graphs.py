@@ -22,7 +22,7 @@ from eventformers.datasets_scripts.graph_readers import (
     split_files,
 )
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
-from eventformers.datasets_scripts.record_files import Column
+from eventformers.datasets_scripts.reading.tables import Column
 from eventformers.datasets_scripts.relation_templates import DIRECTIONS, RelationTemplates, relation_templates
 from eventformers.errors import EventformersError
 

@@ -2,29 +2,343 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple, TypedDict
 
 import datasets
 from datasets import List, Value
 
 from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, EventDatasetBuilder
 from eventformers.datasets_scripts.document_splits import SPLITS
-from eventformers.datasets_scripts.file_names import file_stem
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
-from eventformers.datasets_scripts.question_readers import (
-    QUESTION_COLUMNS,
-    Question,
-    read_copa_json,
-    read_copa_xml,
-    read_csqa,
-    read_question_table,
-    read_siqa,
+from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.reading.fields import check_keys, json_object
+from eventformers.datasets_scripts.reading.lines import file_stem, parse_json, read_json_values, read_lines
+from eventformers.datasets_scripts.reading.markup import XmlElement, elements, read_xml
+from eventformers.datasets_scripts.reading.tables import Column, is_table, may_hold, read_records, table_names
+from eventformers.errors import SHOWN_CHARACTERS, DataFormatError, shown
+
+
+class Question(TypedDict):
+    """A premise, the alternatives in the order of the file, and the index of the correct one."""
+
+    premise: str
+    alternatives: list[str]
+    label: int
+
+
+QUESTION_COLUMNS = (
+    Column("premise", "text", "text that the alternatives continue", required=True),
+    Column("alternatives", "list of texts", "two or more continuations", required=True),
+    Column("label", "integer", "place of the correct alternative, from 0", required=True),
 )
-from eventformers.datasets_scripts.record_files import Column, is_table, may_hold, table_names
-from eventformers.errors import DataFormatError
+"""Columns of a table of questions."""
+
+COPA_TEMPLATES = {"cause": "The cause for it was that", "effect": "As a result,"}
+"""The text after the premise of COPA, by the kind of question."""
+
+
+class SiqaRule(NamedTuple):
+    """A kind of question of SocialIQA.
+
+    The person is the text between `before` and the first `after` that follows it, or without `after`, the
+    text from `before` to the question mark. The two are searched one after the other: a single pattern would
+    try every `before` with every `after`, in quadratic time.
+
+    Args:
+        name: its name.
+        before: pattern before the person.
+        after: pattern after the person; None for the question mark or the end.
+        template: the text after the context, with a slot for the person.
+    """
+
+    name: str
+    before: re.Pattern[str]
+    after: re.Pattern[str] | None
+    template: str
+
+    def person(self, question: str) -> str | None:
+        """Return the person of a question; None if the question is of another kind."""
+        if self.after is None:
+            match = self.before.search(question)
+            return match["person"].strip() if match else None
+        for line in question.split("\n"):
+            if (before := self.before.search(line)) and (after := self.after.search(line, before.end() + 1)):
+                return line[before.end() : after.start()].strip()
+        return None
+
+
+_ASKED = r"\b(?:will|would|does|do|did|can|could|should) "
+SIQA_RULES: tuple[SiqaRule, ...] = tuple(
+    SiqaRule(
+        name,
+        re.compile(before, re.IGNORECASE),
+        None if after is None else re.compile(after, re.IGNORECASE),
+        template,
+    )
+    for name, before, after, template in (
+        ("want_next", _ASKED, r" want to do (?:next|after)\b", "As a result, {person} wanted to"),
+        ("feel_result", _ASKED, r" feel (?:afterwards?|as a result)\b", "As a result, {person} felt"),
+        ("do_next", _ASKED, r"(?: (?:need|have) to)? do next\b", "{person} then"),
+        ("feel_after", _ASKED, r" feel after\b", "{person} then"),
+        (
+            "describe",
+            r"\b(?:describe|what kind of (?:a )?person (?:is|was)) (?P<person>[^?]+)",
+            None,
+            "{person} is seen as",
+        ),
+        ("why", r"\bwhy did ", r" do (?:this|that)\b", "Before, {person} wanted"),
+        ("need_before", _ASKED, r" need to do before\b", "Before, {person} needed to"),
+        ("happen", r"\bhappen to (?P<person>[^?]+)", None, "{person} then"),
+    )
+)
+"""The kinds of questions; the first match applies."""
+_OTHER_RULE = "other"
+
+_COPA_KEYS = frozenset({"qID", "answer", "sentence", "option1", "option2"})
+_COPA_ATTRIBUTES = frozenset({"id", "asks-for", "most-plausible-alternative", "mirrored"})
+"""The attributes of COPA, and the mark of Balanced COPA for its additional items, which is ignored."""
+_COPA_ELEMENTS = frozenset({"p", "a1", "a2"})
+_SIQA_KEYS = frozenset({"context", "question", "answerA", "answerB", "answerC"})
+_CSQA_KEYS = frozenset({"answerKey", "id", "question"})
+_CSQA_QUESTION_KEYS = frozenset({"question_concept", "choices", "stem"})
+_CSQA_CHOICE_KEYS = frozenset({"label", "text"})
+
+_ACCEPTED_ROW = "one JSON object a line"
+_ACCEPTED_ITEM = '<item asks-for="cause|effect" most-plausible-alternative="1|2"> with p, a1 and a2'
+_ACCEPTED_CSQA = "a question with a stem, and choices with a label and a text each"
+_NO_LABELS = "the test files of leaderboards have none: use the split validation"
+
+
+def siqa_template(question: str) -> tuple[str, str]:
+    """Find the rule that matches a SocialIQA question, and fill in its template.
+
+    The person is the text between the auxiliary verb and the verb of the rule, or between "describe" or
+    "happen to" and the question mark: usually a name, but also "Robin's friends" or "they", as written. If no
+    rule matches, the template is the question with "is" instead of its question mark.
+
+    Returns:
+        The name of the rule and the filled template.
+    """
+    for rule in SIQA_RULES:
+        if (person := rule.person(question)) is not None:
+            return rule.name, rule.template.format(person=person)
+    return _OTHER_RULE, f"{question.strip().rstrip('?').rstrip()} is"
+
+
+def read_copa_xml(path: Path, skipped: SkippedRows) -> Iterator[Question]:
+    """Read COPA as published by its authors: `<item asks-for="cause" most-plausible-alternative="1">` with
+    the elements `p`, `a1` and `a2`. `id` and `mirrored` are ignored.
+
+    Raises:
+        DataFormatError: the file is not plain XML, or an item lacks something; names the line of the item.
+    """
+    items = list(elements(read_xml(path), "item"))
+    if not items:
+        raise DataFormatError(path, None, "no item", _ACCEPTED_ITEM)
+    return skipped.parsed(items, lambda item: _copa_item(item, path), "item")
+
+
+def read_copa_json(path: Path, skipped: SkippedRows) -> Iterator[Question]:
+    """Read COPA as rewritten by MICO: `sentence`, which ends with a template and an underscore, `option1`,
+    `option2` and `answer`. `qID` is ignored.
+
+    Raises:
+        DataFormatError: a row cannot be read; names the line.
+    """
+
+    def question(line: int, value: object) -> Question:
+        row = json_object(value, _COPA_KEYS, path, line, _ACCEPTED_ROW)
+        alternatives = _present(row, ("option1", "option2"), path, line)
+        return {
+            "premise": _text(row, "sentence", path, line).removesuffix("_").rstrip(),
+            "alternatives": _checked_alternatives(alternatives, 2, path, line),
+            "label": _index(row.get("answer"), ("1", "2"), "answer", path, line),
+        }
+
+    return skipped.parsed_rows(read_json_values(path, skipped, _ACCEPTED_ROW), question)
+
+
+def read_siqa(path: Path, labels_path: Path, rules: Counter[str], skipped: SkippedRows) -> Iterator[Question]:
+    """Read SocialIQA: rows with `context`, `question` and `answerA` to `answerC`; labels 1 to 3 in a second
+    file.
+
+    A row is skipped together with its label, so that later rows keep theirs.
+
+    Args:
+        path: the rows.
+        labels_path: the labels, one per line.
+        rules: counts of the rules that the questions match; added to.
+        skipped: count of blank lines, and policy for malformed rows and labels.
+
+    Raises:
+        DataFormatError: a row or a label cannot be read, or their numbers differ.
+    """
+    labels = list(_lines_with_gaps(labels_path, skipped))
+
+    def labelled() -> Iterator[tuple[tuple[int, str], tuple[int, str]]]:
+        num_rows = 0
+        for num_rows, row in enumerate(_lines_with_gaps(path, skipped), start=1):
+            if num_rows > len(labels):
+                found = f"{len(labels)} labels, and more rows in {path.name}"
+                raise DataFormatError(labels_path, None, found, "one label for each row")
+            label = labels[num_rows - 1]
+            if row is None:
+                continue
+            if label is None:
+                skipped["row_whose_label_was_left_out"] += 1
+            else:
+                yield row, label
+        if num_rows < len(labels):
+            found = f"{len(labels)} labels for {num_rows} rows in {path.name}"
+            raise DataFormatError(labels_path, None, found, "one label for each row")
+
+    def question(item: tuple[tuple[int, str], tuple[int, str]]) -> tuple[str, Question]:
+        (line, text), (label_line, label) = item
+        value = parse_json(text, path, line, _ACCEPTED_ROW)
+        row = json_object(value, _SIQA_KEYS, path, line, _ACCEPTED_ROW)
+        rule, template = siqa_template(_text(row, "question", path, line))
+        alternatives = _present(row, ("answerA", "answerB", "answerC"), path, line)
+        return rule, {
+            "premise": f"{_text(row, 'context', path, line)} {template}",
+            "alternatives": _checked_alternatives(alternatives, 3, path, line),
+            "label": _index(label.strip(), ("1", "2", "3"), "the label", labels_path, label_line),
+        }
+
+    for rule, row in skipped.parsed(labelled(), question):
+        rules[rule] += 1
+        yield row
+
+
+def read_csqa(path: Path, skipped: SkippedRows) -> Iterator[Question]:
+    """Read CommonsenseQA: `question` with `stem` and `choices` (`label`, `text`), and `answerKey`.
+
+    The alternatives are sorted by label, as in the files. `id` and `question_concept` are ignored.
+
+    Raises:
+        DataFormatError: a row cannot be read; names the line.
+    """
+
+    def question(line: int, value: object) -> Question:
+        row = json_object(value, _CSQA_KEYS, path, line, _ACCEPTED_ROW)
+        asked = row.get("question")
+        choices = asked.get("choices") if isinstance(asked, dict) else None
+        if not isinstance(asked, dict) or not isinstance(choices, list):
+            raise DataFormatError(path, line, "a row without question or choices", _ACCEPTED_CSQA)
+        check_keys(asked, _CSQA_QUESTION_KEYS, path, line)
+        texts: dict[str, str] = {}
+        for choice in choices:
+            known = json_object(choice, _CSQA_CHOICE_KEYS, path, line, _ACCEPTED_CSQA)
+            name, text = _text(known, "label", path, line), _text(known, "text", path, line)
+            if name in texts:
+                raise DataFormatError(path, line, f"the choice {shown(choice)} twice", _ACCEPTED_CSQA)
+            texts[name] = text
+        names = tuple(sorted(texts))
+        return {
+            "premise": _text(asked, "stem", path, line),
+            "alternatives": _checked_alternatives([texts[name] for name in names], 2, path, line),
+            "label": _index(row.get("answerKey"), names, "answerKey", path, line),
+        }
+
+    return skipped.parsed_rows(read_json_values(path, skipped, _ACCEPTED_ROW), question)
+
+
+def read_question_table(path: Path, skipped: SkippedRows) -> Iterator[Question]:
+    """Read a table of questions with `QUESTION_COLUMNS`; premises are unchanged.
+
+    Raises:
+        DataFormatError: a row cannot be read; names the row.
+    """
+
+    def question(line: int, row: Mapping[str, object]) -> Question:
+        alternatives = row.get("alternatives")
+        if not isinstance(alternatives, list) or not all(
+            isinstance(one, str) and one.strip() for one in alternatives
+        ):
+            accepted = "a list of texts, none of them empty"
+            raise DataFormatError(path, line, f"alternatives={shown(alternatives)}", accepted)
+        label, places = row.get("label"), tuple(map(str, range(len(alternatives))))
+        return {
+            "premise": _text(row, "premise", path, line),
+            "alternatives": _checked_alternatives(alternatives, 2, path, line),
+            "label": _index(label, places, "label", path, line),
+        }
+
+    return skipped.parsed_rows(read_records(path, skipped, QUESTION_COLUMNS, ""), question)
+
+
+def _copa_item(item: XmlElement, path: Path) -> Question:
+    line, attributes = item.line, item.attrib
+    texts = {child.tag: "".join(child.itertext()).strip() for child in item}
+    if len(texts) < len(item):
+        raise DataFormatError(path, line, "an item with the same element twice", _ACCEPTED_ITEM)
+    check_keys(attributes, _COPA_ATTRIBUTES, path, line, what="attribute", complete=True)
+    check_keys(texts, _COPA_ELEMENTS, path, line, what="element", complete=True)
+    asked = attributes.get("asks-for", "")
+    if asked not in COPA_TEMPLATES:
+        raise DataFormatError(path, line, f"asks-for={shown(asked)}", " or ".join(COPA_TEMPLATES))
+    if not texts.get("p"):
+        raise DataFormatError(path, line, "an item without p", _ACCEPTED_ITEM)
+    alternatives = [texts[name] for name in ("a1", "a2") if texts.get(name)]
+    label = attributes.get("most-plausible-alternative")
+    return {
+        "premise": f"{texts['p']} {COPA_TEMPLATES[asked]}",
+        "alternatives": _checked_alternatives(alternatives, 2, path, line),
+        "label": _index(label, ("1", "2"), "most-plausible-alternative", path, line),
+    }
+
+
+def _lines_with_gaps(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, str] | None]:
+    """Read the non-blank lines with their numbers. A skipped line that is not UTF-8 gives None, so that two
+    files stay aligned."""
+    left_out = skipped["malformed_line"]
+    for line, text in read_lines(path, skipped):
+        yield from [None] * (skipped["malformed_line"] - left_out)
+        left_out = skipped["malformed_line"]
+        if text.strip():
+            yield line, text
+        else:
+            skipped["blank_line"] += 1
+    yield from [None] * (skipped["malformed_line"] - left_out)
+
+
+def _text(row: Mapping[str, object], name: str, path: Path, line: int) -> str:
+    value = row.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise DataFormatError(path, line, f"{name}={shown(value)}", f"a text in {name}")
+    return value.strip()
+
+
+def _present(row: Mapping[str, object], names: tuple[str, ...], path: Path, line: int) -> list[str]:
+    return [_text(row, name, path, line) for name in names if row.get(name) not in (None, "")]
+
+
+def _checked_alternatives(alternatives: list[str], least: int, path: Path, line: int) -> list[str]:
+    if len(alternatives) < least:
+        plural = "" if len(alternatives) == 1 else "s"
+        more = "" if least == 3 else " or more"
+        raise DataFormatError(
+            path, line, f"a question with {len(alternatives)} alternative{plural}", f"{least}{more}"
+        )
+    return alternatives
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    """The accepted labels, truncated like other values in messages."""
+    text = ", ".join(names)
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+
+
+def _index(value: object, names: tuple[str, ...], what: str, path: Path, line: int) -> int:
+    if value in (None, ""):
+        raise DataFormatError(path, line, f"no label in {what}", f"{_listed(names)}; {_NO_LABELS}")
+    if not isinstance(value, (str, int)) or isinstance(value, bool) or str(value) not in names:
+        raise DataFormatError(path, line, f"{shown(value)} in {what}", _listed(names))
+    return names.index(str(value))
+
 
 _FOLDERS = {"copa": "COPA", "siqa": "SIQA", "csqa": "CSQA"}
 _FILES: dict[str, dict[str, tuple[str, ...]]] = {
@@ -53,7 +367,7 @@ class CommonsenseQA(EventDatasetBuilder):
     - `copa`: the premise with "The cause for it was that" or "As a result,". Raw files: `copa-dev.xml`,
       `copa-test.xml` of the authors, else `copa-dev-new.jsonl`, `copa-test-new.jsonl` of MICO, whose trailing
       underscore in the premise is removed.
-    - `siqa`: the context with a template of the question (`question_readers.siqa_template`). The statistics
+    - `siqa`: the context with a template of the question (`siqa_template`). The statistics
       of the report count the questions by rule. Raw files: `dev.jsonl` with `dev-labels.lst`, and likewise
       `train` and `test` if their labels exist.
     - `csqa`: the question itself. Raw files: `dev_rand_split.jsonl`, `train_rand_split.jsonl`.

@@ -14,7 +14,7 @@ from huggingface_hub import DatasetCardData
 
 from eventformers.datasets_scripts.base import EventDatasetBuilder, config_names
 from eventformers.datasets_scripts.licenses import hub_licenses, is_open
-from eventformers.datasets_scripts.raw_files import parse_yaml
+from eventformers.datasets_scripts.reading.lines import parse_yaml
 from eventformers.errors import DataFormatError
 from eventformers.markdown import cell, code, code_block, table
 

@@ -4,52 +4,124 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import datasets
 from datasets import List, Value
 
-from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, EventDatasetBuilder
-from eventformers.datasets_scripts.distinct_ids import DistinctIds
-from eventformers.datasets_scripts.document_splits import SPLITS, name_hash
+from eventformers.datasets_scripts.base import (
+    SAMPLE_ORIGIN,
+    EventDatasetBuilder,
+    EventDatasetConfig,
+    check_shares,
+    name_list,
+)
+from eventformers.datasets_scripts.document_splits import SPLITS, DistinctIds, DocumentSplits, name_hash
 from eventformers.datasets_scripts.event_knowledge import (
+    Edge,
     EventKnowledge,
     MentionSurvey,
     StatedTitles,
+    component_splits,
     knowledge_of,
+    later_split,
     mention_id_of,
     mentions_of,
     survey_of,
     text_files,
 )
-from eventformers.datasets_scripts.hierarchy_columns import (
+from eventformers.datasets_scripts.hierarchy_files import (
     EDGE_COLUMNS,
+    EDGE_KINDS,
     EVENT_COLUMNS,
     HIERARCHY_COLUMNS,
     MENTION_COLUMNS,
-)
-from eventformers.datasets_scripts.hierarchy_files import (
-    EDGE_KINDS,
     MENTION_KINDS,
+    TEXT_KINDS,
     HierarchyFile,
     hierarchy_files,
     origin_of,
 )
-from eventformers.datasets_scripts.hierarchy_graph import Edge, component_splits, later_split
 from eventformers.datasets_scripts.hierarchy_readers import LinkedMention
-from eventformers.datasets_scripts.hierarchy_settings import (
-    EDGE_CONFIGS,
-    MENTION_SETTINGS,
-    SPLIT_SETTINGS,
-    EventHierarchiesConfig,
-    is_drawn,
-    is_wanted,
-)
-from eventformers.datasets_scripts.raw_files import is_blank
-from eventformers.datasets_scripts.record_files import Column
+from eventformers.datasets_scripts.reading.fields import is_blank
+from eventformers.datasets_scripts.reading.tables import Column
 from eventformers.errors import EventformersError
+from eventformers.strict import Number, Share
+
+EDGE_CONFIGS = ("hierarchy", "sequence")
+SPLIT_SETTINGS = frozenset({"split_by", "validation_share", "test_share", "split_seed"})
+MENTION_SETTINGS = frozenset({"domain", "wikinews", "gold_events", "hierarchies_only"})
+
+
+@dataclass
+class EventHierarchiesConfig(EventDatasetConfig):
+    """Settings of the kept mentions and events, of the gold events, and of the splits.
+
+    The first two apply to `mentions` and `events`, the next four only to `mentions`, and the others to
+    `mentions`, `hierarchy` and `sequence`.
+
+    Args:
+        task: `multilingual`, in which an event's text is in the language of the mention, or `crosslingual`,
+            in which it is English.
+        languages: languages of mentions, and in the multilingual task also of events; empty keeps all.
+        domain: keep the mentions of `wikipedia` or of `wikinews`. Everything not known to be from Wikinews
+            counts as Wikipedia.
+        wikinews: of Wikinews, keep the `zero-shot` events, or the `cross-domain` events, which training may
+            have seen.
+        gold_events: `stated` uses the list of events that the raw file states for a mention, and if it states
+            only `label_id`, that event with all its ancestors; `hierarchy` always uses the ancestors in the
+            hierarchy.
+        hierarchies_only: leave out mentions of events without parents and children, as in the paper.
+        split_by: `stated` uses the splits of the raw files, and connected components if the files state none;
+            `components` redraws all splits.
+        validation_share: share of connected components in validation, if they are drawn.
+        test_share: share of connected components in test, if they are drawn.
+        split_seed: seed of the order of the components.
+    """
+
+    task: Literal["multilingual", "crosslingual"] = "multilingual"
+    languages: tuple[str, ...] = ()
+    domain: Literal["wikipedia", "wikinews"] = "wikipedia"
+    wikinews: Literal["zero-shot", "cross-domain"] = "zero-shot"
+    gold_events: Literal["stated", "hierarchy"] = "stated"
+    hierarchies_only: bool = False
+    split_by: Literal["stated", "components"] = "stated"
+    validation_share: Share = 0.1
+    test_share: Share = 0.1
+    split_seed: Number = 41
+
+    def __post_init__(self) -> None:
+        self.languages = name_list("languages", self.languages)
+        super().__post_init__()
+        check_shares(self.validation_share, self.test_share)
+
+    @property
+    def drawn_splits(self) -> tuple[str, ...]:
+        """The splits into which connected components are drawn: those with a share above 0."""
+        return DocumentSplits(self.validation_share, self.test_share, self.split_seed).names
+
+
+def is_drawn(file: HierarchyFile, config: datasets.BuilderConfig) -> bool:
+    """True if the components of events determine the splits of its mentions, not the file."""
+    return file.split is None or (config.split_by == "components" and config.domain == "wikipedia")
+
+
+def is_wanted(file: HierarchyFile, config: datasets.BuilderConfig) -> bool:
+    """True if a config with its settings reads a file."""
+    if config.name in EDGE_CONFIGS:
+        return True
+    has_texts = any(file.kind in kinds for kinds in TEXT_KINDS)
+    if has_texts and file.task not in (config.task, None):
+        return False
+    if config.name == "events" or file.kind not in MENTION_KINDS:
+        return True
+    if file.domain != config.domain or file.task not in (config.task, None):
+        return False
+    return file.domain == "wikipedia" or file.wikinews == config.wikinews
+
 
 _SHOWN_EDGES = 10
 
@@ -68,8 +140,8 @@ class EventHierarchies(EventDatasetBuilder):
 
     Raw files (`hierarchy_files.hierarchy_files`; plain, `.gz` or `.bz2`): XLEL-WD as published, that is the
     mention files and the dictionary, or the folders that its download script makes; files of mentions, events
-    and edges in similar formats (`hierarchy_readers`), also as tables (`hierarchy_columns`); and Wikidata's
-    JSON, an entity dump or the output of XLEL-WD's pipeline (`wikidata_reader`). Mentions and dumps are read
+    and edges in similar formats (`hierarchy_readers`), also as tables (`hierarchy_files`); and Wikidata's
+    JSON, an entity dump or the output of XLEL-WD's pipeline. Mentions and dumps are read
     line by line; memory holds the ids of the events, their languages and edges, and 8 bytes for each mention.
 
     Zero-shot splits: events that are connected by any edges are in one split. Splits that raw files define
@@ -78,7 +150,7 @@ class EventHierarchies(EventDatasetBuilder):
     Skipped and counted: a mention without event, of an event that the dictionary lacks, or of an event
     without a title in the requested language; gold ancestors of that kind; events without title; repeated
     events; edges to something that is not an event; edges that close a cycle (see
-    `hierarchy_graph.EventHierarchy`). If mention ids repeat, all but the first get the suffix `#2`, `#3` and
+    `event_knowledge.EventHierarchy`). If mention ids repeat, all but the first get the suffix `#2`, `#3` and
     so on, and are counted.
     """
 

@@ -13,8 +13,9 @@ from datasets import Value
 from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, EventDatasetBuilder
 from eventformers.datasets_scripts.events import EVENT_FEATURE, Event
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
-from eventformers.datasets_scripts.raw_files import checked_event, event_of, read_rows
-from eventformers.datasets_scripts.record_files import Column, is_table, read_records, table_names
+from eventformers.datasets_scripts.reading.fields import checked_event, event_of
+from eventformers.datasets_scripts.reading.lines import read_rows
+from eventformers.datasets_scripts.reading.tables import Column, is_table, read_records, table_names
 from eventformers.errors import DataFormatError, EventformersError, shown
 
 _STEMS = {

@@ -3,31 +3,101 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import datasets
 from datasets import List, Value
 
 from eventformers.datasets_scripts.ace_reader import annotation_files, read_ace, text_file
-from eventformers.datasets_scripts.ace_types import ACE_FRAMES, ACE_SEEN_TYPES
 from eventformers.datasets_scripts.base import (
     SAMPLE_ORIGIN,
     EventDatasetBuilder,
     EventDatasetConfig,
     name_list,
 )
-from eventformers.datasets_scripts.distinct_ids import DistinctIds
-from eventformers.datasets_scripts.file_names import file_stem, format_suffix
+from eventformers.datasets_scripts.document_splits import DistinctIds
 from eventformers.datasets_scripts.frame_reader import FRAME_COLUMNS, frame_files, read_frames
 from eventformers.datasets_scripts.licenses import UNSPECIFIED, license_of_source
-from eventformers.datasets_scripts.mention_reader import MENTION_COLUMNS, Mention, read_mentions
-from eventformers.datasets_scripts.raw_files import corpus_folders, files_inside
-from eventformers.datasets_scripts.record_files import Column, first_record, has_records, is_table
-from eventformers.datasets_scripts.type_split import check_disjoint, split_types
+from eventformers.datasets_scripts.mention_reader import (
+    ACE_FRAMES,
+    ACE_SEEN_TYPES,
+    MENTION_COLUMNS,
+    Mention,
+    read_mentions,
+)
+from eventformers.datasets_scripts.reading.lines import corpus_folders, file_stem, files_inside, format_suffix
+from eventformers.datasets_scripts.reading.tables import Column, first_record, has_records, is_table
+from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.strict import Number
+
+
+class TypeSplit(NamedTuple):
+    """Event types by role; each list in descending order of frequency.
+
+    Args:
+        seen: training may use their labels.
+        unseen: their mentions are clustered, and their labels serve only for scoring.
+        left_out: the rest.
+    """
+
+    seen: list[str]
+    unseen: list[str]
+    left_out: list[str]
+
+
+def split_types(
+    counts: Counter[str],
+    seen_types: Collection[str] | None = None,
+    unseen_types: Collection[str] | None = None,
+    num_seen: int = 10,
+    num_unseen: int = 23,
+    known: Iterable[str] = (),
+) -> TypeSplit:
+    """Split event types by name or by frequency; ties are broken alphabetically.
+
+    Args:
+        counts: number of mentions of each type.
+        seen_types: the seen types; None takes the `num_seen` most frequent of those that are not unseen.
+        unseen_types: the unseen types; None takes the `num_unseen` next in frequency.
+        num_seen: number of seen types if they are not named.
+        num_unseen: number of unseen types if they are not named; 0 takes all others.
+        known: further accepted names, of types without mentions.
+
+    Raises:
+        EventformersError: a type is named as seen and as unseen.
+        UnknownNameError: a named type has no mentions.
+    """
+    check_disjoint(seen_types, unseen_types)
+    accepted = {*counts, *known}
+    for setting, names in (("seen_types", seen_types), ("unseen_types", unseen_types)):
+        for name in names or ():
+            if name not in accepted:
+                raise UnknownNameError(f"event type in {setting}", name, accepted)
+    order = sorted(counts, key=lambda name: (-counts[name], name))
+    if seen_types is not None:
+        seen = [name for name in order if name in seen_types]
+    else:
+        seen = [name for name in order if name not in (unseen_types or ())][:num_seen]
+    others = [name for name in order if name not in seen]
+    if unseen_types is not None:
+        unseen = [name for name in others if name in unseen_types]
+    else:
+        unseen = others[:num_unseen] if num_unseen else others
+    return TypeSplit(seen, unseen, [name for name in others if name not in unseen])
+
+
+def check_disjoint(seen_types: Collection[str] | None, unseen_types: Collection[str] | None) -> None:
+    """Raise `EventformersError` for a type that is named as both seen and unseen."""
+    both = sorted(set(seen_types or ()) & set(unseen_types or ()))
+    if both:
+        raise EventformersError(
+            f"settings seen_types and unseen_types: found {', '.join(both)} in both;"
+            " accepted: each type in one of them"
+        )
+
 
 _ACE_SOURCE = "ace2005"
 _FRAMENET_ORIGIN = ("FrameNet", "CC-BY-3.0")

@@ -11,21 +11,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import (
-    check_keys,
-    replace_marked,
-    text_field,
-    text_of_either,
-)
-from eventformers.datasets_scripts.record_files import Column, known_names, read_records, same_names
-from eventformers.datasets_scripts.xml_files import (
+from eventformers.datasets_scripts.reading.fields import check_keys, text_field, text_of_either
+from eventformers.datasets_scripts.reading.markup import (
     XmlElement,
     attribute,
     check_children,
     children,
     elements,
     read_xml,
+    replace_marked,
 )
+from eventformers.datasets_scripts.reading.tables import Column, known_names, read_records, same_names
 from eventformers.errors import DataFormatError, shown
 
 FRAME_FOLDER = "frame"

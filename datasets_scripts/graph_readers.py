@@ -8,22 +8,27 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from eventformers.datasets_scripts.document_splits import SPLITS
-from eventformers.datasets_scripts.file_names import format_suffix, unpacked_name
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import (
-    check_keys,
+from eventformers.datasets_scripts.reading.fields import check_keys, text_field
+from eventformers.datasets_scripts.reading.lines import (
+    format_suffix,
     parse_json,
     read_lines,
     read_rows,
-    text_field,
+    unpacked_name,
 )
-from eventformers.datasets_scripts.record_files import Column, first_record, may_hold, read_records
+from eventformers.datasets_scripts.reading.tables import (
+    Column,
+    csv_cells,
+    first_record,
+    may_hold,
+    read_records,
+)
 from eventformers.datasets_scripts.relation_templates import (
     RelationTemplates,
     accepted_relations,
     relation_templates,
 )
-from eventformers.datasets_scripts.table_files import csv_cells
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.files import cached_by_file
 

@@ -1,4 +1,8 @@
-"""Reader of event mentions from JSON lines: sentences with the trigger of an event and its type."""
+"""Reader of event mentions, sentences with the trigger of an event and its type; the event types of ACE 2005.
+
+The frames of ACE's types are those of Appendix C of "Semi-supervised New Event Type Induction and Description
+via Contrastive Loss-Enforced Batch Attention".
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,76 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from eventformers.datasets_scripts.ace_types import ace_frames
-from eventformers.datasets_scripts.file_names import file_stem
 from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import (
-    check_keys,
-    text_field,
-    text_of_either,
-)
-from eventformers.datasets_scripts.record_files import Column, known_names, read_records, same_names
+from eventformers.datasets_scripts.reading.fields import check_keys, text_field, text_of_either
+from eventformers.datasets_scripts.reading.lines import file_stem
+from eventformers.datasets_scripts.reading.tables import Column, known_names, read_records, same_names
 from eventformers.errors import DataFormatError, shown
+
+ACE_SEEN_TYPES: tuple[str, ...] = (
+    "Conflict:Attack",
+    "Movement:Transport",
+    "Life:Die",
+    "Contact:Meet",
+    "Justice:Arrest-Jail",
+    "Justice:Sentence",
+    "Transaction:Transfer-Money",
+    "Personnel:Elect",
+    "Transaction:Transfer-Ownership",
+    "Personnel:End-Position",
+)
+"""The types whose labels the paper trains on: the ten with the most mentions, in that order."""
+
+ACE_FRAMES: dict[str, tuple[str, ...]] = {
+    "Justice:Appeal": ("Appeal",),
+    "Life:Be-Born": ("Birth_scenario",),
+    "Justice:Charge-Indict": ("Notification_of_charges",),
+    "Justice:Convict": ("Verdict",),
+    "Business:Declare-Bankruptcy": ("Wealthiness",),
+    "Conflict:Demonstrate": ("Protest",),
+    "Life:Divorce": ("Personal_relationship",),
+    "Business:End-Org": ("Organization", "Process_end"),
+    "Justice:Extradite": ("Extradition",),
+    "Justice:Fine": ("Fining",),
+    "Life:Injure": ("Cause_harm", "Experience_bodily_harm"),
+    "Life:Marry": ("Forming_relationships",),
+    "Personnel:Nominate": ("Appointing",),
+    "Contact:Phone-Write": ("Contacting",),
+    "Justice:Release-Parole": ("Releasing_from_custody",),
+    "Business:Start-Org": ("Organization", "Process_start"),
+    "Personnel:Start-Position": ("Being_employed", "Process_start"),
+    "Justice:Sue": ("Judgment_communication",),
+    "Justice:Trial-Hearing": ("Trial",),
+    "Justice:Pardon": ("Pardon",),
+    "Business:Merge-Org": ("Organization", "Amalgamation"),
+    "Justice:Acquit": ("Verdict",),
+    "Justice:Execute": ("Execution",),
+    "Conflict:Attack": ("Attack",),
+    "Movement:Transport": ("Transportation_status",),
+    "Life:Die": ("Death",),
+    "Contact:Meet": ("Make_acquaintance", "Meet_with", "Come_together"),
+    "Justice:Arrest-Jail": ("Arrest", "Prison", "Imprisonment", "Being_incarcerated"),
+    "Justice:Sentence": ("Sentencing",),
+    "Transaction:Transfer-Money": ("Commerce_money-transfer",),
+    "Personnel:Elect": ("Change_of_leadership", "Choosing"),
+    "Transaction:Transfer-Ownership": ("Commerce_goods-transfer",),
+    "Personnel:End-Position": ("Being_employed", "Process_end"),
+}
+"""The frames of each of the 33 types, in the paper's order. Every frame that inherits from one of them,
+directly or not, is a valid target, too (`eventformers.datasets_scripts.frame_reader.frame_descendants`)."""
+
+
+def ace_frames(event_type: str, parent_type: str = "") -> tuple[str, ...]:
+    """Look up the frames of an event type of ACE 2005; empty for any other type.
+
+    Args:
+        event_type: `Type:Subtype` or `Type.Subtype`; or only the subtype if its type is given.
+        parent_type: the type of a subtype.
+    """
+    name = f"{parent_type}:{event_type}" if parent_type else event_type.replace(".", ":", 1)
+    return ACE_FRAMES.get(name, ())
+
 
 REACH = 70
 """Maximum distance in characters between a text's stated offset and its actual place."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from eventformers.datasets_scripts.raw_files import parse_yaml
+from eventformers.datasets_scripts.reading.lines import parse_yaml
 from eventformers.errors import EventformersError, UnknownNameError, shown
 
 Direction = Literal["forward", "reverse"]

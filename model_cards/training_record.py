@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from eventformers.datasets_scripts.raw_files import parse_json, read_regular_text
+from eventformers.datasets_scripts.reading.lines import parse_json, read_regular_text
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.files import write_text
 from eventformers.model_cards import TrainedOn

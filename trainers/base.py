@@ -24,7 +24,7 @@ from transformers.trainer import OPTIMIZER_NAME, SCALER_NAME, SCHEDULER_NAME, TR
 from transformers.trainer_utils import EvalLoopOutput, HubStrategy, has_length
 
 from eventformers import __version__
-from eventformers.datasets_scripts.hub_timeout import limit_requests
+from eventformers.datasets_scripts.loading import limit_requests
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.files import write_text
 from eventformers.trainers.arguments import EventTrainingArguments, setting_faults

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from datasets import Dataset
 from torch.utils.data import Dataset as TorchDataset
 
+from eventformers.datasets_scripts.chains import EventPool
 from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
 from eventformers.datasets_scripts.known_pairs import Codes
-from eventformers.datasets_scripts.narrative_cloze import EventPool
 from eventformers.trainers.cached_arrays import Arrays
 from eventformers.trainers.chain_corruption import LEAST_EVENTS
 

@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase
 from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, SAMPLES
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import read_rows
+from eventformers.datasets_scripts.reading.lines import read_rows
 from eventformers.errors import EventformersError
 from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.models.processing_events import EventProcessor

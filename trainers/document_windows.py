@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from datasets import Dataset, DatasetDict
 
-from eventformers.datasets_scripts.chain_settings import EventChainsConfig
+from eventformers.datasets_scripts.chains import distinct_events
 from eventformers.datasets_scripts.document_splits import RepeatedDocuments
+from eventformers.datasets_scripts.event_chains import EventChainsConfig
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.loading import built_report, load_built
-from eventformers.datasets_scripts.protagonist_chains import distinct_events
 from eventformers.errors import EventformersError
 
 _SPLIT = "train"

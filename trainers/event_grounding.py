@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from eventformers.built_in.event_grounding import METHOD
 from eventformers.datasets_scripts.base import setting_names
-from eventformers.datasets_scripts.hierarchy_settings import EventHierarchiesConfig
+from eventformers.datasets_scripts.event_hierarchies import EventHierarchiesConfig
 from eventformers.datasets_scripts.known_pairs import padded
 from eventformers.errors import EventformersError
 from eventformers.inference.grounding.encoding import GroundingTokeniser

@@ -15,14 +15,13 @@ from transformers import PreTrainedTokenizerBase
 
 from eventformers.built_in.heterevent import METHOD
 from eventformers.datasets_scripts.base import setting_names
+from eventformers.datasets_scripts.chains import EventPool, argument_texts, draw_distractors, event_key
 from eventformers.datasets_scripts.document_splits import SeededDraws, text_id
 from eventformers.datasets_scripts.event_chains import EventChainsConfig
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.known_pairs import PADDING, Codes, padded
 from eventformers.datasets_scripts.loading import built_report, load_built
-from eventformers.datasets_scripts.narrative_cloze import EventPool, argument_texts, draw_distractors
-from eventformers.datasets_scripts.protagonist_chains import event_key
 from eventformers.errors import EventformersError
 from eventformers.models.configuration_heterevent import HeterEventConfig
 from eventformers.models.event_items import ROLES

@@ -21,7 +21,7 @@ from transformers import PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.known_pairs import PADDING, Codes
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.encoding.arrays import Positions, Vectors
+from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.inference.grounding.encoding import GroundingTokeniser
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores
 from eventformers.inference.grounding.retrieve_rerank import CANDIDATES, rerank

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from eventformers.datasets_scripts.raw_files import parse_yaml
+from eventformers.datasets_scripts.reading.lines import parse_yaml
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError, shown
 from eventformers.methods import load_method
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from eventformers.datasets_scripts.event_tables import EVENTS_TABLE, EXTRACTED_DOCUMENTS
+from eventformers.datasets_scripts.events import EVENTS_TABLE, EXTRACTED_DOCUMENTS
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError
 from eventformers.evaluation.core import evaluate
@@ -19,7 +19,7 @@ from eventformers.evaluation.training_runs import ScoredTasks, plan_evaluation
 from eventformers.files import full_disk, output_folder, remove_folder, staged_folder
 from eventformers.hub import push
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.encoding.returned_memory import return_memory
+from eventformers.inference.encoding.vectors import return_memory
 from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.loading.models import find_device, load_config
 from eventformers.markdown import code, duration, number, table

@@ -15,9 +15,8 @@ from datasets import DatasetDict
 
 from eventformers.datasets_scripts import build_dataset, built_report, dataset_fingerprint, load_built
 from eventformers.datasets_scripts.base import NoRowsError
+from eventformers.datasets_scripts.chains import CHOICES, event_key
 from eventformers.datasets_scripts.events import Event
-from eventformers.datasets_scripts.narrative_cloze import CHOICES
-from eventformers.datasets_scripts.protagonist_chains import event_key
 from eventformers.errors import DataFormatError, EventformersError
 
 CONFIGS = ("chains", "mcnc", "multistep")

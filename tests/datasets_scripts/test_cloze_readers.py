@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eventformers.datasets_scripts.cloze_readers import checked_question, read_cloze_items
+from eventformers.datasets_scripts.chain_readers import checked_question, read_cloze_items
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import DataFormatError
 

@@ -11,13 +11,9 @@ from typing import Any, cast
 import pytest
 
 from eventformers.datasets_scripts import build_dataset, build_reports, built_report, load_built
-from eventformers.datasets_scripts.ace_types import (
-    ACE_FRAMES,
-    ACE_SEEN_TYPES,
-    ace_frames,
-)
 from eventformers.datasets_scripts.event_types import EventTypes
 from eventformers.datasets_scripts.frame_reader import frame_descendants
+from eventformers.datasets_scripts.mention_reader import ACE_FRAMES, ACE_SEEN_TYPES, ace_frames
 from eventformers.errors import EventformersError, UnknownNameError
 
 TYPES = ("Buy", "Sell", "Sell", "Sell", "Give", "Give", "", "Take")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from eventformers.datasets_scripts.file_names import file_stem, format_suffix, is_json_lines
-from eventformers.datasets_scripts.record_files import has_records, is_table
+from eventformers.datasets_scripts.reading.lines import file_stem, format_suffix, is_json_lines
+from eventformers.datasets_scripts.reading.tables import has_records, is_table
 
 
 @pytest.mark.parametrize(

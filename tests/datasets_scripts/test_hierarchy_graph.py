@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from eventformers.datasets_scripts.hierarchy_graph import EventHierarchy, component_splits, later_split
+from eventformers.datasets_scripts.event_knowledge import EventHierarchy, component_splits, later_split
 from eventformers.datasets_scripts.hierarchy_readers import RELATIONS, Statement
 from eventformers.datasets_scripts.malformed import SkippedRows
 

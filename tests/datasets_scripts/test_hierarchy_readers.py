@@ -21,7 +21,7 @@ from eventformers.datasets_scripts.hierarchy_readers import (
     read_mention_table,
 )
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import read_lines
+from eventformers.datasets_scripts.reading.lines import read_lines
 from eventformers.errors import DataFormatError
 
 MENTION = {

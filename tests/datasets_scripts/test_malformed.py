@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import (
+from eventformers.datasets_scripts.reading.fields import check_keys
+from eventformers.datasets_scripts.reading.lines import (
     MAX_LINE_BYTES_VARIABLE,
-    check_keys,
     parse_json,
     read_json_values,
     read_lines,

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eventformers.datasets_scripts.chain_readers import raw_file_kind, read_documents
-from eventformers.datasets_scripts.cloze_readers import read_cloze_items
+from eventformers.datasets_scripts.chain_readers import raw_file_kind, read_cloze_items, read_documents
 from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import DataFormatError

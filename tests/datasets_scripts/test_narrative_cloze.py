@@ -6,19 +6,19 @@ from collections import Counter
 
 import pytest
 
-from eventformers.datasets_scripts.cloze_readers import ClozeItem
-from eventformers.datasets_scripts.document_splits import SeededDraws
-from eventformers.datasets_scripts.events import Event
-from eventformers.datasets_scripts.narrative_cloze import (
+from eventformers.datasets_scripts.chain_readers import ClozeItem
+from eventformers.datasets_scripts.chains import (
     CHOICES,
     EventPool,
     argument_texts,
     draw_choices,
+    event_key,
     place_held_out,
     question_columns,
     window_starts,
 )
-from eventformers.datasets_scripts.protagonist_chains import event_key
+from eventformers.datasets_scripts.document_splits import SeededDraws
+from eventformers.datasets_scripts.events import Event
 
 
 def event(subject: str, predicate: str, object_: str = "") -> Event:

@@ -8,14 +8,9 @@ from pathlib import Path
 import pytest
 
 from eventformers.datasets_scripts.chain_readers import RawDocument, read_documents
+from eventformers.datasets_scripts.chains import NO_PROTAGONISTS, Chain, distinct_events, document_chains
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.protagonist_chains import (
-    NO_PROTAGONISTS,
-    Chain,
-    distinct_events,
-    document_chains,
-)
 
 
 def event(subject: str, predicate: str, object_: str = "") -> Event:

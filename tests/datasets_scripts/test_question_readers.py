@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.question_readers import (
+from eventformers.datasets_scripts.commonsense_qa import (
     Question,
     read_copa_json,
     read_copa_xml,
@@ -19,6 +18,7 @@ from eventformers.datasets_scripts.question_readers import (
     read_siqa,
     siqa_template,
 )
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import DataFormatError
 
 COPA_XML = """<?xml version="1.0" encoding="UTF-8"?>

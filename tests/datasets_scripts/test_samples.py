@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from eventformers.datasets_scripts.cloze_readers import read_cloze_items
+from eventformers.datasets_scripts.chain_readers import read_cloze_items
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import read_json_values
+from eventformers.datasets_scripts.reading.lines import read_json_values
 
 SAMPLES = Path(__file__).resolve().parents[2] / "datasets_scripts" / "samples"
 CHAINS = SAMPLES / "chains" / "events.jsonl"

@@ -17,7 +17,7 @@ from eventformers.datasets_scripts import build_dataset, load_built
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.datasets_scripts.building import BUILDERS
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.table_files import csv_file_rows, parquet_file_rows, table_columns
+from eventformers.datasets_scripts.reading.tables import csv_file_rows, parquet_file_rows, table_columns
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation.data import tasks_of_data
 

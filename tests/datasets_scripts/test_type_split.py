@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from eventformers.datasets_scripts.type_split import split_types
+from eventformers.datasets_scripts.event_types import split_types
 from eventformers.errors import EventformersError, UnknownNameError
 
 COUNTS = Counter({"d": 4, "c": 2, "b": 2, "a": 2, "e": 1})

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from eventformers.datasets_scripts import wikidata_reader
-from eventformers.datasets_scripts.hierarchy_readers import Statement
-from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.wikidata_reader import (
+from eventformers.datasets_scripts import hierarchy_readers
+from eventformers.datasets_scripts.hierarchy_readers import (
+    Statement,
     is_event_candidate,
     read_entities,
     read_item_descriptions,
     read_item_properties,
 )
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import DataFormatError
 
 
@@ -90,7 +90,7 @@ def test_lines_that_cannot_matter_are_not_parsed(tmp_path: Path, monkeypatch: py
     )
     parsed = []
     monkeypatch.setattr(
-        wikidata_reader, "parse_json", lambda text, *_: parsed.append(text) or json.loads(text)
+        hierarchy_readers, "parse_json", lambda text, *_: parsed.append(text) or json.loads(text)
     )
     assert [one.event_id for one in read_entities(path, SkippedRows(), edges_only=True)] == ["Q9"]
     assert len(parsed) == 1

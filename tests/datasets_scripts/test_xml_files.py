@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eventformers.datasets_scripts.xml_files import children, elements, read_xml
+from eventformers.datasets_scripts.reading.markup import children, elements, read_xml
 from eventformers.errors import DataFormatError
 
 

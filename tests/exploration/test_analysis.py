@@ -11,7 +11,7 @@ import pytest
 from event_files import write_edges, write_events
 from graphs import pairs_of
 
-from eventformers.datasets_scripts.event_tables import CHAIN_SCHEMA, DOCUMENT_SCHEMA, EVENT_SCHEMA
+from eventformers.datasets_scripts.events import CHAIN_SCHEMA, DOCUMENT_SCHEMA, EVENT_SCHEMA
 from eventformers.errors import EventformersError
 from eventformers.exploration import completions, links, neighbours, steps, types
 from eventformers.exploration import map as map_step

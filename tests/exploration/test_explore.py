@@ -18,7 +18,7 @@ import pytest
 
 import eventformers
 from eventformers.datasets_scripts import loading
-from eventformers.datasets_scripts.event_tables import EVENT_SCHEMA
+from eventformers.datasets_scripts.events import EVENT_SCHEMA
 from eventformers.errors import EventformersError
 from eventformers.exploration import documents, events, steps
 from eventformers.exploration import map as map_step

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from eventformers.datasets_scripts.chain_readers import RawDocument, RawEvent
-from eventformers.datasets_scripts.protagonist_chains import document_chains
+from eventformers.datasets_scripts.chains import document_chains
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.extraction.chains import chain_ids, find_chains
 from eventformers.extraction.coreference import coreference_clusters, resolver_of

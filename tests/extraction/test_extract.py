@@ -17,7 +17,7 @@ import pytest
 import eventformers
 from eventformers import cli
 from eventformers.datasets_scripts import build_dataset
-from eventformers.datasets_scripts.raw_files import read_lines
+from eventformers.datasets_scripts.reading.lines import read_lines
 from eventformers.errors import EventformersError
 from eventformers.extraction import extractor as extractor_module
 from eventformers.extraction import pipeline as pipeline_module

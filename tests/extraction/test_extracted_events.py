@@ -12,7 +12,7 @@ from event_files import write_edges, write_events
 
 import eventformers
 from eventformers import cli
-from eventformers.datasets_scripts.event_tables import DOCUMENT_SCHEMA, EVENT_SCHEMA
+from eventformers.datasets_scripts.events import DOCUMENT_SCHEMA, EVENT_SCHEMA
 from eventformers.extraction.counts import ExtractionCounts
 
 STORIES = (

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import MAX_LINE_BYTES_VARIABLE
-from eventformers.datasets_scripts.table_files import BLOCK_ROWS, _block_rows
+from eventformers.datasets_scripts.reading.lines import MAX_LINE_BYTES_VARIABLE
+from eventformers.datasets_scripts.reading.tables import BLOCK_ROWS, _block_rows
 from eventformers.errors import DataFormatError
 from eventformers.extraction.texts import TextDocument, find_text_files, read_texts
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from eventformers.errors import EventformersError
-from eventformers.inference.encoding.arrays import Vectors
+from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.search import approximate
 from eventformers.inference.search.approximate import ApproximateSearch, read_or_build, read_search, shared
 from eventformers.inference.search.earlier_rows import earlier_places

@@ -18,7 +18,7 @@ import pytest
 from datasets import Dataset
 
 from eventformers.errors import EventformersError
-from eventformers.inference.encoding.arrays import Vectors
+from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.grounding.candidate_files import CandidateRecord, EventRow, stored_candidates
 from eventformers.inference.search import index_folder
 from eventformers.inference.search.approximate import SMALLEST, ApproximateSearch

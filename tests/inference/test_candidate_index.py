@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference.encoding.arrays import Vectors
+from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.search import approximate, candidate_index
 from eventformers.inference.search.approximate import SMALLEST
 from eventformers.inference.search.candidate_index import CandidateIndex

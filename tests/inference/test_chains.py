@@ -17,7 +17,7 @@ from eventformers.inference.chains import vectors as chain_vectors
 from eventformers.inference.chains.scorers import EncoderChainScorer, ModelChainScorer, chain_scorer
 from eventformers.inference.chains.vectors import encode_states
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.encoding.latest_answer import LatestAnswer
+from eventformers.inference.encoding.event_inputs import LatestAnswer
 from eventformers.models.processing_heterevent import HeterEventProcessor
 
 CONTEXTS = [

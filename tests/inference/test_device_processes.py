@@ -26,13 +26,13 @@ import torch
 
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import opened_encoder
-from eventformers.inference.encoding import device_processes, event_files
+from eventformers.inference.encoding import batches, event_files
 
 folder, output = sys.argv[1:3]
 texts = Path(sys.argv[3]).read_text().splitlines()
 torch.set_num_threads(1)
 # This process is a fork of a server that has loaded torch and run nothing.
-device_processes.START_METHOD = "fork"
+batches.START_METHOD = "fork"
 event_files.embed_file(folder, sys.argv[3], output, devices=["cpu", "cpu"], normalize=True)
 assert multiprocessing.active_children() == []
 with opened_encoder(folder, ["cpu", "cpu"]) as encoder:

@@ -15,11 +15,11 @@ import pytest
 
 from eventformers.inference.chains.event_index import EventRecord
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.encoding import event_files, mapped_rows
-from eventformers.inference.encoding.arrays import Vectors
+from eventformers.inference.encoding import event_files
+from eventformers.inference.encoding import vectors as vector_arrays
 from eventformers.inference.encoding.event_files import embed_file
-from eventformers.inference.encoding.mapped_rows import release_pages, rows_at
 from eventformers.inference.encoding.precision import ranges_of
+from eventformers.inference.encoding.vectors import Vectors, release_pages, rows_at
 from eventformers.inference.search import exact, index_folder
 from eventformers.inference.search.exact import ExactSearch
 from eventformers.inference.search.index_folder import IndexedModel, IndexTable, build_index, open_index
@@ -106,7 +106,7 @@ class TestReleasedPages:
 
 class TestRows:
     def test_values(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(mapped_rows, "_SPAN_BYTES", 4 * 30 * 7)
+        monkeypatch.setattr(vector_arrays, "_SPAN_BYTES", 4 * 30 * 7)
         array = mapped(tmp_path / "array", rows=200, width=30)
         draw = np.random.default_rng(0)
         for shape in ((0,), (1,), (500,), (6, 40)):
@@ -178,7 +178,7 @@ class TestNearest:
 
     def test_memory(self, tmp_path: Path, start: int, monkeypatch: pytest.MonkeyPatch) -> None:
         """At any time, since a block is released before the next one is read."""
-        monkeypatch.setattr(mapped_rows, "_SPAN_BYTES", SIZE // 10)
+        monkeypatch.setattr(vector_arrays, "_SPAN_BYTES", SIZE // 10)
         found = []
         knn = faiss.knn
 
@@ -200,7 +200,7 @@ class TestNearest:
         vectors[-1] = 9
         table = IndexTable(pa.table({"text": ["a"] * 300}), vectors)
         query = np.array([1, 2, 3, 4], dtype=np.float32)
-        monkeypatch.setattr(mapped_rows, "_SPAN_BYTES", 4 * 4 * 70)
+        monkeypatch.setattr(vector_arrays, "_SPAN_BYTES", 4 * 4 * 70)
         products, positions = table.nearest(query, number)
         order = np.argsort(-(vectors @ query), kind="stable")[:number]
         assert products.tolist() == (vectors @ query)[order].tolist()

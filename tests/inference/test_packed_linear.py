@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from eventformers.inference.encoding import packed_linear
-from eventformers.inference.encoding.packed_linear import PackedLinear, can_pack, for_inference
+from eventformers.inference.encoding import batches
+from eventformers.inference.encoding.batches import PackedLinear, can_pack, for_inference
 
 needs_packing = pytest.mark.skipif(not can_pack(), reason="this processor or build does not pack weights")
 
@@ -59,7 +59,7 @@ def test_without_the_operators_nothing_is_packed(monkeypatch: pytest.MonkeyPatch
         raise AttributeError("no such operator")
 
     can_pack.cache_clear()
-    monkeypatch.setattr(packed_linear, "PackedLinear", absent)
+    monkeypatch.setattr(batches, "PackedLinear", absent)
     try:
         assert not can_pack()
         assert type(for_inference(nn.Sequential(nn.Linear(2, 2)), pack=True)[0]) is nn.Linear  # type: ignore[index]

@@ -14,7 +14,7 @@ from tokenizers import processors
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertTokenizerFast
 
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference.encoding.arrays import Vectors
+from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.grounding.encoding import event_text, mention_text
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
 from eventformers.inference.grounding.retrieve_rerank import rerank

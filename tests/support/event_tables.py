@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventformers.datasets_scripts.event_tables import (
+from eventformers.datasets_scripts.events import (
     DOCUMENT_SCHEMA,
     DOCUMENTS_TABLE,
     EVENT_SCHEMA,

@@ -16,9 +16,8 @@ from datatrove.io import DataFolderLike, get_datafolder
 from datatrove.pipeline.base import PipelineStep
 
 from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter
-from eventformers.datasets_scripts.event_tables import DOCUMENT_SCHEMA, EVENT_SCHEMA, LINK_SCHEMA
-from eventformers.datasets_scripts.events import Event
-from eventformers.datasets_scripts.raw_files import is_blank
+from eventformers.datasets_scripts.events import DOCUMENT_SCHEMA, EVENT_SCHEMA, LINK_SCHEMA, Event
+from eventformers.datasets_scripts.reading.fields import is_blank
 from eventformers.distributed.shards import Compute, ShardStep, encoder_of, shard_file
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.extraction.datatrove_block import EVENT_ROWS

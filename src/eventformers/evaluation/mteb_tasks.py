@@ -30,7 +30,7 @@ from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation.core import score
 from eventformers.evaluation.data import load_data
 from eventformers.evaluation.tasks import TASKS
-from eventformers.inference.encoding.arrays import Vectors
+from eventformers.inference.encoding.vectors import Vectors
 
 try:
     from mteb.abstasks import AbsTask

@@ -18,7 +18,7 @@ import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
 
 from eventformers.datasets_scripts.malformed import parts_text
-from eventformers.datasets_scripts.raw_files import read_regular_text
+from eventformers.datasets_scripts.reading.lines import read_regular_text
 from eventformers.errors import DataFormatError, EventformersError, first_line
 from eventformers.evaluation.tasks.protocols import JsonValue
 from eventformers.files import write_explained, write_text

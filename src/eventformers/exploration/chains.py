@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventformers.datasets_scripts.event_tables import CHAINS_TABLE
+from eventformers.datasets_scripts.events import CHAINS_TABLE
 from eventformers.exploration.events import PROTAGONISTS_TABLE
 from eventformers.exploration.steps import Step, StepRun
 from eventformers.inference.induction.type_naming import has_only_stop_words

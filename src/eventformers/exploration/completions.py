@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from eventformers.datasets_scripts.commonsense_graphs import graph_of
 from eventformers.datasets_scripts.dataset_card import built_configs
-from eventformers.datasets_scripts.event_tables import CHAINS_TABLE, EVENTS_TABLE
+from eventformers.datasets_scripts.events import CHAINS_TABLE, EVENTS_TABLE
 from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.exploration.settings import Context
 from eventformers.exploration.steps import Found, Step, StepRun

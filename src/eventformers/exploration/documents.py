@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from eventformers.datasets_scripts.event_tables import DOCUMENT_SCHEMA, DOCUMENTS_TABLE
+from eventformers.datasets_scripts.events import DOCUMENT_SCHEMA, DOCUMENTS_TABLE
 from eventformers.datasets_scripts.malformed import SkippedRows, malformed_policy
 from eventformers.errors import EventformersError
 from eventformers.exploration.settings import Context

@@ -16,12 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventformers import extraction
-from eventformers.datasets_scripts.event_tables import (
-    CHAIN_SCHEMA,
-    DOCUMENTS_TABLE,
-    EVENT_SCHEMA,
-    EVENTS_TABLE,
-)
+from eventformers.datasets_scripts.events import CHAIN_SCHEMA, DOCUMENTS_TABLE, EVENT_SCHEMA, EVENTS_TABLE
 from eventformers.errors import EventformersError
 from eventformers.exploration.folder import STATE_FOLDER
 from eventformers.exploration.settings import Context

@@ -10,14 +10,14 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from eventformers.datasets_scripts.event_tables import (
+from eventformers.datasets_scripts.chains import NO_PROTAGONISTS
+from eventformers.datasets_scripts.events import (
     CHAIN_SCHEMA,
     DOCUMENT_SCHEMA,
     DOCUMENTS_TABLE,
     EVENT_SCHEMA,
     EVENTS_TABLE,
 )
-from eventformers.datasets_scripts.protagonist_chains import NO_PROTAGONISTS
 from eventformers.errors import EventformersError
 from eventformers.exploration.events import PROTAGONISTS_TABLE, SHORTEST_CHAIN
 from eventformers.exploration.settings import Context

@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
 
-from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE, VECTORS_TABLE
+from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, VECTORS_TABLE
 from eventformers.errors import EventformersError
 from eventformers.exploration.neighbours import nearest, text_vectors
 from eventformers.exploration.steps import Step, StepRun
 from eventformers.exploration.types import EVENT_TYPES_TABLE, TYPES_TABLE, UNTYPED, event_terms
-from eventformers.inference.encoding.arrays import Positions, Vectors
+from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.inference.induction.clustering import by_size
 from eventformers.inference.induction.induce import NAME_PARTS
 from eventformers.inference.induction.mention_distances import Labels

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from eventformers.inference.encoding.arrays import Vectors
+from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.search.candidate_index import CandidateIndex, Candidates, SearchKind
 
 EXACT_UP_TO = 60_000

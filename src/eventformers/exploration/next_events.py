@@ -9,13 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from eventformers.datasets_scripts.chain_readers import REPORTING_PREDICATES
-from eventformers.datasets_scripts.event_tables import CHAINS_TABLE, EVENTS_TABLE, VECTORS_TABLE
-from eventformers.datasets_scripts.events import Event, event_text
+from eventformers.datasets_scripts.events import CHAINS_TABLE, EVENTS_TABLE, VECTORS_TABLE, Event, event_text
 from eventformers.exploration.neighbours import nearest, text_vectors
 from eventformers.exploration.steps import Found, Step, StepRun
 from eventformers.inference.chains.next_event import MAX_EVENTS
 from eventformers.inference.chains.scorers import CosineScorer, EmbedEvents, EncoderChainScorer, chain_scorer
-from eventformers.inference.encoding.arrays import Vectors
+from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.induction.type_naming import has_only_stop_words
 
 NEXT_EVENTS_TABLE = "next_events.parquet"

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from markupsafe import Markup
 
-from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE
-from eventformers.datasets_scripts.raw_files import read_json_object
-from eventformers.datasets_scripts.table_files import read_parquet
+from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE
+from eventformers.datasets_scripts.reading.lines import read_json_object
+from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError
 from eventformers.exploration import completions, next_events
 from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE

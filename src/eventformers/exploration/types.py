@@ -15,13 +15,12 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.sparse import csr_array
 from scipy.spatial.distance import squareform
 
-from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE
+from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE
 from eventformers.exploration.folder import STATE_FOLDER
 from eventformers.exploration.neighbours import vector_column, vectors_of
 from eventformers.exploration.steps import Rows, Step, StepRun, key_of, keys_file, make_rows
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.encoding.arrays import Positions, Vectors
-from eventformers.inference.encoding.unit_vectors import unit_vectors
+from eventformers.inference.encoding.vectors import Positions, Vectors, unit_vectors
 from eventformers.inference.induction.clustering import ALIKE, by_size
 from eventformers.inference.induction.frame_linking import Frames, load_frames
 from eventformers.inference.induction.induce import NAME_PARTS, usual_trigger_input

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from eventformers.datasets_scripts.event_tables import EVENTS_TABLE, VECTORS_TABLE
-from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
+from eventformers.datasets_scripts.events import EVENT_ORDERS, EVENTS_TABLE, VECTORS_TABLE, Event
 from eventformers.exploration.neighbours import vector_column
 from eventformers.exploration.steps import Step, StepRun, key_of, keys_file
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from eventformers.datasets_scripts.chain_readers import PRONOUNS
-from eventformers.datasets_scripts.distinct_ids import DistinctIds
-from eventformers.datasets_scripts.protagonist_chains import NO_PROTAGONISTS
+from eventformers.datasets_scripts.chains import NO_PROTAGONISTS
+from eventformers.datasets_scripts.document_splits import DistinctIds
 from eventformers.extraction.coreference import Resolver, coreference_clusters
 from eventformers.extraction.events import ExtractedEvent, head_text, mention_text
 

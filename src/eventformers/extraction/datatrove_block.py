@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows, check_malformed
-from eventformers.datasets_scripts.raw_files import DataDir
+from eventformers.datasets_scripts.reading.lines import DataDir
 from eventformers.errors import EventformersError
 from eventformers.extraction.coreference import Resolver
 from eventformers.extraction.counts import ExtractionCounts

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eventformers.datasets_scripts.chain_readers import EventFilter, RawEvent
+from eventformers.datasets_scripts.chains import event_key
 from eventformers.datasets_scripts.events import Event
-from eventformers.datasets_scripts.protagonist_chains import event_key
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.extraction.chains import ExtractedChain, chain_ids, find_chains
 from eventformers.extraction.coreference import Resolver, coreference_clusters, resolver_of

@@ -16,7 +16,7 @@ from uuid import uuid4
 import datasets
 
 from eventformers.datasets_scripts.chain_readers import EXTRACTION_REPORT
-from eventformers.datasets_scripts.event_tables import (
+from eventformers.datasets_scripts.events import (
     DOCUMENT_SCHEMA,
     DOCUMENTS_TABLE,
     EVENT_SCHEMA,
@@ -24,7 +24,7 @@ from eventformers.datasets_scripts.event_tables import (
     EXTRACTED_DOCUMENTS,
 )
 from eventformers.datasets_scripts.malformed import MALFORMED_POLICIES, malformed_policy, takes_malformed
-from eventformers.datasets_scripts.raw_files import DataDir, parse_json
+from eventformers.datasets_scripts.reading.lines import DataDir, parse_json
 from eventformers.errors import EventformersError
 from eventformers.extraction.coreference import Resolver
 from eventformers.extraction.counts import ExtractionCounts

@@ -13,7 +13,7 @@ from html.entities import html5
 from pathlib import Path
 
 from eventformers.datasets_scripts.malformed import HeldFaults, SkippedRows
-from eventformers.datasets_scripts.raw_files import MAX_LINE_BYTES_VARIABLE, max_line_bytes, read_lines
+from eventformers.datasets_scripts.reading.lines import MAX_LINE_BYTES_VARIABLE, max_line_bytes, read_lines
 from eventformers.errors import DataFormatError, shown
 
 ACCEPTED_SGML = '<DOC id="…" type="…"> … <TEXT> <P> … </P> </TEXT> </DOC>, one document after the other'

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventformers.datasets_scripts.event_tables import (
+from eventformers.datasets_scripts.events import (
     CHAIN_SCHEMA,
     DOCUMENT_SCHEMA,
     EVENT_SCHEMA,
     event_id,
+    event_text,
 )
-from eventformers.datasets_scripts.events import event_text
 from eventformers.extraction.extractor import ExtractedDocument, plain_event
 from eventformers.extraction.shards import shard_path
 from eventformers.files import replaced_file

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from eventformers.datasets_scripts.raw_files import check_keys
+from eventformers.datasets_scripts.reading.fields import check_keys
 from eventformers.errors import DataFormatError, EventformersError, lookalike, shown
 
 _USUAL = {

@@ -10,29 +10,27 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from eventformers.datasets_scripts.distinct_ids import DistinctIds
-from eventformers.datasets_scripts.event_tables import EVENTS_TABLE
-from eventformers.datasets_scripts.file_names import (
+from eventformers.datasets_scripts.document_splits import DistinctIds
+from eventformers.datasets_scripts.events import EVENTS_TABLE
+from eventformers.datasets_scripts.licenses import license_of_source
+from eventformers.datasets_scripts.malformed import HeldFaults, SkippedRows
+from eventformers.datasets_scripts.reading.lines import (
     COMPRESSED,
     JSON_LINES,
+    MAX_LINE_BYTES_VARIABLE,
     PLAIN_TEXTS,
     SGML,
     TABLES,
+    DataDir,
     file_stem,
     format_suffix,
-    unpacked_name,
-)
-from eventformers.datasets_scripts.licenses import license_of_source
-from eventformers.datasets_scripts.malformed import HeldFaults, SkippedRows
-from eventformers.datasets_scripts.raw_files import (
-    MAX_LINE_BYTES_VARIABLE,
-    DataDir,
     max_line_bytes,
     raw_paths,
     read_json_values,
     read_lines,
+    unpacked_name,
 )
-from eventformers.datasets_scripts.table_files import csv_file_rows, parquet_file_rows
+from eventformers.datasets_scripts.reading.tables import csv_file_rows, parquet_file_rows
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.extraction.sgml import read_sgml
 from eventformers.extraction.text_columns import USUAL_COLUMNS, TextColumns, iso_date, part_of

@@ -20,20 +20,26 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts.events import EventOrder
 from eventformers.errors import EventformersError, shown
-from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.encoding.batches import (
     BatchWorkers,
+    DeviceProcesses,
     equal_length_batches,
+    for_inference,
     forward_batch,
     out_of_memory_explained,
 )
-from eventformers.inference.encoding.device_processes import DeviceProcesses
-from eventformers.inference.encoding.distinct_rows import DistinctRows
-from eventformers.inference.encoding.event_inputs import EventInputs, RoleInputs, TextInputs, TokenRow
+from eventformers.inference.encoding.event_inputs import (
+    DistinctRows,
+    EventInputs,
+    LatestAnswer,
+    RoleInputs,
+    TextInputs,
+    TokenRow,
+    digest_of,
+)
 from eventformers.inference.encoding.event_reader import EventLike, values_of
-from eventformers.inference.encoding.latest_answer import LatestAnswer, digest_of
-from eventformers.inference.encoding.packed_linear import for_inference
 from eventformers.inference.encoding.precision import needs_ranges, quantized, read_ranges
+from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.loading.models import find_device, load_model_and_tokenizer
 from eventformers.methods import what_is_read
 from eventformers.models.text_prompts import prompt_of

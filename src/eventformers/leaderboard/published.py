@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from eventformers.datasets_scripts.raw_files import parse_yaml
+from eventformers.datasets_scripts.reading.lines import parse_yaml
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.evaluation.tasks import get_task
 from eventformers.files import write_explained, write_text

@@ -14,7 +14,7 @@ from huggingface_hub import EvalResult, EvalResultEntry, parse_eval_result_entri
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from eventformers.datasets_scripts.dataset_card import read_front_matter
-from eventformers.datasets_scripts.raw_files import parse_yaml, read_regular_text
+from eventformers.datasets_scripts.reading.lines import parse_yaml, read_regular_text
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.evaluation.results import NO_START, ResultNotes, TaskResult, read_result
 from eventformers.evaluation.significance import Answers, answers_of, clusters_of

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME, cached_file
 
-from eventformers.datasets_scripts.raw_files import read_json_object
+from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.errors import EventformersError, first_line, shown
 from eventformers.models.loaded_files import check_finite_weights
 

@@ -26,7 +26,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.utils import resolve_revision
 
 from eventformers.datasets_scripts.events import EVENT_ORDERS
-from eventformers.datasets_scripts.hub_timeout import limit_requests
+from eventformers.datasets_scripts.loading import limit_requests
 from eventformers.errors import EventformersError, UnknownNameError, first_line, shown
 from eventformers.files import refuse_unfinished
 from eventformers.loading.encoders import resolve_encoder

@@ -9,7 +9,7 @@ import yaml
 
 from eventformers.datasets_scripts import building
 from eventformers.datasets_scripts.base import JsonValue
-from eventformers.datasets_scripts.raw_files import DataDir
+from eventformers.datasets_scripts.reading.lines import DataDir
 from eventformers.evaluation.tasks import TASKS, Task
 
 BENCHMARK_FILE = "eval.yaml"

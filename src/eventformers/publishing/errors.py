@@ -14,7 +14,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from eventformers.datasets_scripts.hub_timeout import TIMEOUT_VARIABLE, hub_timeout, limit_requests
+from eventformers.datasets_scripts.loading import TIMEOUT_VARIABLE, hub_timeout, limit_requests
 from eventformers.errors import EventformersError, causes, first_line
 
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN to a token with write permission"

@@ -15,10 +15,10 @@ from transformers.dynamic_module_utils import get_relative_import_files
 
 from eventformers.datasets_scripts import build_reports
 from eventformers.datasets_scripts.dataset_card import REPORT_NAME, built_configs
-from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE
+from eventformers.datasets_scripts.events import DOCUMENTS_TABLE
 from eventformers.datasets_scripts.licenses import is_open
-from eventformers.datasets_scripts.raw_files import read_json_object
-from eventformers.datasets_scripts.table_files import read_parquet
+from eventformers.datasets_scripts.reading.lines import read_json_object
+from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.evaluation.results import read_result
 from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE, STATE_FOLDER

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from itertools import takewhile
 from pathlib import Path
 
-from eventformers.datasets_scripts.chain_settings import CHAIN_SETTINGS
+from eventformers.datasets_scripts.event_chains import CHAIN_SETTINGS
 from eventformers.datasets_scripts.fingerprints import joint_fingerprint
 from eventformers.datasets_scripts.loading import built_report
 from eventformers.evaluation.training_runs import SAMPLES

@@ -25,8 +25,7 @@ from eventformers.evaluation.tasks.protocols import (
 )
 from eventformers.inference.commonsense.neighbour_votes import VoteSettings, vote_settings, voted_ranking
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.encoding.returned_memory import return_memory
-from eventformers.inference.encoding.unit_vectors import unit_vectors
+from eventformers.inference.encoding.vectors import return_memory, unit_vectors
 from eventformers.inference.search.ranking import (
     FilteredRanks,
     RankingQueries,

@@ -22,9 +22,8 @@ from eventformers.evaluation.tasks.grounding_protocols import (
 )
 from eventformers.evaluation.tasks.protocols import Embed, JsonValue, ProtocolOutput
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.encoding.arrays import Vectors
-from eventformers.inference.encoding.latest_answer import digest_of
-from eventformers.inference.encoding.unit_vectors import unit_vectors
+from eventformers.inference.encoding.event_inputs import digest_of
+from eventformers.inference.encoding.vectors import Vectors, unit_vectors
 from eventformers.inference.grounding.encoding import (
     BatchSize,
     EncodedTexts,

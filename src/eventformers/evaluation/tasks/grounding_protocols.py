@@ -27,7 +27,7 @@ from eventformers.evaluation.tasks.protocols import (
     TaskSettings,
     read_text,
 )
-from eventformers.inference.encoding.arrays import Positions
+from eventformers.inference.encoding.vectors import Positions
 from eventformers.inference.grounding.hierarchy_discovery import DEPTH, discover_hierarchy
 from eventformers.inference.grounding.linking import ChosenThreshold, choose_threshold, link, link_best
 from eventformers.inference.grounding.retrieve_rerank import (

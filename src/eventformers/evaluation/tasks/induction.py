@@ -26,7 +26,7 @@ from eventformers.evaluation.tasks.induction_protocols import (
 )
 from eventformers.evaluation.tasks.protocols import Embed, JsonValue, ProtocolOutput, Row
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.encoding.latest_answer import digest_of
+from eventformers.inference.encoding.event_inputs import digest_of
 from eventformers.inference.induction.mention_distances import Labels, MentionVectors
 from eventformers.inference.induction.mention_encoding import WITHOUT_TRIGGERS, encode_labels, encode_mentions
 from eventformers.inference.induction.token_weighting import token_factors, weighting_rounds_of

@@ -27,7 +27,7 @@ from eventformers.evaluation.tasks.protocols import (
 from eventformers.inference.chains.scorers import DistinctEvents
 from eventformers.inference.chains.virtual_context import VirtualContext, context_encoder
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.encoding.unit_vectors import rounded_cosines, unit_vectors
+from eventformers.inference.encoding.vectors import rounded_cosines, unit_vectors
 from eventformers.strict import count, strict_settings
 
 _CONTEXT = VirtualContext(None)

@@ -18,7 +18,7 @@ from eventformers.evaluation.tasks.protocols import (
     choices_output,
     read_text,
 )
-from eventformers.inference.encoding.unit_vectors import rounded_cosines, unit_vectors
+from eventformers.inference.encoding.vectors import rounded_cosines, unit_vectors
 from eventformers.models.text_prompts import prompt_of
 
 

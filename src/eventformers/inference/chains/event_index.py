@@ -13,14 +13,13 @@ import numpy as np
 import pyarrow as pa
 from datasets import Dataset, DatasetDict
 
+from eventformers.datasets_scripts.chains import event_key
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
-from eventformers.datasets_scripts.protagonist_chains import event_key
 from eventformers.errors import EventformersError
 from eventformers.inference.chains.scorers import CosineScorer, Scores
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.encoding.arrays import Vectors
-from eventformers.inference.encoding.unit_vectors import rounded_cosines
+from eventformers.inference.encoding.vectors import Vectors, rounded_cosines
 from eventformers.inference.search.candidate_index import SearchKind
 from eventformers.inference.search.index_folder import (
     IndexedModel,

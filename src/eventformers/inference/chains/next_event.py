@@ -15,20 +15,23 @@ from rich.console import Console
 from rich.progress import track
 
 from eventformers.datasets_scripts.chain_readers import EventFilter, raw_file_kind, read_documents
+from eventformers.datasets_scripts.chains import event_key
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.events import Event, event_text
-from eventformers.datasets_scripts.file_names import JSON_LINES, PLAIN_TEXTS, TABLES, format_suffix
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import SkippedRows, takes_malformed
-from eventformers.datasets_scripts.protagonist_chains import event_key
-from eventformers.datasets_scripts.raw_files import (
-    has_word,
+from eventformers.datasets_scripts.reading.fields import has_word
+from eventformers.datasets_scripts.reading.lines import (
+    JSON_LINES,
+    PLAIN_TEXTS,
+    TABLES,
+    format_suffix,
     parse_json,
     raw_paths,
     read_lines,
 )
-from eventformers.datasets_scripts.record_files import first_record
+from eventformers.datasets_scripts.reading.tables import first_record
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
 from eventformers.inference.chains.event_index import (
     EventRecord,
@@ -40,7 +43,7 @@ from eventformers.inference.chains.scorers import Aggregation, CosineScorer, Sco
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_reader import ROLES, EventLike, file_values, read_item, values_of
 from eventformers.inference.encoding.event_tables import are_event_tables, read_table_events
-from eventformers.inference.encoding.unit_vectors import rounded_cosines
+from eventformers.inference.encoding.vectors import rounded_cosines
 from eventformers.inference.search.candidate_index import SearchKind
 from eventformers.inference.search.index_folder import SEARCHES, verify_index
 

@@ -16,8 +16,7 @@ from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.chains.vectors import encode_alone, encode_candidates, encode_states
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.encoding.arrays import Positions
-from eventformers.inference.encoding.unit_vectors import rounded_cosines, unit_vectors
+from eventformers.inference.encoding.vectors import Positions, rounded_cosines, unit_vectors
 
 Scores: TypeAlias = NDArray[np.float64]
 EmbedEvents: TypeAlias = Callable[[Sequence[Event]], NDArray[np.floating]]

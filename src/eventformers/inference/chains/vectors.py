@@ -14,9 +14,9 @@ from torch.nn.utils.rnn import pad_sequence
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder, require_finite
-from eventformers.inference.encoding.arrays import Positions, Vectors
-from eventformers.inference.encoding.distinct_rows import DistinctRows
-from eventformers.inference.encoding.packed_linear import for_inference
+from eventformers.inference.encoding.batches import for_inference
+from eventformers.inference.encoding.event_inputs import DistinctRows
+from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.models.event_graph import build_event_graph
 
 BLOCK_EVENTS = 4_096

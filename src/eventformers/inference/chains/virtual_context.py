@@ -22,8 +22,8 @@ from eventformers.errors import EventformersError
 from eventformers.inference.chains.scorers import DistinctEvents, Scores
 from eventformers.inference.chains.vectors import encode_states
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.encoding.event_reader import EventLike, read_items
+from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.strict import StrictSettings, count, strict_settings
 
 MAX_EVENTS = 8

@@ -17,7 +17,7 @@ from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.known_pairs import choose_splits, known_pairs
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.encoding.arrays import Positions, Vectors
+from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.inference.search.candidate_index import SearchKind
 from eventformers.inference.search.index_folder import (
     AGAIN,

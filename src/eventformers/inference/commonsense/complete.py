@@ -17,7 +17,7 @@ from datasets import Dataset
 
 from eventformers.datasets_scripts.commonsense_graphs import graph_of
 from eventformers.datasets_scripts.malformed import takes_malformed
-from eventformers.datasets_scripts.raw_files import is_blank
+from eventformers.datasets_scripts.reading.fields import is_blank
 from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.commonsense.alternative_index import (
@@ -36,8 +36,8 @@ from eventformers.inference.commonsense.neighbour_votes import (
 )
 from eventformers.inference.commonsense.queries import Query, check_query, own_texts, read_query
 from eventformers.inference.encode import EventEncoder, as_encoder
-from eventformers.inference.encoding.arrays import Positions, Vectors
-from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, all_columns, values_in
+from eventformers.inference.encoding.event_reader import ACCEPTED_CONTAINERS, all_columns, values_in
+from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.inference.search.candidate_index import SearchKind
 from eventformers.inference.search.index_folder import (
     FORMAT,

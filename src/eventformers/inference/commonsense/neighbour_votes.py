@@ -17,8 +17,7 @@ import numpy.typing as npt
 import torch
 from scipy import sparse
 
-from eventformers.inference.encoding.arrays import Positions, Vectors
-from eventformers.inference.encoding.mapped_rows import release_pages
+from eventformers.inference.encoding.vectors import Positions, Vectors, release_pages
 from eventformers.strict import StrictSettings, count, setting, strict_settings
 
 _BLOCK_QUERIES = 1024

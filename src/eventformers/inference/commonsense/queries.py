@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eventformers.datasets_scripts.raw_files import is_blank
+from eventformers.datasets_scripts.reading.fields import is_blank
 from eventformers.datasets_scripts.relation_templates import Direction, RelationTemplates
 from eventformers.errors import EventformersError, shown
 

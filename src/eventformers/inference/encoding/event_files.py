@@ -27,9 +27,7 @@ from eventformers.datasets_scripts.malformed import SkippedRows, takes_malformed
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.files import output_file, replaced_file, write_explained
 from eventformers.inference.encode import EventEncoder, opened_encoder
-from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.encoding.event_reader import ID_NAMES, ROLES, file_values, read_item
-from eventformers.inference.encoding.mapped_rows import rows_at
 from eventformers.inference.encoding.onnx_runtime import load_onnx_encoder
 from eventformers.inference.encoding.precision import (
     RANGES_KEY,
@@ -39,6 +37,7 @@ from eventformers.inference.encoding.precision import (
     ranges_of,
     read_ranges,
 )
+from eventformers.inference.encoding.vectors import Positions, Vectors, rows_at
 from eventformers.locks import one_writer
 
 BLOCK_ROWS = 8_192

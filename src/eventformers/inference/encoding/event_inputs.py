@@ -1,11 +1,16 @@
-"""Model inputs from texts and events: token ids, and for some models each token's role and word."""
+"""Model inputs from texts and events, each distinct one once.
+
+An input is token ids, and for some models also each token's role and word.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from array import array
+from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
-from typing import ClassVar, TypeAlias, cast
+from hashlib import blake2b
+from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -14,6 +19,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.errors import EventformersError
 from eventformers.inference.encoding.event_reader import item_at
+from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.models.event_items import ROLES
 from eventformers.models.processing_events import num_truncated
 from eventformers.models.processing_heterevent import HeterEventProcessor
@@ -206,3 +212,97 @@ class RoleInputs(EventInputs):
             "role_masks": (codes[:, 1].unsqueeze(1) >> bits & 1).bool(),
             "word_index": codes[:, 2],
         }
+
+
+class DistinctRows:
+    """The distinct inputs of a list, and the rows of each.
+
+    Args:
+        keys: identity of the input in each row.
+
+    Attributes:
+        number: number of rows.
+        distinct: the distinct keys, in the order of their first occurrence.
+        counts: number of rows of each.
+        known: pairs of positions among `distinct`: a key, and an earlier one with the same tokens.
+    """
+
+    def __init__(self, keys: Sequence[Hashable]) -> None:
+        index: dict[Hashable, int] = {}
+        inverse = np.fromiter(
+            (index.setdefault(key, len(index)) for key in keys), dtype=np.int64, count=len(keys)
+        )
+        self.number = len(keys)
+        self.distinct = list(index)
+        self.counts = np.bincount(inverse, minlength=len(index))
+        self.known: list[tuple[int, int]] = []
+        self._rows = np.argsort(inverse, kind="stable")
+        self._starts = np.cumsum(self.counts) - self.counts
+        self._first_with_tokens: dict[bytes, int] = {}
+
+    def with_new_tokens(self, start: int, token_rows: list[TokenRow]) -> Positions:
+        """Return the positions, in the block from `start`, of distinct texts with new tokens."""
+        new = []
+        for position, ids in enumerate(token_rows, start=start):
+            # A digest, since the token ids of all texts may need more memory than their vectors.
+            digest = blake2b(array("q", ids).tobytes(), digest_size=16).digest()
+            first = self._first_with_tokens.setdefault(digest, position)
+            if first == position:
+                new.append(position - start)
+            else:
+                self.known.append((position, first))
+        return np.asarray(new, dtype=np.int64)
+
+    def copy_known(self, vectors: Vectors) -> None:
+        """Copy an earlier text's vector to the texts with the same tokens."""
+        for position, first in self.known:
+            row = self._rows[self._starts[first]]
+            self.scatter(np.asarray([position]), vectors[row : row + 1], vectors)
+
+    def scatter(self, positions: Positions, encoded: Vectors, vectors: Vectors) -> None:
+        """Write the vector of each given distinct text to all of its rows."""
+        counts = self.counts[positions]
+        ends = np.cumsum(counts)
+        within = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
+        rows = self._rows[np.repeat(self._starts[positions], counts) + within]
+        vectors[rows] = np.repeat(encoded, counts, axis=0)
+
+
+class LatestAnswer:
+    """A cache of the answer to the latest question.
+
+    Parts of an answer are never reused: batches depend on the whole question, and the last bits of a vector
+    depend on its batch, so reuse would change results.
+    """
+
+    def __init__(self) -> None:
+        self._question: Hashable = None
+        self._answer: Any = None
+
+    def ask(self, question: Hashable) -> Any:
+        """Return the answer if this was the latest question; otherwise drop the answer and return None.
+
+        Args:
+            question: everything that affects the answer, down to the last bit.
+        """
+        if question != self._question:
+            # Dropped before the next answer is computed, so that memory never holds two answers.
+            self._question, self._answer = question, None
+        return self._answer
+
+    def keep(self, answer: object) -> None:
+        """Store the answer to the latest question."""
+        self._answer = answer
+
+    def forget(self) -> None:
+        """Drop the stored answer."""
+        self._question = self._answer = None
+
+
+def digest_of(parts: Iterable[object]) -> bytes:
+    """Return a 32-byte hash of a list of texts, or of tuples of texts or numbers."""
+    digest = blake2b(digest_size=32)
+    for part in parts:
+        # repr escapes line breaks, so a line break separates keys.
+        digest.update(f"{part!r}\n".encode())
+    return digest.digest()

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard, cast
 
 import pyarrow as pa
 
-from eventformers.datasets_scripts.event_tables import DOCUMENTS_TABLE, EVENTS_TABLE
-from eventformers.datasets_scripts.events import EVENT_ORDERS, Event
-from eventformers.datasets_scripts.table_files import parquet_file_rows
+from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENT_ORDERS, EVENTS_TABLE, Event
+from eventformers.datasets_scripts.reading.tables import parquet_file_rows
 from eventformers.errors import DataFormatError, EventformersError, first_line, shown
 from eventformers.files import refuse_unfinished
-from eventformers.inference.encoding.containers import values_in
+from eventformers.inference.encoding.event_reader import values_in
 
 EventTables: TypeAlias = Mapping[str, Any]
 """`documents` and `events`: Arrow tables, frames or datasets with the columns that `extract` writes."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventformers.errors import EventformersError, UnknownNameError, first_line
-from eventformers.inference.encoding.mapped_rows import release_pages
+from eventformers.inference.encoding.vectors import release_pages
 
 PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
 """The precisions. `int8` and `uint8` have a byte for each dimension, `binary` and `ubinary` a bit."""

@@ -14,7 +14,7 @@ from datasets import Dataset
 
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.errors import EventformersError, shown
-from eventformers.inference.encoding.arrays import Vectors
+from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.search.candidate_index import CandidateIndex, SearchKind
 from eventformers.inference.search.index_folder import (
     AGAIN,

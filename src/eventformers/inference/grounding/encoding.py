@@ -21,11 +21,9 @@ from transformers import AutoModelForPreTraining, PreTrainedConfig, PreTrainedTo
 
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.encoding.arrays import Positions, Vectors
 from eventformers.inference.encoding.batches import forward_batch
-from eventformers.inference.encoding.distinct_rows import DistinctRows
-from eventformers.inference.encoding.event_inputs import TextInputs, TokenRow, tokenise_texts
-from eventformers.inference.encoding.unit_vectors import unit_vectors
+from eventformers.inference.encoding.event_inputs import DistinctRows, TextInputs, TokenRow, tokenise_texts
+from eventformers.inference.encoding.vectors import Positions, Vectors, unit_vectors
 from eventformers.loading.models import faults_told, first_sentence, load_whole
 from eventformers.models.grounding_tokens import (
     EventText,

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import track
 
 from eventformers.datasets_scripts.malformed import takes_malformed
-from eventformers.datasets_scripts.raw_files import DataDir
+from eventformers.datasets_scripts.reading.lines import DataDir
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.grounding.candidate_files import CandidateRecord, stored_candidates

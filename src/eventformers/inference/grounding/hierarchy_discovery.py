@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from eventformers.errors import EventformersError, shown
-from eventformers.inference.encoding.arrays import Positions
+from eventformers.inference.encoding.vectors import Positions
 
 DEPTH = 4
 """Number of first candidates of a mention that count as linked to it (Ou et al., 2023, section 6.3)."""

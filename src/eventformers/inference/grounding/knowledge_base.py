@@ -14,14 +14,18 @@ import pyarrow as pa
 from datasets import Dataset, concatenate_datasets
 
 from eventformers.datasets_scripts.dataset_card import built_configs
-from eventformers.datasets_scripts.event_knowledge import EventKnowledge, StatedTitles, text_files
+from eventformers.datasets_scripts.event_knowledge import (
+    EventHierarchy,
+    EventKnowledge,
+    StatedTitles,
+    text_files,
+)
 from eventformers.datasets_scripts.hierarchy_files import MENTION_KINDS, file_kind, hierarchy_files
-from eventformers.datasets_scripts.hierarchy_graph import EventHierarchy
 from eventformers.datasets_scripts.hierarchy_readers import Statement
 from eventformers.datasets_scripts.known_pairs import PADDING, Codes, codes_of, text_column
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.raw_files import DataDir, raw_paths
+from eventformers.datasets_scripts.reading.lines import DataDir, raw_paths
 from eventformers.errors import EventformersError
 from eventformers.inference.grounding.candidate_files import COLUMNS
 from eventformers.models.grounding_tokens import EventText

@@ -19,9 +19,8 @@ from transformers import (
 
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.encoding.arrays import Positions, Vectors
-from eventformers.inference.encoding.distinct_rows import DistinctRows
-from eventformers.inference.encoding.event_inputs import TextInputs, TokenRow
+from eventformers.inference.encoding.event_inputs import DistinctRows, TextInputs, TokenRow
+from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.inference.grounding.encoding import (
     GroundingTokeniser,
     plain_event_tokens,

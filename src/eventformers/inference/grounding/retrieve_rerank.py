@@ -19,7 +19,7 @@ from scipy.special import log_softmax
 
 from eventformers.errors import EventformersError, shown
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.encoding.arrays import Positions, Vectors
+from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.inference.grounding.encoding import (
     BatchSize,
     EncodedTexts,

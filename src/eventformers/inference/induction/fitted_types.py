@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from eventformers.datasets_scripts.table_files import read_parquet
+from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.encoding.arrays import Vectors
-from eventformers.inference.encoding.unit_vectors import unit_vectors
+from eventformers.inference.encoding.vectors import Vectors, unit_vectors
 from eventformers.inference.induction.mention_distances import Labels
 from eventformers.inference.induction.mention_encoding import TriggerInput, encode_mentions
 from eventformers.inference.induction.report import MENTIONS_FILE

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from eventformers.datasets_scripts.malformed import takes_malformed
-from eventformers.datasets_scripts.raw_files import read_lines
+from eventformers.datasets_scripts.reading.lines import read_lines
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.encode import EventEncoder, as_encoder
-from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, all_columns, values_in
-from eventformers.inference.encoding.unit_vectors import unit_vectors
+from eventformers.inference.encoding.event_reader import ACCEPTED_CONTAINERS, all_columns, values_in
+from eventformers.inference.encoding.vectors import unit_vectors
 from eventformers.inference.induction.clustering import (
     AverageLinkage,
     check_matrix,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference.encoding.unit_vectors import unit_vectors
+from eventformers.inference.encoding.vectors import unit_vectors
 
 Matrix = NDArray[np.float32]
 Labels = NDArray[np.int64]

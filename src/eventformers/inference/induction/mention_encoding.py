@@ -14,9 +14,8 @@ from transformers import PreTrainedTokenizerBase
 
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.encoding.arrays import Positions, Vectors
-from eventformers.inference.encoding.distinct_rows import DistinctRows
-from eventformers.inference.encoding.event_inputs import EventInputs, TokenRow, tokenise_texts
+from eventformers.inference.encoding.event_inputs import DistinctRows, EventInputs, TokenRow, tokenise_texts
+from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.inference.induction.mention_distances import Labels, MentionVectors
 from eventformers.methods import what_is_read
 from eventformers.models.mention_tokens import (

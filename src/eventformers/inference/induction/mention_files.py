@@ -7,16 +7,22 @@ from pathlib import Path
 from typing import Any, cast
 
 from eventformers.datasets_scripts.dataset_card import built_configs
-from eventformers.datasets_scripts.distinct_ids import DistinctIds
+from eventformers.datasets_scripts.document_splits import DistinctIds
 from eventformers.datasets_scripts.event_types import EventTypes
-from eventformers.datasets_scripts.file_names import PLAIN_TEXTS, file_stem, format_suffix, is_json_lines
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.mention_reader import read_mentions
-from eventformers.datasets_scripts.raw_files import check_keys, is_blank, read_lines, text_field
+from eventformers.datasets_scripts.reading.fields import check_keys, is_blank, text_field
+from eventformers.datasets_scripts.reading.lines import (
+    PLAIN_TEXTS,
+    file_stem,
+    format_suffix,
+    is_json_lines,
+    read_lines,
+)
 from eventformers.errors import DataFormatError, EventformersError, shown
-from eventformers.inference.encoding.containers import ACCEPTED_CONTAINERS, all_columns, values_in
+from eventformers.inference.encoding.event_reader import ACCEPTED_CONTAINERS, all_columns, values_in
 from eventformers.inference.encoding.event_tables import (
     EventMention,
     EventTables,

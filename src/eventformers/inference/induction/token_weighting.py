@@ -15,8 +15,8 @@ from scipy.sparse import csr_array
 
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.encoding.arrays import Vectors
 from eventformers.inference.encoding.event_inputs import tokenise_texts
+from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.induction.mention_distances import Labels
 from eventformers.inference.induction.mention_encoding import TriggerInput
 from eventformers.inference.induction.type_naming import keyness

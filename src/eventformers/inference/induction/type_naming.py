@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import rel_entr
 
 from eventformers.errors import EventformersError
-from eventformers.inference.encoding.unit_vectors import rounded_cosines, unit_vectors
+from eventformers.inference.encoding.vectors import rounded_cosines, unit_vectors
 from eventformers.inference.induction.mention_distances import Labels, Matrix
 from eventformers.inference.search.bm25s_library import import_bm25s
 

@@ -17,8 +17,7 @@ import faiss
 import numpy as np
 
 from eventformers.files import file_digest, replaced_file, write_explained, write_text
-from eventformers.inference.encoding.arrays import Positions, Vectors
-from eventformers.inference.encoding.mapped_rows import rows_at
+from eventformers.inference.encoding.vectors import Positions, Vectors, rows_at
 from eventformers.inference.search.exact import ExactSearch, Found
 
 SMALLEST = 1_024

@@ -19,8 +19,7 @@ import faiss
 import numpy as np
 
 from eventformers.errors import EventformersError, UnknownNameError, shown
-from eventformers.inference.encoding.arrays import Positions, Vectors
-from eventformers.inference.encoding.mapped_rows import rows_at
+from eventformers.inference.encoding.vectors import Positions, Vectors, rows_at
 from eventformers.inference.search.approximate import SMALLEST, ApproximateSearch, shared
 from eventformers.inference.search.exact import ExactSearch, Found, check_queries
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventformers.inference.encoding.arrays import Positions
+from eventformers.inference.encoding.vectors import Positions
 
 _DIGEST_BYTES = 16
 _BLOCK_ROWS = 65_536

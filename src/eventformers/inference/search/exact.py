@@ -17,8 +17,7 @@ import numpy as np
 import torch
 
 from eventformers.errors import EventformersError
-from eventformers.inference.encoding.arrays import Positions, Vectors
-from eventformers.inference.encoding.mapped_rows import release_pages
+from eventformers.inference.encoding.vectors import Positions, Vectors, release_pages
 from eventformers.inference.search.ranking import full_single_precision
 
 BLOCK_MEBIBYTES = 16

@@ -25,7 +25,7 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
-from eventformers.datasets_scripts.raw_files import read_json_object
+from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.errors import EventformersError, first_line, shown
 from eventformers.files import (
     file_digest,
@@ -36,8 +36,7 @@ from eventformers.files import (
     write_text,
 )
 from eventformers.inference.encode import BLOCK_TEXTS, EventEncoder, require_finite
-from eventformers.inference.encoding.arrays import Positions, Vectors
-from eventformers.inference.encoding.mapped_rows import released_blocks, rows_at
+from eventformers.inference.encoding.vectors import Positions, Vectors, released_blocks, rows_at
 from eventformers.inference.search.approximate import (
     INDEX_SUFFIX,
     RECALL_SUFFIX,

@@ -20,8 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from eventformers.errors import EventformersError
-from eventformers.inference.encoding.arrays import Positions
-from eventformers.inference.encoding.unit_vectors import unit_vectors
+from eventformers.inference.encoding.vectors import Positions, unit_vectors
 from eventformers.loading.models import find_device
 
 Scorer: TypeAlias = Callable[[torch.Tensor], torch.Tensor]

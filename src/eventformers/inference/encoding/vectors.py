@@ -1,15 +1,61 @@
-"""Reads and writes of memory-mapped arrays that keep few of their pages in memory."""
+"""Arrays of vectors: memory-mapped with few pages in memory, and of unit length."""
 
 from __future__ import annotations
 
+import ctypes
 import mmap
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import NDArray
 
-from eventformers.inference.encoding.arrays import Positions
+from eventformers.errors import EventformersError, shown
+
+Vectors = npt.NDArray[np.float32]
+Positions = npt.NDArray[np.int64]
+
+COSINE_DECIMALS = 12
+"""Decimals of a cosine. The order of summation must not decide between equal cosines."""
+
+
+def unit_vectors(vectors: NDArray[np.floating], texts: Sequence[str]) -> NDArray[np.float64]:
+    """Scale vectors to length 1, in double precision.
+
+    Args:
+        vectors: one per text, (N, d).
+        texts: the text of each vector, (N,), for errors.
+
+    Returns:
+        A new array, (N, d).
+
+    Raises:
+        EventformersError: the number of vectors and texts differs, or a vector is NaN, infinite or zero.
+    """
+    array = np.array(vectors, dtype=np.float64)
+    if array.ndim != 2 or len(array) != len(texts):
+        raise EventformersError(
+            f"the model returned vectors of shape {array.shape} for {len(texts)} texts; accepted: one "
+            "vector each"
+        )
+    lengths = np.sqrt(np.einsum("nd,nd->n", array, array))
+    wrong = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))
+    if wrong.size:
+        raise EventformersError(
+            f"the model returned a NaN, infinite or zero vector for {wrong.size} of {len(texts)} texts, the "
+            f"first {shown(texts[wrong[0]])}; accepted: finite vectors that are not zero"
+        )
+    # In place, to avoid a second array of this size.
+    array /= lengths[:, None]
+    return array
+
+
+def rounded_cosines(products: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Clip dot products of unit vectors to [-1, 1] and round them, so that equal cosines compare equal."""
+    return np.asarray(np.round(np.clip(products, -1.0, 1.0), COSINE_DECIMALS), dtype=np.float64)
+
 
 _SPAN_BYTES = 2**27
 """Size of the part of an array that is read at a time. The system may map 2 MB for a single
@@ -84,3 +130,13 @@ def rows_at(array: npt.NDArray[Any], positions: Positions) -> npt.NDArray[Any]:
 def _span(array: npt.NDArray[Any]) -> int:
     """Return the number of rows in `_SPAN_BYTES`, at least one."""
     return max(1, _SPAN_BYTES // max(1, array.itemsize * array.shape[1]))
+
+
+def return_memory() -> None:
+    """Return freed memory to the system.
+
+    The C library of Linux keeps freed blocks, and later work that needs blocks of other sizes would allocate
+    more memory beside them.
+    """
+    if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "malloc_trim"):
+        library.malloc_trim(0)

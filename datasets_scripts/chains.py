@@ -1,21 +1,100 @@
-"""Multiple-choice questions about chains: narrative cloze with one and with several steps.
+"""Chains of events about a protagonist, found without co-reference resolution, and questions about them.
 
-The questions follow the code of Lee and Goldwasser (ACL 2019), which MulCL's evaluation uses.
+The questions follow the code of Lee and Goldwasser (ACL 2019), which MulCL's evaluation uses: narrative cloze
+with one and with several steps.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
-from eventformers.datasets_scripts.cloze_readers import ClozeItem
+from eventformers.datasets_scripts.chain_readers import PRONOUNS, ClozeItem, RawDocument
 from eventformers.datasets_scripts.document_splits import SeededDraws
-from eventformers.datasets_scripts.events import Event
-from eventformers.datasets_scripts.protagonist_chains import event_key
+from eventformers.datasets_scripts.events import Event, event_text
+from eventformers.datasets_scripts.malformed import SkippedRows
+
+NO_PROTAGONISTS: frozenset[str] = PRONOUNS | {"all", "some", "thou", "thee", "ye", "'s", "'em"}
+"""Arguments that do not identify a person, so equal ones need not be the same person: pronouns, including
+older English ones, and the two quantifiers and clitics that parsers often give as a head word."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The events of one protagonist in a document.
+
+    Args:
+        chain_id: id of the document and the protagonist, or the id in the raw file.
+        document_id: the document.
+        source: its corpus.
+        license: its terms of use.
+        protagonist: the protagonist; in lower case if it was found as an equal argument.
+        events: the distinct events in the order of the text; a repeated event is at its first position.
+    """
+
+    chain_id: str
+    document_id: str
+    source: str
+    license: str
+    protagonist: str
+    events: list[Event]
+
+
+def event_key(event: Event) -> str:
+    """The text of an event in lower case; events with the same key count as the same."""
+    return event_text(event).lower()
+
+
+def distinct_events(events: Iterable[Event]) -> list[Event]:
+    """Remove events with the same key as an earlier one."""
+    distinct: dict[str, Event] = {}
+    for event in events:
+        distinct.setdefault(event_key(event), event)
+    return list(distinct.values())
+
+
+def document_chains(
+    document: RawDocument, events: list[Event], min_length: int, skipped: SkippedRows
+) -> Iterator[Chain]:
+    """The chains of a document that have at least `min_length` distinct events.
+
+    A chain of the raw file is used as it is. The events of a whole document are grouped by equal subjects or
+    objects, ignoring case, that are not in `NO_PROTAGONISTS`. An event with two such arguments is in two
+    chains, and the chains are sorted by the first mention of their protagonists.
+
+    Args:
+        document: a document or a chain as read.
+        events: its kept events, in the order of the text.
+        min_length: minimum number of distinct events.
+        skipped: counts of skipped items, by reason; added to.
+    """
+    if document.chain_id:
+        groups = {document.protagonist: events}
+    else:
+        groups = {}
+        for event in events:
+            for argument in dict.fromkeys((event["subject"].lower(), event["object"].lower())):
+                if argument and argument not in NO_PROTAGONISTS:
+                    groups.setdefault(argument, []).append(event)
+    for protagonist, group in groups.items():
+        distinct = distinct_events(group) if len(group) >= min_length else []
+        if len(distinct) < min_length:
+            skipped["chain_below_minimum_length"] += 1
+            continue
+        yield Chain(
+            chain_id=document.chain_id or f"{document.document_id}/{protagonist}",
+            document_id=document.document_id,
+            source=document.source,
+            license=document.license,
+            protagonist=protagonist,
+            events=distinct,
+        )
+
 
 CHOICES = 5
 """Number of choices of a question, including the true event."""

@@ -1,4 +1,4 @@
-"""Reader of raw XML files that accesses nothing outside of them; errors name the line."""
+"""XML files, of which nothing outside is opened, and marked parts of texts; errors name the line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
 
-from eventformers.datasets_scripts.raw_files import check_keys, read_lines
+from eventformers.datasets_scripts.reading.fields import check_keys
+from eventformers.datasets_scripts.reading.lines import read_lines
 from eventformers.errors import DataFormatError, shown
 
 _FILE_NAME = re.compile(r"[\w.-]+")
@@ -99,3 +100,17 @@ def attribute(element: XmlElement, name: str, path: Path, accepted: str) -> str:
 def children(parent: Element, name: str) -> list[XmlElement]:
     """The direct children of a parent with a name, in order."""
     return cast("list[XmlElement]", parent.findall(name))
+
+
+def replace_marked(pattern: re.Pattern[str], closing: str, replacement: str, text: str) -> str:
+    """Replace parts of a text that end with `closing`, in time linear in its length.
+
+    Args:
+        pattern: a part, from its opening to the first `closing` after it.
+        closing: the end of a part.
+        replacement: the text to insert.
+        text: the text.
+    """
+    # After the last closing, the pattern would search from every opening to the end of the text in vain.
+    marked, last, rest = text.rpartition(closing)
+    return pattern.sub(replacement, marked + last) + rest
