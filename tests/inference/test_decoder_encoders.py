@@ -129,7 +129,7 @@ def test_the_first_token_of_a_decoder_is_not_pooled(tiny_qwen3: Path) -> None:
 def test_the_example_of_the_page(
     tiny_qwen3: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "own_encoder.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
     section = page.split("\n## Decoder-only")[1].split("\n## ")[0]
     [(code, told)] = re.findall(
         r"^```python\n(.*?)^```\n+^```\n(.*?)^```$", section, re.DOTALL | re.MULTILINE

@@ -1,4 +1,4 @@
-"""Training with `transformers.Trainer`, as docs/trainer.md shows it."""
+"""Training with `transformers.Trainer`, as docs/training.md shows it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import eventformers
 from eventformers.errors import EventformersError
 from eventformers.methods import all_methods, load_object
 
-PAGE = Path(__file__).parents[2] / "docs" / "trainer.md"
-SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+PAGE = Path(__file__).parents[2] / "docs" / "training.md"
+SECTION = PAGE.read_text(encoding="utf-8").split("\n## Your own Trainer\n")[1].split("\n## ")[0]
+SNIPPETS = re.findall(r"^```python\n(.*?)^```$", SECTION, re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Tuning with Optuna, as docs/tuning.md shows it, with few and short trials."""
+"""Tuning with Optuna, as docs/training.md shows it, with few and short trials."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 import torch
 from transformers import AutoConfig
 
-PAGE = Path(__file__).parents[2] / "docs" / "tuning.md"
-SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+PAGE = Path(__file__).parents[2] / "docs" / "training.md"
+SECTION = PAGE.read_text(encoding="utf-8").split("\n## Tune hyperparameters\n")[1]
+SNIPPETS = re.findall(r"^```python\n(.*?)^```$", SECTION, re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.process
