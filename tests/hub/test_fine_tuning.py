@@ -176,7 +176,7 @@ print(json.dumps(told))
 
 @pytest.fixture(scope="module")
 def heads(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
-    """A tiny head of every method as its default recipe has it, inputs, and the lines of the adapters page."""
+    """A tiny head of every method as its default recipe has it, inputs, and the lines of the reference."""
     folder = tmp_path_factory.mktemp("heads")
     snippets = {}
     for name in all_methods():
