@@ -67,20 +67,14 @@ def learned_by_softmax(config: Settings) -> bool:
     return config.get("linking_objective") == "softmax"
 
 
-def positive_weight_reading(config: Settings) -> Reading:
-    """Describe the weights of the pairs in the linking loss."""
-    weight = config.get("positive_weight")
-    if learned_by_softmax(config):
-        reduction = "the mean over the gold events of a mention, then over the mentions"
-        return Reading("Section 5.1, reduction of the loss", "not stated", reduction)
-    reductions = {
-        1: "the mean over all pairs",
-        "balanced": "the mean over all pairs, with equal total weight of gold and other pairs",
-    }
+def reduction_reading(config: Settings) -> Reading:
+    """Describe the reduction of the linking loss."""
     return Reading(
         "Section 5.1, reduction of the loss",
         "not stated",
-        reductions.get(weight, f"the mean over all pairs, gold ones times {setting(weight)}"),  # type: ignore[call-overload]
+        "the mean over the gold events of a mention, then over the mentions"
+        if learned_by_softmax(config)
+        else "the mean over all pairs",
     )
 
 
@@ -132,7 +126,7 @@ def objective(config: Settings) -> str:
 def readings(config: Settings, training: Settings) -> list[Reading]:
     """List the choices made where the paper is open, for the enabled terms."""
     taken = [
-        positive_weight_reading(config),
+        reduction_reading(config),
         Reading(
             "Section 5.1, gold events within a batch",
             "the events of other mentions of a batch are its negatives",

@@ -15,7 +15,7 @@ from eventformers.model_cards.event_grounding import (
     URL,
     heading_read,
     learned_by_softmax,
-    positive_weight_reading,
+    reduction_reading,
 )
 from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
 
@@ -79,7 +79,7 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
         )
     ]
     return [
-        positive_weight_reading(config),
+        reduction_reading(config),
         Reading(
             "Section 5.1, prediction head",
             "named without details; the released code of the work that it follows uses the encoder's own "

@@ -105,7 +105,7 @@ def objective(config: Settings) -> str:
         terms.append(
             "- **Contrast of frames** (beyond the paper): a sentence that evokes a frame and the definition "
             "of that frame are trained towards each other, and away from those of other frames, by InfoNCE "
-            f"at temperature {setting(config.get('frame_example_temperature'))}. The sentences are the "
+            "at temperature 0.05. The sentences are the "
             "examples of the frames that no unseen type has and that inherit from none. Weight "
             f"{setting(config.get('frame_example_weight'))}."
         )
@@ -113,8 +113,7 @@ def objective(config: Settings) -> str:
         terms.append(
             "- **Noisy-or over tokens** (beyond the paper): each token expresses an event of one seen type, "
             "an event of another type, or none; a sentence has a type unless no token expresses it. Learned "
-            "from the seen types of whole sentences, without triggers. Weight "
-            f"{setting(config.get('trigger_weight'))}."
+            "from the seen types of whole sentences, without triggers."
         )
     return "\n".join(terms)
 
@@ -276,8 +275,8 @@ def _beyond_the_paper(config: Settings) -> list[str]:
         facts.append("the vector of a mention is the mean over the tokens of its trigger")
     if _trigger(config) == "found":
         facts.append(
-            "the vector of a mention is that of the token found to express its event, from the hidden "
-            f"states {setting(config.get('finder_layers'))}"
+            "the vector of a mention is that of the token found to express its event, from the first and the "
+            "last hidden state"
         )
     if config.get("pooled_layer", -1) != -1:
         facts.append(

@@ -114,6 +114,9 @@ class EventConfig(PreTrainedConfig):
     processor: ClassVar[str] = "processing_events.EventProcessor"
     """The processor that `AutoProcessor` loads, as `file.Class`."""
 
+    retired: ClassVar[dict[str, object]] = {}
+    """Fields of older configurations with the only value that is still accepted, which is now a constant."""
+
     vocab_size = of_encoder("vocab_size")
     hidden_size = of_encoder("hidden_size")
     num_hidden_layers = of_encoder("num_hidden_layers")
@@ -130,6 +133,11 @@ class EventConfig(PreTrainedConfig):
     truncate_dim: int | None = None
 
     def __post_init__(self, **kwargs):
+        for name in self.retired.keys() & kwargs.keys():
+            if (value := kwargs.pop(name)) != self.retired[name]:
+                raise ValueError(
+                    f"{name} is {value}; accepted: {self.retired[name]}, which is no longer a setting"
+                )
         if saved := kwargs.get("custom_pipelines"):
             # JSON sorts them alphabetically.
             known = [task for task in self.pipelines if task in set(saved)]

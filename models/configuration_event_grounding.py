@@ -32,9 +32,6 @@ class GroundingConfig(EventConfig):
 
     Args:
         pooling: the paper uses the vector of the first token.
-        positive_weight: factor of the loss of a gold pair; `balanced` uses the number of other pairs divided
-            by the number of gold pairs. The paper does not state the reduction; 1 gives the mean over all
-            pairs.
         mention_tokens: maximum number of tokens of a mention with its context, with special tokens.
         event_tokens: maximum number of tokens of an event's title and description, with special tokens. A
             pair has the tokens of both, except the first token of the event.
@@ -49,9 +46,9 @@ class GroundingConfig(EventConfig):
     """
 
     processor: ClassVar[str] = "processing_event_grounding.EventGroundingProcessor"
+    retired: ClassVar[dict[str, object]] = {"positive_weight": 1.0, "linking_weight": 1.0}
 
     pooling: Pooling = "cls"
-    positive_weight: float | int | Literal["balanced"] = 1.0
     # Between the special tokens there is room for a word.
     mention_tokens: int = limited(
         128, Limit("an integer of at least 5, with the special tokens", lambda value: value >= 5)
@@ -62,30 +59,6 @@ class GroundingConfig(EventConfig):
     read_heading: bool = True
     linking_objective: Literal["binary", "softmax"] = "binary"
     null_threshold: float | int | None = None
-
-    def validate_linking_objective(self):
-        """Reject a `positive_weight` that the linking loss does not use.
-
-        Raises:
-            ValueError: `linking_objective` is `softmax`, with a `positive_weight`.
-        """
-        if self.linking_objective == "softmax" and self.positive_weight != 1:
-            raise ValueError(
-                "linking_objective is 'softmax', which has no part for a weight of gold pairs; received "
-                f"positive_weight {self.positive_weight}; accepted: 1"
-            )
-
-    def validate_positive_weight(self):
-        """Reject a weight of gold pairs that is not positive.
-
-        Raises:
-            ValueError: it is a number of 0 or below.
-        """
-        # Written so that NaN is rejected, too.
-        if self.positive_weight != "balanced" and not self.positive_weight > 0:
-            raise ValueError(
-                f"positive_weight is {self.positive_weight}; accepted: a number above 0, or 'balanced'"
-            )
 
 
 @strict
@@ -99,8 +72,7 @@ class EventGroundingConfig(GroundingConfig):
         share_towers: use one encoder for mentions and events; the paper has one for each.
         stage: which losses a training step computes: `linking` is the binary cross-entropy of mentions and
             events (section 5.1), `hierarchy` is the loss of parents and children (Eq. 4), `joint` is both.
-        linking_weight: weight of the linking loss in the joint stage.
-        hierarchy_weight: weight of the hierarchy loss in the joint stage.
+        hierarchy_weight: weight of the hierarchy loss in the joint stage; that of the linking loss is 1.
         full_complex: score parents and children with all of ComplEx; the paper leaves out its symmetric part.
         normalise: beyond the paper, scale vectors of mentions and events to length one, so that their dot
             product is the cosine. The hierarchy loss uses the vectors before scaling.
@@ -120,7 +92,6 @@ class EventGroundingConfig(GroundingConfig):
 
     share_towers: bool = False
     stage: Literal["linking", "hierarchy", "joint"] = "linking"
-    linking_weight: float | int = limited(1.0, POSITIVE)
     hierarchy_weight: float | int = limited(0.01, POSITIVE)
     full_complex: bool = False
     normalise: bool = False
@@ -133,7 +104,7 @@ class EventGroundingConfig(GroundingConfig):
         """The weight of each loss term that the configured stage computes."""
         if self.stage != "joint":
             return {f"{self.stage}_loss": 1.0}
-        return {"linking_loss": self.linking_weight, "hierarchy_loss": self.hierarchy_weight}
+        return {"linking_loss": 1.0, "hierarchy_loss": self.hierarchy_weight}
 
     def validate_score_bias(self):
         """Reject a `score_bias` that the linking loss does not use.

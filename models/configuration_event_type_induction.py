@@ -5,7 +5,11 @@ from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_base import COUNT, FRACTION, NOT_NEGATIVE, POSITIVE, EventConfig, limited
+from .configuration_base import FRACTION, NOT_NEGATIVE, POSITIVE, EventConfig, limited
+
+FINDER_LAYERS = (0, -1)
+"""The hidden states that the trigger finder reads: the first depends on the word only, the last on the
+sentence."""
 
 
 @strict
@@ -33,11 +37,7 @@ class EventTypeInductionConfig(EventConfig):
             also weighted by how strongly their occurrence depends on the last clusters.
         pooled_layer: index of the hidden state that the vector of a mention is pooled from, as in
             `hidden_states`; beyond the paper, other values than -1, the last.
-        finder_layers: hidden states that the trigger finder reads; None takes 0, which depends on the word
-            only, and -1, which depends on the sentence.
-        finder_size: size of the hidden layer of the trigger finder.
         finder_dropout: dropout of the trigger finder.
-        trigger_weight: weight of the loss of the trigger finder.
         freeze_encoder: run the text encoder without gradients and without dropout.
         trained_types: names of the seen types, whose labels were used in training, in the order of their
             numbers; training sets them.
@@ -52,7 +52,6 @@ class EventTypeInductionConfig(EventConfig):
         frame_weight: weight of the auxiliary loss with the definitions of frames.
         frame_example_weight: beyond the paper, weight of a contrastive loss between example sentences of
             frames and the definitions of these frames, for linking; 0 reads no examples.
-        frame_example_temperature: temperature of that loss.
         auxiliary_hidden_layer: give the auxiliary head, a "1-layer network" in the paper, one hidden layer,
             as in the released code; without it the head is one linear layer.
     """
@@ -71,6 +70,12 @@ class EventTypeInductionConfig(EventConfig):
         **EventConfig.pipelines,
     }
     processor: ClassVar[str] = "processing_event_type_induction.EventTypeInductionProcessor"
+    retired: ClassVar[dict[str, object]] = {
+        "finder_layers": list(FINDER_LAYERS),
+        "finder_size": 128,
+        "trigger_weight": 1.0,
+        "frame_example_temperature": 0.05,
+    }
 
     margin: float | int = limited(0.5, FRACTION)
     map_dropout: float | int = limited(0.1, FRACTION)
@@ -80,10 +85,7 @@ class EventTypeInductionConfig(EventConfig):
     found_exponent: float | int | None = None
     weighting_rounds: int = limited(0, NOT_NEGATIVE)
     pooled_layer: int = -1
-    finder_layers: list[int] | None = None
-    finder_size: int = limited(128, COUNT)
     finder_dropout: float | int = limited(0.3, FRACTION)
-    trigger_weight: float | int = limited(1.0, NOT_NEGATIVE)
     freeze_encoder: bool = False
     trained_types: list[str] | None = None
     map_skip: bool = False
@@ -93,13 +95,7 @@ class EventTypeInductionConfig(EventConfig):
     type_name_weight: float | int = limited(0.0, NOT_NEGATIVE)
     frame_weight: float | int = limited(0.0, NOT_NEGATIVE)
     frame_example_weight: float | int = limited(0.0, NOT_NEGATIVE)
-    frame_example_temperature: float | int = limited(0.05, POSITIVE)
     auxiliary_hidden_layer: bool = True
-
-    def __post_init__(self, **kwargs):
-        super().__post_init__(**kwargs)
-        if self.finder_layers is None:
-            self.finder_layers = [0, -1]
 
     @property
     def marks_trigger(self) -> bool:
@@ -124,23 +120,20 @@ class EventTypeInductionConfig(EventConfig):
     @property
     def layers_read(self) -> list[int]:
         """Indexes of the hidden states to read: the pooled one, then those of the trigger finder."""
-        return [self.pooled_layer, *((self.finder_layers or []) if self.finds_trigger else [])]
+        return [self.pooled_layer, *(FINDER_LAYERS if self.finds_trigger else ())]
 
-    def validate_layers(self):
-        """Reject hidden states that the encoder does not have.
+    def validate_pooled_layer(self):
+        """Reject a hidden state that the encoder does not have.
 
         Raises:
-            ValueError: an index is not one of `hidden_states`, or the trigger finder has no layer.
+            ValueError: `pooled_layer` is not an index of `hidden_states`.
         """
         depth = getattr(self.encoder_config, "num_hidden_layers", None)
-        chosen = {"pooled_layer": [self.pooled_layer], "finder_layers": self.finder_layers or []}
-        for name, places in chosen.items():
-            is_known = depth is None or all(-depth - 1 <= place <= depth for place in places)
-            if not places or not is_known:
-                raise ValueError(
-                    f"{name} is {getattr(self, name)}; accepted: hidden states of this encoder, from 0, "
-                    f"before its layers, to {depth}, or counted from the end, where -1 is the last"
-                )
+        if depth is not None and not -depth - 1 <= self.pooled_layer <= depth:
+            raise ValueError(
+                f"pooled_layer is {self.pooled_layer}; accepted: hidden states of this encoder, from 0, "
+                f"before its layers, to {depth}, or counted from the end, where -1 is the last"
+            )
 
     def validate_trigger_input(self):
         """Reject `cls` pooling for a model that pools over trigger tokens.

@@ -38,7 +38,6 @@ def gold_pairs(ids: torch.Tensor, gold_ids: torch.Tensor) -> torch.Tensor:
 def candidate_loss(
     scores: torch.Tensor,
     gold: torch.Tensor,
-    positive_weight: float | str = 1.0,
     present: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Binary cross-entropy of mentions and candidates, of which several may be gold (section 5.1).
@@ -46,8 +45,6 @@ def candidate_loss(
     Args:
         scores: `(M, C)`.
         gold: `(M, C)`, bool.
-        positive_weight: factor of the term of a gold candidate; `balanced` uses the number of other
-            candidates divided by the number of gold ones, so that both have the same weight. The paper has 1.
         present: `(M, C)`, bool, False for a missing candidate; None if none is missing.
 
     Returns:
@@ -56,16 +53,9 @@ def candidate_loss(
     if present is None:
         present = torch.ones_like(gold)
     positives = gold & present
-    if positive_weight == "balanced":
-        count = positives.sum()
-        weight = ((present.sum() - count) / count.clamp(min=1)).to(scores.dtype)
-    else:
-        weight = scores.new_tensor(positive_weight)
     # Selected instead of multiplied: the score of an absent candidate may be infinite.
     known = torch.where(present, scores, torch.zeros_like(scores))
-    terms = functional.binary_cross_entropy_with_logits(
-        known, positives.to(scores.dtype), pos_weight=weight, reduction="none"
-    )
+    terms = functional.binary_cross_entropy_with_logits(known, positives.to(scores.dtype), reduction="none")
     return torch.where(present, terms, torch.zeros_like(terms)).sum() / present.sum().clamp(min=1)
 
 
@@ -74,7 +64,6 @@ def linking_loss(
     mentions: torch.Tensor,
     events: torch.Tensor,
     gold: torch.Tensor,
-    positive_weight: float | str = 1.0,
     *,
     normalise: bool = False,
     scale: float | torch.Tensor = 1.0,
@@ -89,7 +78,6 @@ def linking_loss(
         mentions: `(M, d)`.
         events: `(E, d)`.
         gold: `(M, E)`, bool.
-        positive_weight: see `candidate_loss`.
         normalise: beyond the paper, use the cosine instead of the dot product.
         scale: beyond the paper, factor of every dot product.
         bias: beyond the paper, number added to every score.
@@ -98,7 +86,7 @@ def linking_loss(
         Mean over all M * E entries, a scalar.
     """
     scores = cosine(mentions, events) if normalise else mentions @ events.transpose(0, 1)
-    return candidate_loss(scores * scale + bias, gold, positive_weight)
+    return candidate_loss(scores * scale + bias, gold)
 
 
 @in_full_precision

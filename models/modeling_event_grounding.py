@@ -407,9 +407,7 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
         if config.linking_objective == "softmax":
             scale, distinct = calibration["scale"], first_places(ids)
             return linking_contrast(mentions, events, gold, distinct, normalise=config.normalise, scale=scale)
-        return linking_loss(
-            mentions, events, gold, config.positive_weight, normalise=config.normalise, **calibration
-        )
+        return linking_loss(mentions, events, gold, normalise=config.normalise, **calibration)
 
     forward = training_forward(
         EventGroundingModel, encode_views, losses_from_views, EventGroundingForPreTrainingOutput

@@ -167,7 +167,7 @@ class EventGroundingForSequenceClassification(EventGroundingCrossPreTrainedModel
     ) -> torch.Tensor:
         if self.config.linking_objective == "softmax":
             return candidate_contrast(logits, gold, present)
-        return candidate_loss(logits, gold, self.config.positive_weight, present)
+        return candidate_loss(logits, gold, present)
 
 
 EventGroundingCrossModel.register_for_auto_class("AutoModel")

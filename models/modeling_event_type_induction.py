@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from .pipeline_next_event import NextEventPipeline  # noqa: F401
     from .processing_event_type_induction import EventTypeInductionProcessor  # noqa: F401
 
+FRAME_EXAMPLE_TEMPERATURE = 0.05
 PAIRED_VIEWS = tuple(product(("query", "augmented_query"), ("key", "augmented_key")))
 """The four pairs of queries and keys that L_c sums over."""
 
@@ -160,7 +161,6 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             config.encoder_config.hidden_size,
             len(config.layers_read) - 1,
             len(config.trained_types or ()),
-            config.finder_size,
             config.finder_dropout,
         )
 
@@ -492,7 +492,7 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
                 gathered["examples"],
                 gathered["definitions"],
                 gathered["frame_ids"],
-                config.frame_example_temperature,
+                FRAME_EXAMPLE_TEMPERATURE,
             )
         if config.finds_trigger:
             terms["trigger_loss"] = noisy_or_loss(gathered["absence"], gathered["sentence_types"])

@@ -103,6 +103,10 @@ class FirstScores(WideStartLinear):
     """The last layer of a trigger finder, which initially scores nearly every token as no event."""
 
 
+FINDER_SIZE = 128
+"""Size of the hidden layer of the trigger finder."""
+
+
 class TriggerFinder(nn.Module):
     """Scores each token of a sentence: an event of a seen type, an event of another type, or no event.
 
@@ -112,23 +116,20 @@ class TriggerFinder(nn.Module):
         hidden_size: size of a token vector in one layer of the encoder.
         num_layers: number of layers that it reads.
         num_seen_types: number of seen types.
-        finder_size: size of the hidden layer.
         dropout: probability of both dropout layers.
     """
 
-    def __init__(
-        self, hidden_size: int, num_layers: int, num_seen_types: int, finder_size: int, dropout: float
-    ):
+    def __init__(self, hidden_size: int, num_layers: int, num_seen_types: int, dropout: float):
         super().__init__()
         self.shape = (num_layers, hidden_size)
         # Layers differ in scale.
         self.norm = nn.LayerNorm(hidden_size, elementwise_affine=False)
         self.layers = nn.Sequential(
             nn.Dropout(dropout),
-            WideStartLinear(num_layers * hidden_size, finder_size),
+            WideStartLinear(num_layers * hidden_size, FINDER_SIZE),
             nn.GELU(),
             nn.Dropout(dropout),
-            FirstScores(finder_size, num_seen_types + 2),
+            FirstScores(FINDER_SIZE, num_seen_types + 2),
         )
 
     def forward(self, token_layers: torch.Tensor) -> torch.Tensor:

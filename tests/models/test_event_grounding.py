@@ -41,7 +41,6 @@ class TestEventGrounding(MethodCase):
                 "stage": "joint",
                 "hierarchy_weight": 0.3,
                 "full_complex": True,
-                "positive_weight": "balanced",
                 "null_threshold": 0.25,
             },
             (LINKING, HIERARCHY),
@@ -56,7 +55,6 @@ class TestEventGrounding(MethodCase):
         "joint": Variant({"stage": "joint"}, (LINKING, HIERARCHY)),
         "shared": Variant({"stage": "hierarchy", "share_towers": True}, (HIERARCHY,), embeds=False),
         "shared_joint": Variant({"stage": "joint", "share_towers": True}, (LINKING, HIERARCHY)),
-        "weighted": Variant({"positive_weight": 5}, (LINKING,), idle=(SCORER,)),
         "normalised": Variant({"normalise": True, **CALIBRATED}, (LINKING,), idle=(SCORER,)),
         "scale": Variant({"learnable_score_scale": True}, (LINKING,), idle=(SCORER,)),
         "bias": Variant({"score_bias": 0}, (LINKING,), idle=(SCORER,)),
@@ -82,15 +80,11 @@ class TestEventGrounding(MethodCase):
     invalid_fields = (
         ("pooling", "max"),
         ("projection_dim", 0),
-        ("positive_weight", 0),
-        ("positive_weight", float("nan")),
-        ("positive_weight", "equal"),
         ("mention_tokens", 4),
         ("event_tokens", 3),
         ("read_heading", "title"),
         ("share_towers", "yes"),
         ("stage", "ranking"),
-        ("linking_weight", 0),
         ("hierarchy_weight", -1),
         ("hierarchy_weight", float("nan")),
         ("full_complex", 2),
@@ -117,14 +111,13 @@ class TestEventGrounding(MethodCase):
     def loss_weights(self, config: Any) -> dict[str, float]:
         if config.stage != "joint":
             return {LINKING: 1.0, HIERARCHY: 1.0}
-        return {LINKING: config.linking_weight, HIERARCHY: config.hierarchy_weight}
+        return {LINKING: 1.0, HIERARCHY: config.hierarchy_weight}
 
     def test_defaults_are_the_papers(self) -> None:
         config = EventGroundingConfig()
         assert (config.pooling, config.share_towers, config.projection_dim) == ("cls", False, 768)
         assert (config.mention_tokens, config.event_tokens, config.read_heading) == (128, 128, True)
-        assert (config.linking_weight, config.hierarchy_weight) == (1.0, 0.01)
-        assert (config.full_complex, config.positive_weight) == (False, 1.0)
+        assert (config.hierarchy_weight, config.full_complex) == (0.01, False)
         assert (config.normalise, config.linking_objective) == (False, "binary")
         assert (config.score_scale, config.learnable_score_scale, config.score_bias) == (1.0, False, None)
 
@@ -200,7 +193,7 @@ class TestEventGrounding(MethodCase):
     def test_losses_of_single_texts(self, tiny_encoder: Path, variant_name: str) -> None:
         """Every text encoded alone, and the targets written out by sets."""
         head = _head(tiny_encoder, **self.variants[variant_name].fields, projection_dim=7).eval()
-        config, inputs = head.config, event_grounding_inputs(100)
+        inputs = event_grounding_inputs(100)
         output = head(**inputs)
         mentions = _embed_alone(head, inputs["input_ids"], inputs["attention_mask"], "mention")
         events, parents, children = (
@@ -214,9 +207,7 @@ class TestEventGrounding(MethodCase):
         )
         gold = [[event in row for each in EVENT_IDS for event in each] for row in GOLD_EVENT_IDS]
         calibration = {} if head.score_calibration is None else {"scale": 0.1, "bias": -1.0}
-        linking = losses.linking_loss(
-            mentions, events, torch.tensor(gold), config.positive_weight, **calibration
-        )
+        linking = losses.linking_loss(mentions, events, torch.tensor(gold), **calibration)
         torch.testing.assert_close(output.linking_loss, linking, rtol=1e-4, atol=1e-5)
         known = [set(of_child) for row in KNOWN_PARENT_IDS for of_child in row]
         is_child = [[parent in of_child for of_child in known] for row in PARENT_IDS for parent in row]
@@ -244,10 +235,16 @@ class TestEventGrounding(MethodCase):
         torch.testing.assert_close(head(**inputs).linking_loss, expected, rtol=1e-4, atol=1e-5)
         assert not all(first)
 
-    @pytest.mark.parametrize("fields", [{"score_bias": -1.0}, {"positive_weight": 2}])
-    def test_softmax_has_no_bias_and_no_weight(self, fields: dict[str, float]) -> None:
-        with pytest.raises(Exception, match=r"linking_objective is 'softmax'.*accepted: (None|1)"):
-            EventGroundingConfig(linking_objective="softmax", **fields)
+    def test_softmax_has_no_bias(self) -> None:
+        with pytest.raises(Exception, match=r"linking_objective is 'softmax'.*accepted: None"):
+            EventGroundingConfig(linking_objective="softmax", score_bias=-1.0)
+
+    def test_configurations_with_retired_fields_are_read(self) -> None:
+        """As long as the value is what is now a constant; it is not saved again."""
+        config = EventGroundingConfig(positive_weight=1, linking_weight=1.0)
+        assert "positive_weight" not in config.to_dict()
+        with pytest.raises(ValueError, match=r"linking_weight is 0\.5; accepted: 1\.0, which is no longer"):
+            EventGroundingConfig(linking_weight=0.5)
 
     def test_the_threshold_of_linking_has_no_part_in_the_loss(self, tiny_encoder: Path) -> None:
         losses = []

@@ -76,18 +76,14 @@ class TestEventGroundingCross(MethodCase):
     head_auto_class = "AutoModelForSequenceClassification"
     modules_to_save = ("prediction_head",)
     variants = {  # noqa: RUF012
-        "everything": Variant(
-            {"pooling": "mean", "positive_weight": "balanced", "null_threshold": 0.25}, (LOSS,)
-        ),
+        "everything": Variant({"pooling": "mean", "null_threshold": 0.25}, (LOSS,)),
         "paper": Variant({}, (LOSS,)),
         "linear": Variant({"head_hidden_layer": False, "head_dropout": 0}, (LOSS,)),
-        "weighted": Variant({"positive_weight": 3.0}, (LOSS,)),
     }
     required_inputs = {}  # noqa: RUF012
     invalid_fields = (
         ("pooling", "max"),
         ("projection_dim", 0),
-        ("positive_weight", -1),
         ("mention_tokens", 0),
         ("event_tokens", 2),
         ("head_hidden_layer", 1),
@@ -134,7 +130,7 @@ class TestEventGroundingCross(MethodCase):
         assert output.logits.shape == (len(inputs["input_ids"]), 1)
         torch.testing.assert_close(output.logits, expected)
         gold = inputs["labels"].bool().unsqueeze(1)
-        torch.testing.assert_close(output.loss, losses.candidate_loss(expected, gold, "balanced"))
+        torch.testing.assert_close(output.loss, losses.candidate_loss(expected, gold))
 
     @pytest.mark.parametrize("labels_type", [torch.long, torch.bool, torch.float])
     def test_candidates_equal_rows(self, head: PreTrainedModel, labels_type: torch.dtype) -> None:
@@ -174,10 +170,6 @@ class TestEventGroundingCross(MethodCase):
         with pytest.raises(ValueError, match=r"input_ids has the shape \(\d+, \d+\); accepted: \(batch"):
             head(**pairs)
         assert head(**{**pairs, "labels": None}).loss is None
-
-    def test_softmax_has_no_weight(self) -> None:
-        with pytest.raises(Exception, match=r"linking_objective is 'softmax'.*accepted: 1"):
-            EventGroundingCrossConfig(linking_objective="softmax", positive_weight=2)
 
     def test_masks_may_be_left_out_where_nothing_is_padded(self, head: PreTrainedModel) -> None:
         ids, _ = random_texts(6, 5, 100, seed=3)

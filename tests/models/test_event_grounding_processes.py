@@ -20,7 +20,7 @@ CASES = {
         EventGroundingForPreTraining,
         event_grounding_inputs,
         (
-            {"stage": "joint", "score_scale": 0.1, "score_bias": -1.0, "positive_weight": "balanced"},
+            {"stage": "joint", "score_scale": 0.1, "score_bias": -1.0},
             {"stage": "hierarchy"},
             {"stage": "linking", "share_towers": True, "score_scale": 0.1},
             # An event that both processes have counts once.
@@ -30,7 +30,7 @@ CASES = {
     "cross-encoder": (
         EventGroundingForSequenceClassification,
         candidate_inputs,
-        ({"head_dropout": 0, "positive_weight": "balanced"},),
+        ({"head_dropout": 0},),
     ),
 }
 

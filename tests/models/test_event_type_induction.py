@@ -25,7 +25,7 @@ from eventformers.trainers.gradient_cache import backward_in_chunks
 
 PAIRS = "pair_loss"
 AUXILIARY = {"type_name_weight": 1.0, "frame_weight": 0.5}
-FOUND = {"trigger_input": "found", "trained_types": ["Attack", "Move"], "trigger_weight": 0.7}
+FOUND = {"trigger_input": "found", "trained_types": ["Attack", "Move"]}
 FOUND_TERM = "trigger_loss"
 TOLD = {
     **AUXILIARY,
@@ -59,14 +59,14 @@ class TestEventTypeInduction(MethodCase):
         "type_names": Variant({"type_name_weight": 1.0}, (PAIRS, "type_name_loss")),
         "frames": Variant({"frame_weight": 0.3, "auxiliary_hidden_layer": False}, (PAIRS, "frame_loss")),
         "frame_examples": Variant(
-            {"trigger_input": "span", "frame_example_weight": 2, "frame_example_temperature": 0.2},
+            {"trigger_input": "span", "frame_example_weight": 2},
             (PAIRS, "frame_example_loss"),
         ),
         "printed_diagonal": Variant({"unseen_diagonal": False}, (PAIRS,)),
         "no_margin": Variant({"margin": 0}, (PAIRS,)),
         "trigger": Variant({"trigger_input": "span", "pooled_layer": -1}, (PAIRS,)),
         "marked_trigger": Variant({"trigger_input": "marked_span"}, (PAIRS,)),
-        "found": Variant({**FOUND, "finder_layers": [-1], "finder_size": 5}, (PAIRS, FOUND_TERM)),
+        "found": Variant(FOUND, (PAIRS, FOUND_TERM)),
         "found_frozen": Variant(
             {**FOUND, "freeze_encoder": True}, (PAIRS, FOUND_TERM), idle=("event_type_induction.encoder",)
         ),
@@ -100,11 +100,7 @@ class TestEventTypeInduction(MethodCase):
         ("trigger_input", "quoted"),
         ("pooled_layer", 13),
         ("pooled_layer", -14),
-        ("finder_layers", []),
-        ("finder_layers", [0, 13]),
-        ("finder_size", 0),
         ("finder_dropout", 1),
-        ("trigger_weight", -1),
         ("trained_types", "Attack"),
         ("freeze_encoder", "yes"),
         ("map_skip", 1),
@@ -116,7 +112,6 @@ class TestEventTypeInduction(MethodCase):
         ("type_name_weight", float("nan")),
         ("frame_weight", -1),
         ("frame_example_weight", -1),
-        ("frame_example_temperature", 0),
         ("auxiliary_hidden_layer", 2),
     )
 
@@ -133,7 +128,7 @@ class TestEventTypeInduction(MethodCase):
             "type_name_loss": config.type_name_weight,
             "frame_loss": config.frame_weight,
             "frame_example_loss": config.frame_example_weight,
-            FOUND_TERM: config.trigger_weight,
+            FOUND_TERM: 1.0,
         }
 
     def vector_of_text(self, model: PreTrainedModel, hidden: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
@@ -223,8 +218,8 @@ class TestEventTypeInduction(MethodCase):
             torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-4, atol=1e-6, msg=name)
 
     def test_the_likeliest_token_is_pooled(self, tiny_encoder: Path) -> None:
-        """By hand: the softmax of what layers 0 and 1 give, and of the winner the vector of layer 1."""
-        model = _model(tiny_encoder, **FOUND, finder_layers=[0, 1], pooled_layer=1)
+        """By hand: the softmax of what layers 0 and -1 give, and of the winner the vector of layer 1."""
+        model = _model(tiny_encoder, **FOUND, pooled_layer=1)
         with torch.no_grad():
             model.encoder.embeddings.LayerNorm.weight.copy_(torch.linspace(0, 3, 32))
         ids, mask = random_texts(ROWS, 9, 100, seed=8)
@@ -233,7 +228,7 @@ class TestEventTypeInduction(MethodCase):
         told = model.pool_mentions(model.encode_tokens(input_ids=ids, attention_mask=mask), mask).scores
         for row, length in enumerate(mask.sum(dim=1).tolist()):
             layers = model.encoder(ids[row : row + 1, :length], output_hidden_states=True).hidden_states
-            normed = [layer_norm(layers[place][0], (32,)) for place in (0, 1)]
+            normed = [layer_norm(layers[place][0], (32,)) for place in (0, -1)]
             scores = model.trigger_finder.layers(torch.cat(normed, dim=1)).softmax(dim=1)
             torch.testing.assert_close(told[row, :length].softmax(dim=1), scores, rtol=1e-4, atol=1e-6)
             best = 1 + int(scores[1:-1, 2].argmax())

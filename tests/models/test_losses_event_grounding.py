@@ -47,14 +47,7 @@ PRESENT[0, 0] = PRESENT[2, 2:] = False
 CASES = {
     "candidate_loss": LossCase("candidate_loss", _SCORES, {"gold": GOLD}),
     "candidate_loss-absent": LossCase("candidate_loss", _SCORES, {"gold": GOLD, "present": PRESENT}),
-    "candidate_loss-weighted": LossCase("candidate_loss", _SCORES, {"gold": GOLD, "positive_weight": 3}),
-    "candidate_loss-balanced": LossCase(
-        "candidate_loss", _SCORES, {"gold": GOLD, "present": PRESENT, "positive_weight": "balanced"}
-    ),
     "linking_loss": LossCase("linking_loss", _VECTORS, {"gold": GOLD}),
-    "linking_loss-balanced": LossCase(
-        "linking_loss", _VECTORS, {"gold": GOLD, "positive_weight": "balanced"}
-    ),
     "linking_loss-scaled": LossCase(
         "linking_loss",
         {
@@ -154,16 +147,6 @@ def test_length_counts_in_dot_products_alone() -> None:
     assert normalised.item() == pytest.approx(math.log1p(math.exp(-1)))
 
 
-def test_balanced_halves_weigh_the_same() -> None:
-    """6 gold of 15: their terms together as much as those of the other 9."""
-    zeros = torch.zeros(MENTIONS, EVENTS, dtype=torch.float64)
-    assert candidate_loss(zeros, GOLD, "balanced").item() == pytest.approx(2 * 9 / 15 * math.log(2))
-    scores = zeros.clone().requires_grad_()
-    candidate_loss(scores, GOLD, "balanced").backward()
-    assert scores.grad is not None
-    assert scores.grad.sum().item() == pytest.approx(0.0, abs=1e-12)
-
-
 def test_absent_candidates_play_no_part() -> None:
     hostile = _SCORES["scores"].masked_fill(~PRESENT, float("-inf")).requires_grad_()
     value = candidate_loss(hostile, GOLD, present=PRESENT)
@@ -176,7 +159,7 @@ def test_absent_candidates_play_no_part() -> None:
 
 def test_nothing_gold_and_nothing_there() -> None:
     none = torch.zeros_like(GOLD)
-    assert torch.isfinite(candidate_loss(_SCORES["scores"], none, "balanced"))
+    assert torch.isfinite(candidate_loss(_SCORES["scores"], none))
     assert candidate_loss(_SCORES["scores"], GOLD, present=none).item() == 0.0
 
 

@@ -23,29 +23,22 @@ def slow_gold_pairs(ids: list[int], gold_ids: list[list[int]]) -> list[list[bool
 def slow_candidate_loss(
     scores: Matrix,
     gold: list[list[bool]],
-    positive_weight: float | str = 1.0,
     present: list[list[bool]] | None = None,
 ) -> float:
     """Cross-entropy of a sigmoid for every candidate that is there."""
-    pairs = [
-        (score, gold[i][j])
+    losses = [
+        -math.log(_sigmoid(score) if gold[i][j] else 1 - _sigmoid(score))
         for i, row in enumerate(scores)
         for j, score in enumerate(row)
         if present is None or present[i][j]
     ]
-    positives = sum(is_gold for _, is_gold in pairs)
-    weight = (len(pairs) - positives) / positives if positive_weight == "balanced" else float(positive_weight)
-    total = 0.0
-    for score, is_gold in pairs:
-        total -= weight * math.log(_sigmoid(score)) if is_gold else math.log(1 - _sigmoid(score))
-    return total / len(pairs)
+    return sum(losses) / len(losses)
 
 
 def slow_linking_loss(
     mentions: Matrix,
     events: Matrix,
     gold: list[list[bool]],
-    positive_weight: float | str = 1.0,
     normalise: bool = False,
     scale: float = 1.0,
     bias: float = 0.0,
@@ -60,7 +53,7 @@ def slow_linking_loss(
         [scale * sum(a * b for a, b in zip(mention, event, strict=True)) + bias for event in events]
         for mention in mentions
     ]
-    return slow_candidate_loss(scores, gold, positive_weight)
+    return slow_candidate_loss(scores, gold)
 
 
 def slow_candidate_contrast(scores: Matrix, gold: list[list[bool]], present: list[list[bool]]) -> float:
