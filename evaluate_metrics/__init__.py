@@ -1,8 +1,8 @@
 """Metrics for `evaluate`, one folder each.
 
 A folder holds `<name>.py` (the `evaluate` module), `<name>_impl.py` (its arithmetic, which needs nothing of
-this package), `README.md` (the card) and `requirements.txt`. `evaluate.load` on a folder works without
-eventformers. The Space of a metric also has `SPACE_PAGE`.
+this package), `README.md` (the card) and `requirements.txt`. The Space of a metric also has `SPACE_PAGE` and
+a copy of `SHARED_INPUTS`, and needs no eventformers.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ METRICS: tuple[str, ...] = tuple(
 
 SPACE_PAGE = Path(__file__).parent / "space" / "app.py"
 """The page that the Space of every metric runs, as `app.py` beside the metric's own files."""
+
+SHARED_INPUTS = Path(__file__).parent / "inputs.py"
+"""The base of all metrics. The script of a Space imports a copy beside it instead of `INPUTS_IMPORT`."""
+
+INPUTS_IMPORT = "from eventformers.evaluate_metrics.inputs import "
+"""How the script of a metric of this package begins the import of `SHARED_INPUTS`."""
 
 
 def load_metric(

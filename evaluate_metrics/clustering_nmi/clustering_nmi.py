@@ -7,6 +7,8 @@ from typing import Any
 import datasets
 import evaluate
 
+from eventformers.evaluate_metrics.inputs import CheckedMetric, listed
+
 from .clustering_nmi_impl import cluster_numbers, clustering_nmi, type_names
 
 _DESCRIPTION = """
@@ -66,32 +68,17 @@ _CITATION = """
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class ClusteringNmi(evaluate.Metric):
+class ClusteringNmi(CheckedMetric):
     """Agreement of clusters with types."""
 
-    def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_KWARGS_DESCRIPTION,
-            features=datasets.Features(
-                {"predictions": datasets.Value("int64"), "references": datasets.Value("string")}
-            ),
-            license="apache-2.0",
-        )
+    DESCRIPTION, INPUTS_DESCRIPTION, CITATION = _DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION
+    FEATURES = datasets.Features(
+        {"predictions": datasets.Value("int64"), "references": datasets.Value("string")}
+    )
 
-    def add(self, *, prediction: Any = None, reference: Any = None) -> None:
-        """Add one mention; see `add_batch`."""
-        self.add_batch(predictions=[prediction], references=[reference])
-
-    def add_batch(self, *, predictions: Any = None, references: Any = None) -> None:
-        """Add a batch of lists, arrays, tensors, series or columns.
-
-        Raises:
-            ValueError: a cluster is no whole number, or a type is neither a name nor a whole number.
-        """
-        # `evaluate` itself would cut fractions to integers.
-        super().add_batch(predictions=cluster_numbers(predictions), references=type_names(references))
+    def checked(self, name: str, values: Any) -> list[Any]:
+        """Return clusters as integers and types as names; `evaluate` itself would cut fractions."""
+        return (cluster_numbers if name == "predictions" else type_names)(listed(name, values))
 
     def _compute(self, predictions: list[int], references: list[str]) -> dict[str, float | int]:
         return clustering_nmi(predictions, references)

@@ -45,35 +45,25 @@ def clustering_nmi(predictions: Sequence[float], references: Sequence[str | int]
     return {**{name: 100.0 * float(share) for name, share in shares.items()}, "num_clusters": counts.shape[1]}
 
 
-def cluster_numbers(predictions: Any) -> list[int]:
+def cluster_numbers(predictions: Sequence[Any]) -> list[int]:
     """Return the clusters as integers; raise `ValueError` for other values."""
-    found = _listed("predictions", predictions)
-    for place, cluster in enumerate(found):
+    for place, cluster in enumerate(predictions):
         is_number = isinstance(cluster, Real) and not isinstance(cluster, (bool, np.bool_))
         if not is_number or not math.isfinite(cluster) or cluster != int(cluster):
             raise ValueError(
                 f"predictions has {cluster!r} at index {place}; accepted: the number of a cluster"
             )
-    if not found:
+    if not len(predictions):
         raise ValueError("predictions is empty; accepted: a cluster for at least one mention")
-    return [int(cluster) for cluster in found]
+    return [int(cluster) for cluster in predictions]
 
 
-def type_names(references: Any) -> list[str]:
+def type_names(references: Sequence[Any]) -> list[str]:
     """Return the types as names, also of integers; raise `ValueError` for other values, or a mixture."""
-    found = _listed("references", references)
-    are_numbers = bool(found) and isinstance(found[0], Integral)
-    for place, name in enumerate(found):
+    are_numbers = len(references) > 0 and isinstance(references[0], Integral)
+    for place, name in enumerate(references):
         is_number = isinstance(name, Integral) and not isinstance(name, (bool, np.bool_))
         if not (is_number if are_numbers else isinstance(name, str) and name):
             accepted = "an integer, as the first one" if are_numbers else "the name of a type"
             raise ValueError(f"references has {name!r} at index {place}; accepted: {accepted}")
-    return [str(name) for name in found]
-
-
-def _listed(name: str, values: Any) -> list[Any]:
-    """Return a list, array, tensor, series or column as a list."""
-    values = next((getattr(values, to)() for to in ("tolist", "to_pylist") if hasattr(values, to)), values)
-    if not isinstance(values, (list, tuple)):
-        raise ValueError(f"{name} is {values!r}; accepted: a list")
-    return [one.item() if getattr(one, "ndim", None) == 0 else one for one in values]
+    return [str(name) for name in references]

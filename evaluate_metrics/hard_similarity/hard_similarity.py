@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from numbers import Real
-from typing import Any
-
 import datasets
 import evaluate
+
+from eventformers.evaluate_metrics.inputs import CheckedMetric
 
 from .hard_similarity_impl import hard_similarity
 
@@ -52,44 +51,13 @@ _CITATION = """
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class HardSimilarity(evaluate.Metric):
+class HardSimilarity(CheckedMetric):
     """Accuracy over rows of a similar and a dissimilar pair of events."""
 
-    def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_KWARGS_DESCRIPTION,
-            features=datasets.Features(
-                {"similar": datasets.Value("float64"), "dissimilar": datasets.Value("float64")}
-            ),
-            license="apache-2.0",
-        )
-
-    def add_batch(self, *, similar: Any = None, dissimilar: Any = None) -> None:
-        """Add a batch of lists, arrays, tensors, series or columns.
-
-        Raises:
-            ValueError: an input is no list, or a value has another type.
-        """
-        super().add_batch(
-            similar=_listed("similar", similar, Real), dissimilar=_listed("dissimilar", dissimilar, Real)
-        )
+    DESCRIPTION, INPUTS_DESCRIPTION, CITATION = _DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION
+    FEATURES = datasets.Features(
+        {"similar": datasets.Value("float64"), "dissimilar": datasets.Value("float64")}
+    )
 
     def _compute(self, similar: list[float], dissimilar: list[float]) -> dict[str, float | int]:
         return hard_similarity(similar, dissimilar)
-
-
-def _listed(name: str, values: Any, kind: type, depth: int = 1) -> Any:
-    """Return a list, array, tensor, series or column as a list; raise `ValueError` for another type of value.
-
-    `evaluate` itself would read "1" and True as numbers, and fail on None and on a series with other labels.
-    """
-    values = next((getattr(values, to)() for to in ("tolist", "to_pylist") if hasattr(values, to)), values)
-    if not depth:
-        if isinstance(values, bool) or not isinstance(values, kind):
-            raise ValueError(f"{name} is {values!r}; accepted: a number")
-        return values
-    if not isinstance(values, (list, tuple)):
-        raise ValueError(f"{name} is {values!r}; accepted: a list")
-    return [_listed(f"{name}[{place}]", one, kind, depth - 1) for place, one in enumerate(values)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import datasets
 import evaluate
+
+from eventformers.evaluate_metrics.inputs import CheckedMetric
 
 from .hierarchy_recall_impl import hierarchy_recall
 
@@ -52,48 +52,16 @@ _CITATION = """
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class HierarchyRecall(evaluate.Metric):
+class HierarchyRecall(CheckedMetric):
     """Recall of the gold events of mentions among their first candidates."""
 
-    def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_KWARGS_DESCRIPTION,
-            features=datasets.Features(
-                {
-                    "predictions": datasets.List(datasets.Value("string")),
-                    "references": datasets.List(datasets.Value("string")),
-                }
-            ),
-            license="apache-2.0",
-        )
-
-    def add_batch(self, *, predictions: Any = None, references: Any = None) -> None:
-        """Add a batch of lists, arrays, tensors, series or columns.
-
-        Raises:
-            ValueError: an input is no list, or a value has another type.
-        """
-        super().add_batch(
-            predictions=_listed("predictions", predictions, str, 2),
-            references=_listed("references", references, str, 2),
-        )
+    DESCRIPTION, INPUTS_DESCRIPTION, CITATION = _DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION
+    FEATURES = datasets.Features(
+        {
+            "predictions": datasets.List(datasets.Value("string")),
+            "references": datasets.List(datasets.Value("string")),
+        }
+    )
 
     def _compute(self, predictions: list[list[str]], references: list[list[str]]) -> dict[str, float]:
         return hierarchy_recall(predictions, references)
-
-
-def _listed(name: str, values: Any, kind: type, depth: int = 1) -> Any:
-    """Return a list, array, tensor, series or column as a list; raise `ValueError` for another type of value.
-
-    `evaluate` itself would read "1" and True as numbers, and fail on None and on a series with other labels.
-    """
-    values = next((getattr(values, to)() for to in ("tolist", "to_pylist") if hasattr(values, to)), values)
-    if not depth:
-        if isinstance(values, bool) or not isinstance(values, kind):
-            raise ValueError(f"{name} is {values!r}; accepted: a string")
-        return values
-    if not isinstance(values, (list, tuple)):
-        raise ValueError(f"{name} is {values!r}; accepted: a list")
-    return [_listed(f"{name}[{place}]", one, kind, depth - 1) for place, one in enumerate(values)]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from numbers import Real
-from typing import Any
-
 import datasets
 import evaluate
+
+from eventformers.evaluate_metrics.inputs import CheckedMetric
 
 from .multistep_inference_impl import multistep_inference
 
@@ -48,51 +47,19 @@ _CITATION = """
 
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
-class MultistepInference(evaluate.Metric):
+class MultistepInference(CheckedMetric):
     """Accuracy over the steps of multistep questions."""
 
-    def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=_CITATION,
-            inputs_description=_KWARGS_DESCRIPTION,
-            features=datasets.Features(
-                {
-                    # Integer columns would cut 1.7 to an index.
-                    "predictions": datasets.List(datasets.Value("float64")),
-                    "references": datasets.List(datasets.Value("float64")),
-                }
-            ),
-            license="apache-2.0",
-        )
-
-    def add_batch(self, *, predictions: Any = None, references: Any = None) -> None:
-        """Add a batch of lists, arrays, tensors, series or columns.
-
-        Raises:
-            ValueError: an input is no list, or a value has another type.
-        """
-        super().add_batch(
-            predictions=_listed("predictions", predictions, Real, 2),
-            references=_listed("references", references, Real, 2),
-        )
+    DESCRIPTION, INPUTS_DESCRIPTION, CITATION = _DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION
+    # Integer columns would cut 1.7 to an index.
+    FEATURES = datasets.Features(
+        {
+            "predictions": datasets.List(datasets.Value("float64")),
+            "references": datasets.List(datasets.Value("float64")),
+        }
+    )
 
     def _compute(
         self, predictions: list[list[int]], references: list[list[int]]
     ) -> dict[str, float | int | list[float]]:
         return multistep_inference(predictions, references)
-
-
-def _listed(name: str, values: Any, kind: type, depth: int = 1) -> Any:
-    """Return a list, array, tensor, series or column as a list; raise `ValueError` for another type of value.
-
-    `evaluate` itself would read "1" and True as numbers, and fail on None and on a series with other labels.
-    """
-    values = next((getattr(values, to)() for to in ("tolist", "to_pylist") if hasattr(values, to)), values)
-    if not depth:
-        if isinstance(values, bool) or not isinstance(values, kind):
-            raise ValueError(f"{name} is {values!r}; accepted: a number")
-        return values
-    if not isinstance(values, (list, tuple)):
-        raise ValueError(f"{name} is {values!r}; accepted: a list")
-    return [_listed(f"{name}[{place}]", one, kind, depth - 1) for place, one in enumerate(values)]

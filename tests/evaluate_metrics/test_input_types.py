@@ -73,8 +73,6 @@ def _is_accepted(name: str, key: str, value: Any, row: Any) -> bool:
 @pytest.mark.parametrize(("name", "key"), INPUTS)
 @pytest.mark.parametrize("wrong", [None, "text", 5, {"a": 1}, []], ids=repr)
 def test_an_input_that_is_no_list_is_a_value_error(name: str, key: str, wrong: Any) -> None:
-    if wrong is None and len(GOOD[name]) == 1:
-        pytest.skip("without any input, evaluate computes over the batches added before")
     with pytest.raises(ValueError, match=r"."):
         compute(name, **{key: wrong})
 
@@ -116,3 +114,22 @@ def test_types_may_be_integers_as_in_scikit_learn() -> None:
         assert compute("clustering_nmi", references=types) == expected
     with pytest.raises(ValueError, match="accepted: an integer, as the first one"):
         compute("clustering_nmi", references=[1, "1", "1"])
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_missing_and_unknown_inputs_are_a_value_error(name: str) -> None:
+    metric = load_metric(name, keep_in_memory=True)
+    with pytest.raises(ValueError, match="found no inputs; accepted: "):
+        metric.compute()
+    with pytest.raises(ValueError, match="is None; accepted: a list"):
+        metric.compute(**dict.fromkeys(GOOD[name]))
+    with pytest.raises(ValueError, match="found the input labels; accepted: "):
+        metric.add_batch(**GOOD[name], labels=[1])
+    metric.add_batch(**GOOD[name])
+    assert metric.compute() == compute(name)
+
+
+def test_single_rows_are_checked_as_batches_are() -> None:
+    for prediction, wrong in (([0.5, 0.25], None), ([0.5, "1"], 0)):
+        with pytest.raises(ValueError, match="accepted: a number"):
+            load_metric("mcnc", keep_in_memory=True).add(prediction=prediction, reference=wrong)

@@ -77,9 +77,12 @@ def test_the_card_declares_a_space_and_tells_the_limits(name):
         assert f"## {section}" in body
 
 
-def test_all_load_from_their_folders_in_a_process_without_our_package(tmp_path):
+def test_all_load_as_they_are_pushed_in_a_process_without_our_package(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HOME", str(tmp_path / "cache"))
+    for name in METRICS:
+        _copy_as_pushed(name, tmp_path / name)
     done = run_python(
-        ["-c", WITHOUT_OUR_PACKAGE, *(str(FOLDER / name) for name in METRICS)],
+        ["-c", WITHOUT_OUR_PACKAGE, *(str(tmp_path / name) for name in METRICS)],
         cwd=tmp_path,
         env={**os.environ, "HF_HOME": str(tmp_path / "home")},
         server="libraries",
@@ -107,8 +110,9 @@ def test_no_input_is_swallowed(name):
     assert all(kind.kind is not inspect.Parameter.VAR_KEYWORD for kind in parameters.values())
 
 
-def test_the_page_scores_json_lists_and_says_what_is_wrong(tmp_path):
-    page = _load_page("hard_similarity", tmp_path)
+def test_the_page_scores_json_lists_and_says_what_is_wrong(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HOME", str(tmp_path / "cache"))
+    page = _load_page("hard_similarity", tmp_path / "space")
     assert page.score("[0.9, 0.1]", "[0.1, 0.9]") == {"accuracy": 50.0, "ties": 0, "count": 2}
     for boxes, message in (
         (("0.9, 0.1", "[0.1]"), "similar: .* accepted: a JSON list"),
@@ -129,9 +133,14 @@ class _LoadByName:
 
 def _load_page(name: str, folder: Path):
     """Load the page from a folder such as a Space has it."""
-    for path, file in read_folder(FOLDER / name).files.items():
-        shutil.copy(file, folder / path)
+    _copy_as_pushed(name, folder)
     specification = importlib.util.spec_from_file_location(f"{name}_page", folder / "app.py")
     page = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(page)
     return page
+
+
+def _copy_as_pushed(name: str, folder: Path) -> None:
+    folder.mkdir()
+    for path, file in read_folder(FOLDER / name).files.items():
+        shutil.copy(file, folder / path)

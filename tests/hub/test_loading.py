@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from eventformers import build_dataset, encode
 from eventformers.models.sentence_transformers_files import (
     write_sentence_transformers_files,
 )
+from eventformers.publishing.folders import read_folder
 from eventformers.reference.loads import Published, published
 from eventformers.reference.tables import table
 
@@ -147,7 +149,10 @@ def uploaded(
             else:
                 expected[one.name] = {"evaluate.load": {"accuracy": 50.0, "ties": 0, "count": 2}}
                 request["inputs"] = CHOICES
-                upload(REPOSITORY / "evaluate_metrics" / one.name, one.name, "space", space_sdk="gradio")
+                (root / one.name).mkdir()
+                for path, file in read_folder(one.name).files.items():
+                    shutil.copy(file, root / one.name / path)
+                upload(root / one.name, one.name, "space", space_sdk="gradio")
             asked.append(request)
         yield hub, asked, expected
         assert not hub.errors, "\n".join(hub.errors)

@@ -11,6 +11,7 @@ from fnmatch import fnmatch, fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
+from huggingface_hub import constants
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from eventformers.datasets_scripts import build_reports
@@ -22,7 +23,7 @@ from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.evaluation.results import read_result
 from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE, STATE_FOLDER
-from eventformers.files import refuse_unfinished
+from eventformers.files import refuse_unfinished, write_text
 from eventformers.methods import all_methods
 from eventformers.model_cards.training_record import TRAINING_DATA_FILE, read_training_record
 from eventformers.models.sentence_transformers_files import SENTENCE_TRANSFORMERS_FILES, TOWER_FOLDERS
@@ -342,11 +343,18 @@ def _listed(value: object) -> list[object]:
 
 
 def _metric(folder: Path, include: Sequence[str]) -> LocalRepository:
-    code = _with_imports(folder, [f"{folder.absolute().name}.py"])
-    files, left_out = _files("metric", folder, [*include, *code])
-    from eventformers.evaluate_metrics import SPACE_PAGE
+    script = f"{folder.absolute().name}.py"
+    files, left_out = _files("metric", folder, [*include, *_with_imports(folder, [script])])
+    from eventformers.evaluate_metrics import INPUTS_IMPORT, SHARED_INPUTS, SPACE_PAGE
 
-    files = dict(sorted({SPACE_PAGE.name: SPACE_PAGE, **files}.items()))
+    shared = {SPACE_PAGE.name: SPACE_PAGE}
+    text = files[script].read_text(encoding="utf-8")
+    if INPUTS_IMPORT in text:
+        # A Space has no eventformers: its script imports a copy of the shared code from beside it.
+        shared[SHARED_INPUTS.name] = SHARED_INPUTS
+        files[script] = Path(constants.HF_HOME).expanduser() / "eventformers" / "metrics" / script
+        write_text(files[script], text.replace(INPUTS_IMPORT, f"from .{SHARED_INPUTS.stem} import "))
+    files = dict(sorted({**shared, **files}.items()))
     for needed in (_CARD, "requirements.txt"):
         _require(files, needed, folder, "what a Space needs")
     return LocalRepository("metric", folder, files, left_out)
