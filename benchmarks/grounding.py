@@ -33,7 +33,6 @@ from eventformers.inference.grounding.hierarchy_discovery import (
     discover_hierarchy,
 )
 from eventformers.inference.search.candidate_index import CandidateIndex
-from eventformers.inference.search.exact import low_precision
 
 Vectors = np.ndarray
 
@@ -73,7 +72,7 @@ def retrieval(number: int, options: argparse.Namespace) -> None:
     print(
         f"peak memory of a search {(peak_bytes() - before) / 2**20:,.0f} MiB over "
         f"{events.nbytes / 2**20:,.0f} MiB "
-        f"of vectors; products first in {str(low_precision()).removeprefix('torch.')}"
+        "of vectors"
     )
     flat = faiss.IndexFlatIP(options.dimension)
     flat.add(events)

@@ -1,16 +1,14 @@
-"""Exact search finds what a full sort of double-precision scores finds, whatever goes first."""
+"""Exact search finds what a full sort of double-precision scores finds, whatever single precision shows."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from eventformers.errors import EventformersError
+from eventformers.inference.encoding import vectors as vector_arrays
 from eventformers.inference.search import exact as exact_search
-from eventformers.inference.search.exact import ExactSearch, low_precision
-
-BOTH = pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
+from eventformers.inference.search.exact import ExactSearch
 
 
 @pytest.fixture
@@ -34,15 +32,14 @@ def check(vectors: np.ndarray, queries: np.ndarray, number: int) -> None:
 
 
 @pytest.fixture
-def use(monkeypatch: pytest.MonkeyPatch, precision: torch.dtype) -> None:
-    """Small blocks, so that several are needed, and the precision that is asked for."""
-    monkeypatch.setattr(exact_search, "low_precision", lambda: precision)
-    monkeypatch.setattr(exact_search, "_BLOCK_VECTORS", 150)
-    monkeypatch.setattr(exact_search, "_BLOCK_QUERIES", 7)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small blocks, so that several are needed."""
+    monkeypatch.setattr(vector_arrays, "_SPAN_BYTES", 4 * 24 * 150)
+    monkeypatch.setattr(exact_search, "_BLOCK_CANDIDATES", 100)
+    monkeypatch.setattr(exact_search, "_PAIRS", 30)
 
 
-@BOTH
-@pytest.mark.usefixtures("use")
+@pytest.mark.usefixtures("small_blocks")
 class TestFullSort:
     @pytest.mark.parametrize("number", [1, 8, 40, 500])
     def test_random_vectors(self, draw: np.random.Generator, number: int) -> None:
@@ -54,9 +51,9 @@ class TestFullSort:
         queries = 10 + 1e-3 * draw.normal(size=(9, 24))
         check(vectors.astype(np.float32), queries.astype(np.float32), 8)
 
-    def test_scores_that_low_precision_cannot_tell_apart(self, draw: np.random.Generator) -> None:
+    def test_scores_that_single_precision_cannot_tell_apart(self, draw: np.random.Generator) -> None:
         vector = draw.normal(size=24)
-        vectors = vector * (1 + 1e-5 * draw.normal(size=(400, 1)))
+        vectors = vector * (1 + 1e-7 * draw.normal(size=(400, 1)))
         check(vectors.astype(np.float32), draw.normal(size=(9, 24)).astype(np.float32), 8)
 
     @pytest.mark.parametrize("scale", [1.0, 2.0**-75])
@@ -87,11 +84,6 @@ class TestFullSort:
         assert (ExactSearch(vectors).search(queries, 1).positions == 22).all()
         check(vectors, queries, 1)
 
-    def test_giving_up_low_precision_in_a_later_block_starts_anew(self, draw: np.random.Generator) -> None:
-        vectors = np.ones((400, 24))
-        vectors[:150] = 2.5 * draw.normal(size=(150, 24))
-        check(vectors.astype(np.float32), 1 + draw.random(size=(9, 24)).astype(np.float32), 8)
-
     def test_equal_vectors_keep_their_order(self, draw: np.random.Generator) -> None:
         vectors = draw.normal(size=(4, 24)).astype(np.float32)[draw.integers(4, size=400)]
         check(vectors, draw.normal(size=(9, 24)).astype(np.float32), 8)
@@ -116,7 +108,7 @@ def test_few_are_scored_in_double_precision(
     search = ExactSearch(vectors)
     pairs = []
     score = search._score
-    monkeypatch.setattr(search, "_score", lambda *given: pairs.append(len(given[1])) or score(*given))
+    monkeypatch.setattr(search, "_score", lambda *given: pairs.append(given[1].size) or score(*given))
     search.search(draw.normal(size=(100, 64)).astype(np.float32), 8)
     assert 800 <= sum(pairs) < 100 * 200
 
@@ -124,10 +116,6 @@ def test_few_are_scored_in_double_precision(
 def test_no_query_finds_nothing() -> None:
     found = ExactSearch(np.ones((3, 2), dtype=np.float32)).search(np.empty((0, 2), dtype=np.float32), 2)
     assert found.positions.shape == found.scores.shape == (0, 2)
-
-
-def test_a_precision_is_chosen() -> None:
-    assert low_precision() in {torch.float32, torch.bfloat16}
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 1e16])

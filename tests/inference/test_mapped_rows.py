@@ -20,7 +20,7 @@ from eventformers.inference.encoding import vectors as vector_arrays
 from eventformers.inference.encoding.event_files import embed_file
 from eventformers.inference.encoding.precision import ranges_of
 from eventformers.inference.encoding.vectors import Vectors, release_pages, rows_at
-from eventformers.inference.search import exact, index_folder
+from eventformers.inference.search import index_folder
 from eventformers.inference.search.exact import ExactSearch
 from eventformers.inference.search.index_folder import IndexedModel, IndexTable, build_index, open_index
 
@@ -128,7 +128,7 @@ class TestRows:
 
 class TestExactSearch:
     def test_memory(self, tmp_path: Path, start: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(exact, "_BLOCK_VECTORS", 640)
+        monkeypatch.setattr(vector_arrays, "_SPAN_BYTES", SIZE // 10)
         array = mapped(tmp_path / "array")
         search = ExactSearch(array)
         assert mapped_bytes() - start < ALLOWED
@@ -136,7 +136,7 @@ class TestExactSearch:
         assert mapped_bytes() - start < ALLOWED
 
     def test_values(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(exact, "_BLOCK_VECTORS", 64)
+        monkeypatch.setattr(vector_arrays, "_SPAN_BYTES", 64 * 32 * 4)
         array = mapped(tmp_path / "array", rows=1_000, width=32)
         queries = np.array(array[5::99])
         found, in_memory = (ExactSearch(vectors).search(queries, 4) for vectors in (array, np.array(array)))

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import faiss
 import numpy as np
 import numpy.typing as npt
 import torch
 from scipy import sparse
 
-from eventformers.inference.encoding.vectors import Positions, Vectors, release_pages
+from eventformers.inference.encoding.vectors import Positions, Vectors
+from eventformers.inference.search.exact import nearest
 from eventformers.strict import StrictSettings, count, setting, strict_settings
 
 _BLOCK_QUERIES = 1024
@@ -152,13 +152,7 @@ def voted_ranking(
         settings: how the votes act.
     """
     neighbours = min(settings.neighbours, len(known_premises))
-    cosines, positions = faiss.knn(
-        np.ascontiguousarray(premises, dtype=np.float32),
-        np.ascontiguousarray(known_premises, dtype=np.float32),
-        neighbours,
-        metric=faiss.METRIC_INNER_PRODUCT,
-    )
-    release_pages(known_premises)
+    cosines, positions = nearest(known_premises, premises, neighbours)
 
     def votes_of(rows: slice | Positions) -> sparse.csr_array:
         return neighbour_votes(

@@ -36,7 +36,7 @@ from eventformers.files import (
     write_text,
 )
 from eventformers.inference.encode import BLOCK_TEXTS, EventEncoder, require_finite
-from eventformers.inference.encoding.vectors import Positions, Vectors, released_blocks, rows_at
+from eventformers.inference.encoding.vectors import Positions, Vectors, rows_at
 from eventformers.inference.search.approximate import (
     INDEX_SUFFIX,
     RECALL_SUFFIX,
@@ -46,6 +46,7 @@ from eventformers.inference.search.approximate import (
 )
 from eventformers.inference.search.candidate_index import SearchKind, chosen_kind
 from eventformers.inference.search.earlier_rows import earlier_places
+from eventformers.inference.search.exact import nearest
 from eventformers.provenance import library_versions
 from eventformers.strict import check_types
 
@@ -172,18 +173,8 @@ class IndexTable:
             products, positions = self.approximate.search(query[None], number)
             found = positions[0] >= 0
             return products[0][found], positions[0][found]
-        number = min(number, len(self.vectors))
-        best, places = np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64)
-        for block in released_blocks(self.vectors):
-            vectors = self.vectors[block]
-            products, positions = faiss.knn(
-                query[None], vectors, min(number, len(vectors)), faiss.METRIC_INNER_PRODUCT
-            )
-            best = np.concatenate([best, products[0]])
-            places = np.concatenate([places, positions[0] + block.start])
-            order = np.argsort(-best, kind="stable")[:number]
-            best, places = best[order], places[order]
-        return best, places
+        exact = nearest(self.vectors, query[None], number)
+        return exact.scores[0], exact.positions[0]
 
     def products(self, query: Vectors, positions: Positions) -> Vectors:
         """Return the products of a vector `(d,)` with the vectors at some positions."""
