@@ -106,11 +106,11 @@ def test_the_card_is_that_of_the_models_own_folder(tmp_path):
     ("found", "told"),
     [
         (
-            2,
-            "found format 2; accepted: a result file of format 1; this one is of a newer eventformers",
+            3,
+            "found format 3; accepted: a result file of format 1 or 2; this one is of a newer eventformers",
         ),
-        (0, "found format 0; accepted: a result file of format 1; evaluate the model again"),
-        (None, "found format None; accepted: a result file of format 1; evaluate the model again"),
+        (0, "found format 0; accepted: a result file of format 1 or 2; evaluate the model again"),
+        (None, "found format None; accepted: a result file of format 1 or 2; evaluate the model again"),
     ],
 )
 def test_a_result_of_another_version_is_told_with_its_file(found, told, tmp_path):

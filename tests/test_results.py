@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import bz2
 import json
 import os
 from dataclasses import asdict, replace
@@ -12,6 +13,7 @@ from huggingface_hub import ModelCardData, parse_eval_result_entries
 
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation.results import (
+    RESULT_FORMAT,
     UNDEFINED,
     BaselineRecord,
     DatasetRecord,
@@ -20,6 +22,7 @@ from eventformers.evaluation.results import (
     defined_scores,
     eval_results,
     load_results,
+    predictions_path,
     read_result,
     require_same_data,
     result_pairs,
@@ -27,6 +30,7 @@ from eventformers.evaluation.results import (
     write_eval_results,
     write_result,
 )
+from eventformers.evaluation.significance import answers_of
 
 
 def make_result(**changes) -> TaskResult:
@@ -68,13 +72,46 @@ def test_a_result_is_read_back_as_written(tmp_path):
     assert path == tmp_path / "results" / "org__encoder" / ("a" * 40) / "hard_similarity.json"
     assert read_result(path) == result
     assert load_results(tmp_path) == [result]
-    assert [file.name for file in path.parent.iterdir()] == ["hard_similarity.json"]
+    files = sorted(file.name for file in path.parent.iterdir())
+    assert files == ["hard_similarity.json", "hard_similarity.predictions.jsonl.bz2"]
 
 
-def test_each_prediction_has_its_own_line():
-    text = make_result().to_json()
-    assert '    {"similar": 0.1, "correct": false}\n' in text
-    assert json.loads(make_result(predictions=[]).to_json())["predictions"] == []
+def test_each_prediction_has_its_own_line(tmp_path):
+    result = make_result()
+    path = write_result(result, tmp_path)
+    with bz2.open(predictions_path(path), "rt", encoding="utf-8") as lines:
+        assert lines.readlines()[1] == '{"similar": 0.1, "correct": false}\n'
+    first = predictions_path(path).read_bytes()
+    write_result(result, tmp_path)
+    assert predictions_path(path).read_bytes() == first
+    empty = make_result(predictions=[], model="empty")
+    assert read_result(write_result(empty, tmp_path)) == empty
+
+
+def test_a_file_of_an_earlier_release_has_its_predictions(tmp_path):
+    result = make_result(format=1)
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(asdict(result)), encoding="utf-8")
+    assert read_result(path) == result
+    assert read_result(write_result(result, tmp_path)) == replace(result, format=RESULT_FORMAT)
+
+
+def test_predictions_are_those_that_were_written(tmp_path):
+    path = write_result(make_result(), tmp_path)
+    file = predictions_path(path)
+    content = file.read_bytes()
+    for damaged in (content[:-9], b"", b"no archive", content[:20] + b"x" + content[21:]):
+        file.write_bytes(damaged)
+        with pytest.raises(DataFormatError, match=r"jsonl\.bz2.*; accepted: the predictions that"):
+            read_result(path)
+        assert read_result(path, with_predictions=False) == make_result(predictions=[])
+    file.write_bytes(bz2.compress(b'{"correct": true}\n'))
+    with pytest.raises(DataFormatError, match="found other predictions"):
+        read_result(path)
+    file.unlink()
+    assert read_result(path) == make_result(predictions=[])
+    with pytest.raises(EventformersError, match="found no predictions; accepted: a result file with hard_"):
+        answers_of(read_result(path))
 
 
 def test_nan_is_never_written(tmp_path):
@@ -136,7 +173,7 @@ def test_a_failed_write_leaves_the_earlier_result(tmp_path, monkeypatch):
     with pytest.raises(EventformersError, match="No space left on device"):
         write_result(make_result(main_value=1.0), tmp_path)
     assert read_result(path) == make_result()
-    assert len(list(path.parent.iterdir())) == 1
+    assert len(list(path.parent.iterdir())) == 2
 
 
 @pytest.mark.parametrize(
@@ -145,7 +182,7 @@ def test_a_failed_write_leaves_the_earlier_result(tmp_path, monkeypatch):
         (b"", "line 1: found invalid JSON"),
         (b'{"task": \n"hard', "line 2: found invalid JSON"),
         (b"\xff\xfe", "byte 0xff at position 1; accepted: a result file in UTF-8"),
-        (b"[]", "found format list; accepted: a result file of format 1"),
+        (b"[]", "found format list; accepted: a result file of format 1 or 2"),
         (b'{"format": 99}', "found format 99"),
         (b'{"format": 1, "dataset": {}}', "accepted: the fields task, model"),
         (b'{"format": 1, "dataset": null}', "accepted: the fields task, model"),
@@ -178,7 +215,7 @@ def test_a_file_that_is_no_result_is_refused(tmp_path, content, message):
 )
 def test_a_field_of_another_type_is_refused(tmp_path, name, value, message):
     path = tmp_path / "result.json"
-    path.write_text(json.dumps({**json.loads(make_result().to_json()), name: value}))
+    path.write_text(json.dumps({**asdict(make_result(format=1)), name: value}))
     with pytest.raises(DataFormatError, match=message):
         read_result(path)
 

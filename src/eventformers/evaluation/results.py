@@ -1,16 +1,19 @@
 """Results of tasks: their content, their files, and the Hub's two formats.
 
-The path identifies a result: `<folder>/results/<model__name>/<revision>/<task>.json`.
+The path identifies a result: `<folder>/results/<model__name>/<revision>/<task>.json`. The predictions are in
+`<task>.predictions.jsonl.bz2` beside it, a line of JSON for each row.
 """
 
 from __future__ import annotations
 
+import bz2
+import hashlib
 import json
 import logging
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_type_hints
 
@@ -21,15 +24,16 @@ from eventformers.datasets_scripts.malformed import parts_text
 from eventformers.datasets_scripts.reading.lines import read_regular_text
 from eventformers.errors import DataFormatError, EventformersError, first_line
 from eventformers.evaluation.tasks.protocols import JsonValue
-from eventformers.files import write_explained, write_text
+from eventformers.files import replaced_file, write_explained, write_text
 from eventformers.strict import check_types
 
 logger = logging.getLogger(__name__)
 
 Record = TypeVar("Record")
 
-RESULT_FORMAT = 1
-"""Version of the file format."""
+RESULT_FORMAT = 2
+"""Version of the file format; files of format 1 have the predictions themselves."""
+PREDICTIONS_SUFFIX = ".predictions.jsonl.bz2"
 
 _HUB_TASKS = {
     "event_similarity": "sentence-similarity",
@@ -161,17 +165,24 @@ class TaskResult:
     format: int = RESULT_FORMAT
 
     def to_json(self) -> str:
-        """Format as indented JSON with one line per prediction, so that two files can be compared.
+        """Format as indented JSON, with the number and the digest of the predictions instead of them.
 
         Raises:
             ValueError: a number is NaN or infinite.
         """
-        content = asdict(self)
-        rows = content.pop("predictions")
-        head = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-        lines = ",\n".join("    " + json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows)
-        body = f"[\n{lines}\n  ]" if rows else "[]"
-        return f'{head.removesuffix("}").rstrip()},\n  "predictions": {body}\n}}\n'
+        digest = hashlib.sha256(self.prediction_lines().encode()).hexdigest()
+        content = asdict(replace(self, predictions=[], format=RESULT_FORMAT))
+        content["predictions"] = {"rows": len(self.predictions), "sha256": digest}
+        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def prediction_lines(self) -> str:
+        """Format the predictions as a line of JSON for each row.
+
+        Raises:
+            ValueError: a number is NaN or infinite.
+        """
+        rows = (json.dumps(row, ensure_ascii=False, allow_nan=False) for row in self.predictions)
+        return "".join(f"{row}\n" for row in rows)
 
 
 def defined_scores(scores: Mapping[str, object]) -> tuple[dict[str, JsonValue], dict[str, str]]:
@@ -219,7 +230,7 @@ def check_same_data(path: Path, fingerprint: str) -> None:
         DataFormatError: the file is not a result.
     """
     if path.is_file():
-        held = read_result(path).dataset
+        held = read_result(path, with_predictions=False).dataset
         if held.fingerprint != fingerprint:
             raise EventformersError(
                 f"{path} holds a result on other rows ({held.origin}, {held.rows_text}, fingerprint "
@@ -229,7 +240,7 @@ def check_same_data(path: Path, fingerprint: str) -> None:
 
 
 def write_result(result: TaskResult, directory: str | Path, *, overwrite: bool = False) -> Path:
-    """Write a result file atomically; replace a result on the same rows.
+    """Write a result and its predictions atomically; replace a result on the same rows.
 
     Args:
         result: the result.
@@ -245,16 +256,29 @@ def write_result(result: TaskResult, directory: str | Path, *, overwrite: bool =
     path = result_path(directory, result.model, result.model_revision, result.task, result.variant)
     if not overwrite:
         check_same_data(path, result.dataset.fingerprint)
+    scores = result.to_json()
     with write_explained(path):
-        write_text(path, result.to_json())
+        with replaced_file(predictions_path(path)) as temporary:
+            temporary.write_bytes(bz2.compress(result.prediction_lines().encode()))
+        write_text(path, scores)
     return path
 
 
-def read_result(path: str | Path) -> TaskResult:
+def predictions_path(path: Path) -> Path:
+    """Return the file with the predictions of a result file."""
+    return path.with_name(path.stem + PREDICTIONS_SUFFIX)
+
+
+def read_result(path: str | Path, *, with_predictions: bool = True) -> TaskResult:
     """Read a result file.
 
+    Args:
+        path: the file.
+        with_predictions: read the predictions, too; without the file that has them, there are none.
+
     Raises:
-        DataFormatError: the file is not UTF-8 JSON, or not of this shape.
+        DataFormatError: the file is not UTF-8 JSON, or not of this shape, or its predictions are others than
+            it was written with.
         EventformersError: the file cannot be opened.
     """
     path = Path(path)
@@ -264,20 +288,26 @@ def read_result(path: str | Path) -> TaskResult:
         raise DataFormatError(path, error.lineno, f"invalid JSON: {error.msg}", "a result file") from error
     except (RecursionError, ValueError) as error:
         raise DataFormatError(path, None, first_line(error), "a result file") from error
-    if not isinstance(content, dict) or content.get("format") != RESULT_FORMAT:
+    if not isinstance(content, dict) or content.get("format") not in (1, RESULT_FORMAT):
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
         raise DataFormatError(path, None, f"format {found}", _accepted_format(found))
     baseline = content.get("baseline")
     try:
         content["dataset"] = _record(DatasetRecord, content["dataset"])
         content["baseline"] = None if baseline is None else _record(BaselineRecord, baseline)
-        return _record(TaskResult, content)
+        written = None
+        if content["format"] == RESULT_FORMAT:
+            written, content["predictions"] = content["predictions"]["sha256"], []
+        result = _record(TaskResult, content)
     except (KeyError, TypeError, AttributeError) as error:
         accepted = ", ".join(entry.name for entry in fields(TaskResult))
         raise DataFormatError(path, None, str(error), f"the fields {accepted}") from error
     except EventformersError as error:
         found, _, accepted = str(error).removeprefix("setting ").partition("; accepted: ")
         raise DataFormatError(path, None, found.replace(": found ", " ", 1), accepted) from error
+    if written is not None and with_predictions and predictions_path(path).is_file():
+        return replace(result, predictions=_read_predictions(predictions_path(path), written))
+    return result
 
 
 def result_pairs(first: Path, second: Path) -> list[tuple[TaskResult, TaskResult]]:
@@ -302,6 +332,22 @@ def result_pairs(first: Path, second: Path) -> list[tuple[TaskResult, TaskResult
             f"{first} has results of {told[0]} and {second} of {told[1]}; accepted: a task of both"
         )
     return [(ours[key], others[key]) for key in common]
+
+
+def _read_predictions(path: Path, written: str) -> list[dict[str, JsonValue]]:
+    accepted = "the predictions that the result was written with; evaluate the model again"
+    rows: list[dict[str, JsonValue]] = []
+    digest = hashlib.sha256()
+    try:
+        with bz2.open(path) as lines:
+            for line in lines:
+                digest.update(line)
+                rows.append(json.loads(line))
+    except (OSError, EOFError, ValueError, RecursionError) as error:
+        raise DataFormatError(path, len(rows) + 1, first_line(error), accepted) from error
+    if digest.hexdigest() != written:
+        raise DataFormatError(path, None, f"other predictions (SHA-256 {digest.hexdigest()[:12]})", accepted)
+    return rows
 
 
 def _by_task(folder: Path) -> list[TaskResult]:
@@ -338,7 +384,7 @@ def _record(kind: type[Record], content: Mapping[str, Any]) -> Record:
 
 def _accepted_format(found: object) -> str:
     """Say which format is accepted, and what to do with a file of another format."""
-    accepted = f"a result file of format {RESULT_FORMAT}"
+    accepted = f"a result file of format 1 or {RESULT_FORMAT}"
     if isinstance(found, int) and found > RESULT_FORMAT:
         return f"{accepted}; this one is of a newer eventformers: update this package, or leave the file out"
     return f"{accepted}; evaluate the model again, or leave the file out"

@@ -16,7 +16,7 @@ from scipy.stats import bootstrap
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.data import load_data
-from eventformers.evaluation.results import TaskResult, require_same_data
+from eventformers.evaluation.results import PREDICTIONS_SUFFIX, TaskResult, require_same_data
 from eventformers.evaluation.tasks import TASKS, get_task
 from eventformers.evaluation.tasks.protocols import JsonValue
 
@@ -406,6 +406,11 @@ def answers_of(result: TaskResult, part: str = "", score: str = "") -> list[list
     key = f"{part}_correct" if part else "correct"
     answers = []
     score = score or result.main_score
+    if not result.predictions:
+        raise EventformersError(
+            f"{result.model} on {result.task}: found no predictions; accepted: a result file with "
+            f"{result.task}{PREDICTIONS_SUFFIX} beside it"
+        )
     has_ranks = not part and len(result.predictions) == result.dataset.rows
     for row, prediction in enumerate(result.predictions):
         value = prediction.get(key, None if part else prediction.get("chance"))

@@ -77,7 +77,7 @@ _SENT: dict[Kind, tuple[str, ...]] = {
     "model": (
         *(*_CARD_PARTS, *_MODEL_PARTS, TRAINING_DATA_FILE, ARGUMENTS_FILE, LOG_FILE, STAGE_FILE),
         *(f"{tower}/{part}" for tower in TOWER_FOLDERS for part in _MODEL_PARTS),
-        *(".eval_results/*.yaml", "results/*/*/*.json"),
+        *(".eval_results/*.yaml", "results/*/*/*.json", "results/*/*/*.predictions.jsonl.bz2"),
         *("onnx/*.onnx", "onnx/*.onnx_data", "onnx/*.json"),
         *(f"{ADAPTER_FOLDER}/{part}" for part in (_CARD, "adapter_config.json", "*.safetensors")),
     ),
