@@ -62,7 +62,7 @@ class EventTrainingArguments(TrainingArguments):
         encoder_cache_tokens: maximum number of tokens of a frozen encoder whose vectors are cached, so that
             each text is encoded once; None disables the cache.
         silhouette_window: choose the best checkpoint within the best window of this many, by the silhouette
-            of the mentions of unseen types (`trainers.silhouette_stopping`). All checkpoints are kept until
+            of the mentions of unseen types (`SilhouetteCallback`). All checkpoints are kept until
             the choice. None takes the final weights.
         silhouette_clusters: number of clusters of these mentions; None takes the number of unseen types.
         start_weight_share: share of the initial weights in the final encoder, whose weights are the average

@@ -1,16 +1,26 @@
-"""Build reports of several inputs of a training run, joined."""
+"""Build reports of several inputs of a run, joined; and arrays that take long to compute, cached."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import datasets
+import numpy as np
+import numpy.typing as npt
+from accelerate import PartialState
+from safetensors.numpy import save_file
+from safetensors.torch import load_file
+from transformers import PreTrainedModel
 
 from eventformers.datasets_scripts.base import BuildReport
 from eventformers.datasets_scripts.fingerprints import joint_fingerprint
 from eventformers.datasets_scripts.malformed import LISTED_PARTS
-from eventformers.files import file_digest
+from eventformers.files import file_digest, replaced_file
 
 _COUNTS = ("read", "skipped")
 """Counts of a build report that are summed over configs."""
@@ -95,3 +105,43 @@ def _inputs(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for kind in ("fingerprint", "rows_fingerprint")
     }
     return {**joint, "raw_files": list(files.values())}
+
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+def cached_arrays(kind: str, decides: Sequence[object], compute: Callable[[], Arrays]) -> Arrays:
+    """Compute arrays, or map them from a file in the cache.
+
+    Rank 0 computes and writes; other ranks wait and read. The system takes back memory of mapped arrays if it
+    needs it.
+
+    Args:
+        kind: folder of the arrays in the cache.
+        decides: everything that the arrays depend on, as JSON values.
+        compute: computes the arrays, by name.
+    """
+    digest = hashlib.sha256(json.dumps(decides).encode()).hexdigest()
+    root = Path(datasets.config.HF_DATASETS_CACHE).expanduser() / "eventformers"
+    path = root / kind / f"{digest}.safetensors"
+    with PartialState().main_process_first():
+        if not path.is_file():
+            arrays = {name: np.ascontiguousarray(values) for name, values in compute().items()}
+            with replaced_file(path) as temporary:
+                save_file(arrays, temporary)
+    # The loader for NumPy copies the file to memory, the one for tensors maps it.
+    return {name: values.numpy() for name, values in load_file(path).items()}
+
+
+def array_digest(values: npt.NDArray[Any]) -> str:
+    """Return a hash of the values of an array."""
+    return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
+
+
+def model_digest(model: PreTrainedModel) -> str:
+    """Return a hash of the configuration and the weights of a model."""
+    digest = hashlib.sha256(model.config.to_json_string().encode())
+    for name, values in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(values.float().cpu().numpy().tobytes())
+    return digest.hexdigest()

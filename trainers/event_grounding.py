@@ -1,30 +1,39 @@
-"""Training of event grounding: from mentions, events and their hierarchy to the inputs of its stages."""
+"""Training of event grounding: from mentions, events and their hierarchy to the inputs of both encoders."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Annotated
 
 import numpy as np
 import torch
 from datasets import IterableDataset
 from transformers import PreTrainedTokenizerBase
 
-from eventformers.built_in.event_grounding import METHOD
+from eventformers.built_in.event_grounding import CROSS_ENCODER, METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.event_hierarchies import EventHierarchiesConfig
 from eventformers.datasets_scripts.known_pairs import padded
 from eventformers.errors import EventformersError
 from eventformers.inference.grounding.encoding import GroundingTokeniser
-from eventformers.models.grounding_tokens import EventText, TokenisedTexts
+from eventformers.models.grounding_tokens import EventText, TokenisedTexts, TokenRow
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
-from eventformers.strict import Count, Number
+from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
+from eventformers.strict import Count, Number, Range
+from eventformers.trainers.grounding_candidates import (
+    EventPools,
+    as_retriever,
+    calibrate_bi_encoder,
+    calibrate_cross_encoder,
+    candidate_rows,
+    load_retriever,
+    retrieve_candidates,
+)
 from eventformers.trainers.grounding_data import (
     DRAW_MEANINGS,
     DRAW_SETTING_TYPES,
     MentionStream,
-    ValidationMentions,
     check_rows,
     describe_data,
     draw_mentions,
@@ -33,20 +42,26 @@ from eventformers.trainers.grounding_data import (
     make_tokeniser,
     mentions_too_long,
     streams_mentions,
+    validation_pairs,
 )
 from eventformers.trainers.grounding_rows import (
+    CandidateRows,
     EventTexts,
     HierarchyPairs,
-    HierarchyRow,
     LinkingPairs,
-    LinkingRow,
+    MissedGold,
+    Row,
     WrongCandidates,
 )
-from eventformers.trainers.method import Calibration, MethodTraining, TrainingData, check_columns
-from eventformers.trainers.null_threshold import calibrate_bi_encoder
+from eventformers.trainers.method import (
+    STREAMING_MEANINGS,
+    STREAMING_TYPES,
+    Calibration,
+    MethodTraining,
+    TrainingData,
+    check_columns,
+)
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.retrieved_candidates import as_retriever, load_retriever, retrieve_candidates
-from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES
 
 _STAGE_DATA = {
     "linking": ("mentions", "events"),
@@ -89,18 +104,17 @@ class EventGroundingCollator:
     epoch: int = 0
     truncated: int = field(default=0, init=False)
 
-    def __call__(self, rows: Sequence[LinkingRow] | Sequence[HierarchyRow]) -> Batch:
+    def __call__(self, rows: Sequence[Row]) -> Batch:
         """Collate rows of `LinkingPairs`, or of `HierarchyPairs`."""
         check_columns(rows, "mention", "child")
         if "child" in rows[0]:
-            return self._hierarchy([[row] for row in cast("Sequence[HierarchyRow]", rows)])
-        mentions = cast("Sequence[LinkingRow]", rows)
-        batch = self._linking(mentions)
+            return self._hierarchy([[row] for row in rows])
+        batch = self._linking(rows)
         if self.hierarchy is not None:
-            batch |= self._hierarchy([self._draw(self.hierarchy, row["row"]) for row in mentions])
+            batch |= self._hierarchy([self._draw(self.hierarchy, row["row"]) for row in rows])
         return batch
 
-    def _linking(self, rows: Sequence[LinkingRow]) -> Batch:
+    def _linking(self, rows: Sequence[Row]) -> Batch:
         mentions = self._counted(self.tokeniser.mentions([row["mention"] for row in rows]))
         groups = [self._with_negatives(row) for row in rows]
         return {
@@ -112,7 +126,7 @@ class EventGroundingCollator:
             ),
         }
 
-    def _with_negatives(self, row: LinkingRow) -> list[tuple[EventText, int]]:
+    def _with_negatives(self, row: Row) -> list[tuple[EventText, int]]:
         """Return the event of a row and its hard negatives, each with its number."""
         own = [(row["event"], row["event_id"])]
         if self.wrong is None:
@@ -124,7 +138,7 @@ class EventGroundingCollator:
             self.wrong.draw(row["row"], self.hard_negatives, generator) or own * self.hard_negatives
         )
 
-    def _hierarchy(self, groups: Sequence[Sequence[HierarchyRow]]) -> Batch:
+    def _hierarchy(self, groups: Sequence[Sequence[Row]]) -> Batch:
         """Collate pairs of a parent and a child; all groups have the same size."""
         known = [padded([pair["known_parent_ids"] for pair in group], self.num_parents) for group in groups]
         return {
@@ -134,7 +148,7 @@ class EventGroundingCollator:
             "known_parent_ids": torch.from_numpy(np.stack(known)),
         }
 
-    def _draw(self, hierarchy: HierarchyPairs, row: int) -> list[HierarchyRow]:
+    def _draw(self, hierarchy: HierarchyPairs, row: int) -> list[Row]:
         generator = np.random.default_rng((self.seed, self.epoch, row))
         return [
             hierarchy[int(pair)] for pair in generator.integers(len(hierarchy), size=self.hierarchy_pairs)
@@ -152,6 +166,44 @@ class EventGroundingCollator:
         """Pad texts to tensors of equal width, counting truncated ones."""
         self.truncated += len(set().union(*texts.cut.values()))
         return self.tokeniser.pad(texts.rows)
+
+
+@dataclass
+class EventGroundingCrossCollator:
+    """Collator of rows of `CandidateRows` into the inputs of `EventGroundingForSequenceClassification`.
+
+    Args:
+        tokeniser: tokenises mentions and events.
+        candidates: number of candidates of a mention; missing ones are rows without tokens.
+        epoch: the current epoch, unused since nothing is drawn.
+        truncated: number of texts truncated so far.
+    """
+
+    tokeniser: GroundingTokeniser
+    candidates: int
+    epoch: int = 0
+    truncated: int = field(default=0, init=False)
+
+    def __call__(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
+        """Collate rows of `CandidateRows`."""
+        check_columns(rows, "mention")
+        mentions = self.tokeniser.mentions([row["mention"] for row in rows])
+        events = self.tokeniser.events([event for row in rows for event in row["candidates"]])
+        for texts in (mentions, events):
+            self.truncated += len(set().union(*texts.cut.values()))
+        remaining = iter(events.rows)
+        pairs: list[TokenRow] = []
+        for row, mention in zip(rows, mentions.rows, strict=True):
+            own = [self.tokeniser.pair(mention, next(remaining)) for _ in row["candidates"]]
+            pairs += [*own, *([[]] * (self.candidates - len(own)))]
+        labels = torch.zeros(len(rows), self.candidates)
+        for place, row in enumerate(rows):
+            labels[place, : len(row["is_gold"])] = torch.tensor(row["is_gold"], dtype=labels.dtype)
+        tensors = self.tokeniser.pad(pairs)
+        return {
+            **{name: value.unflatten(0, (len(rows), self.candidates)) for name, value in tensors.items()},
+            "labels": labels,
+        }
 
 
 def _prepare(
@@ -210,8 +262,8 @@ def _prepare(
             told["pairs_without_wrong_candidate"] = collator.wrong.without
 
     def calibrate(trained: EventGroundingForPreTraining) -> Calibration:
-        held_out = ValidationMentions.load(data, builder, settings, events, seed)
-        return calibrate_bi_encoder(held_out, trained, tokenizer)
+        held_out = validation_pairs(data, builder, settings, events, seed)
+        return calibrate_bi_encoder(held_out, events, trained, tokenizer)
 
     description = describe_data(data, names, builder, settings, skipped=skipped, told=told)
     # Without hard negatives, only the events of other rows are negatives of a mention.
@@ -242,6 +294,77 @@ TRAINING = MethodTraining(
             None,
             "folder or Hub id of the bi-encoder that finds hard negatives; null takes the untrained model.",
         ),
+        **DRAW_MEANINGS,
+    },
+)
+
+
+def _prepare_cross_encoder(
+    recipe: Recipe,
+    data: str | None,
+    tokenizer: PreTrainedTokenizerBase,
+    head: EventGroundingForSequenceClassification,
+    seed: int,
+) -> TrainingData:
+    """Load mentions and events, retrieve the candidates, and make the collator."""
+    views = {"candidates": 8, "missed_gold": "add", **recipe.views}
+    builder, _, settings = CROSS_ENCODER.training_dataset(recipe)
+    streaming = streams_mentions(recipe, views, {"missed_gold": (views["missed_gold"], "add")})
+    if streaming and recipe.training.get("dataloader_num_workers"):
+        raise EventformersError(
+            f"dataloader_num_workers: found {recipe.training['dataloader_num_workers']} with streaming; "
+            "accepted: 0, since the retriever finds the candidates while the stream is read"
+        )
+    name, number = views.get("retriever"), views["candidates"]
+    if not name:
+        raise EventformersError(
+            "setting retriever: found none; accepted: the folder or Hub id of a bi-encoder from "
+            "`eventformers train event_grounding`"
+        )
+    names = ("mentions", "events")
+    loaded = load_training_splits(data, names[streaming:], builder, settings)
+    tokeniser = make_tokeniser(tokenizer, head, reads_pairs=True)
+    events = EventTexts(loaded["events"])
+    retriever = load_retriever(name)
+    rows: CandidateRows | IterableDataset
+    if streaming:
+        streamed = MentionStream(data, builder, settings, events)
+        pools = EventPools(retriever, events, streamed.languages)
+        rows = streamed.candidates(
+            lambda pairs: CandidateRows(pairs, events, candidate_rows(pools, pairs, events, number)), seed
+        )
+        skipped, told = streamed.skipped, {"gold_events": len(streamed)}
+    else:
+        mentions, drawn = draw_mentions(loaded["mentions"], views, seed)
+        pairs = make_linking_pairs(mentions, events, settings)
+        retrieved = retrieve_candidates(retriever, pairs, events, number)
+        rows = held = CandidateRows(pairs, events, retrieved, views["missed_gold"])
+        check_rows(held, "a retriever that finds gold events, or missed_gold: add")
+        skipped = held.skipped
+        told = {**held.gold, **drawn, "mentions_cut_themselves": mentions_too_long(pairs, tokeniser)}
+
+    def calibrate(trained: EventGroundingForSequenceClassification) -> Calibration:
+        held_out = validation_pairs(data, builder, settings, events, seed)
+        return calibrate_cross_encoder(held_out, events, name, trained, tokeniser)
+
+    description = describe_data(data, names, builder, settings, skipped=skipped, told=told)
+    collator = EventGroundingCrossCollator(tokeniser, number)
+    # A mention's negatives are its own candidates.
+    return TrainingData(rows, None, collator, description, calibrate=calibrate, least_rows=1)
+
+
+CROSS_TRAINING = MethodTraining(
+    prepare=_prepare_cross_encoder,
+    data_types={**STREAMING_TYPES, **dict.fromkeys(setting_names(EventHierarchiesConfig), object)},
+    view_types={
+        "retriever": str | None,
+        "candidates": Annotated[int, Range(least=2)],
+        "missed_gold": MissedGold,
+        **DRAW_SETTING_TYPES,
+    },
+    meanings={
+        **STREAMING_MEANINGS,
+        "retriever": (None, "folder or Hub id of a bi-encoder that retrieves candidates; required."),
         **DRAW_MEANINGS,
     },
 )

@@ -30,19 +30,22 @@ from eventformers.models.processing_events import EventProcessor, num_truncated
 from eventformers.models.text_prompts import prompt_of
 from eventformers.models.type_losses import UNSEEN
 from eventformers.strict import ShareBelowOne, TextLength
+from eventformers.trainers.callbacks import UnseenMentions
 from eventformers.trainers.data_reports import report_with
 from eventformers.trainers.frame_examples import FrameExamples, frame_examples
 from eventformers.trainers.mention_augmentation import BackTranslations, WordNoise, back_translate
 from eventformers.trainers.method import (
+    STREAMING_MEANINGS,
+    STREAMING_TYPES,
     EventCollator,
     MethodTraining,
     TrainingData,
     add_marker_tokens,
     check_columns,
+    indexed_stream,
+    is_streamed,
 )
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.silhouette_stopping import UnseenMentions
-from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES, indexed_stream, is_streamed
 
 _MAX_LABEL_TOKENS = 256
 _BATCH_SIZE = 64

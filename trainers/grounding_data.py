@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence, Sized
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -24,9 +24,8 @@ from eventformers.models.text_prompts import prompt_of, prompt_tokens
 from eventformers.strict import Count
 from eventformers.trainers.data_reports import report_with
 from eventformers.trainers.grounding_rows import CandidateRows, EventTexts, LinkingPairs
-from eventformers.trainers.method import add_marker_tokens
+from eventformers.trainers.method import add_marker_tokens, indexed_stream, is_streamed
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.streaming import indexed_stream, is_streamed
 
 DRAW_SETTING_TYPES = {"mentions_per_event": Count | None, "max_mentions": Count | None}
 DRAW_MEANINGS = {
@@ -44,12 +43,6 @@ _SEARCHED_MENTIONS = 64
 _LINKED = "mentions whose events are described in the language of the task"
 
 logger = logging.getLogger(__name__)
-
-
-class CountedRows(Sized, Protocol):
-    """Rows with counts of skipped data by reason."""
-
-    skipped: dict[str, int]
 
 
 def load_training_splits(
@@ -158,11 +151,6 @@ def _atomic_events(mentions: Dataset) -> Codes:
 
 def make_linking_pairs(mentions: Dataset, events: EventTexts, settings: Mapping[str, Any]) -> LinkingPairs:
     """Pair mentions with gold events in the languages of the task.
-
-    Args:
-        mentions: rows of `EventHierarchies`, config `mentions`.
-        events: the knowledge base.
-        settings: the builder's settings; the task `crosslingual` has only English candidates.
 
     Raises:
         EventformersError: there is no pair.
@@ -273,8 +261,12 @@ def linking_language(settings: Mapping[str, Any]) -> str | None:
     return "en" if settings.get("task") == "crosslingual" else None
 
 
-def check_rows(rows: CountedRows, accepted: str) -> None:
+def check_rows(rows: Any, accepted: str) -> None:
     """Check that there are training rows; `accepted` describes data that make some, for the error.
+
+    Args:
+        rows: training rows with counts of skipped data by reason, `skipped`.
+        accepted: data that make rows.
 
     Raises:
         EventformersError: there is no row.
@@ -337,36 +329,24 @@ def describe_data(
     }
 
 
-class ValidationMentions(NamedTuple):
-    """Mentions of the validation split, and all events of the knowledge base.
+def validation_pairs(
+    data: str | None, builder: str, settings: Mapping[str, Any], events: EventTexts, seed: int
+) -> LinkingPairs | None:
+    """Load the mentions of the validation split with their gold events, or a sample if there are many.
 
-    Attributes:
-        pairs: the mentions with their gold events.
+    Args:
+        data: as for `load_training_splits`.
+        builder: the builder.
+        settings: its settings.
         events: the knowledge base.
+        seed: seed of the sample.
+
+    Returns:
+        The pairs; None if there is no split `validation`, or no mention in it has a gold event.
     """
-
-    pairs: LinkingPairs
-    events: EventTexts
-
-    @classmethod
-    def load(
-        cls, data: str | None, builder: str, settings: Mapping[str, Any], events: EventTexts, seed: int
-    ) -> ValidationMentions | None:
-        """Load the mentions, or a sample of them if there are many.
-
-        Args:
-            data: as for `load_training_splits`.
-            builder: the builder.
-            settings: its settings.
-            events: the knowledge base.
-            seed: seed of the sample.
-
-        Returns:
-            The mentions; None if there is no split `validation`, or no mention in it has a gold event.
-        """
-        splits: DatasetDict = load_built(data, "mentions", builder=builder, **settings)  # type: ignore[assignment]
-        if "validation" not in splits:
-            return None
-        mentions, _ = draw_mentions(splits["validation"], {"max_mentions": VALIDATION_MENTIONS}, seed)
-        pairs = LinkingPairs(mentions, events, linking_language(settings))
-        return cls(pairs, events) if len(pairs) else None
+    splits: DatasetDict = load_built(data, "mentions", builder=builder, **settings)  # type: ignore[assignment]
+    if "validation" not in splits:
+        return None
+    mentions, _ = draw_mentions(splits["validation"], {"max_mentions": VALIDATION_MENTIONS}, seed)
+    pairs = LinkingPairs(mentions, events, linking_language(settings))
+    return pairs if len(pairs) else None

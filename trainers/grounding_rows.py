@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,37 +17,11 @@ from eventformers.models.grounding_tokens import EventText, MentionText
 _MENTION_COLUMNS = ["context_left", "mention", "context_right", "title", "date"]
 
 
+Row: TypeAlias = dict[str, Any]
+"""A training row, by the names that the collators read."""
+
 MissedGold: TypeAlias = Literal["add", "skip"]
 """The handling of gold events that were not retrieved."""
-
-
-class LinkingRow(TypedDict):
-    """A mention with one of its gold events, and the numbers of all of them."""
-
-    row: int
-    mention: MentionText
-    event: EventText
-    event_id: int
-    gold_event_ids: Codes
-
-
-class CandidateRow(TypedDict):
-    """A mention with its candidate events, and which of them are gold."""
-
-    row: int
-    mention: MentionText
-    candidates: list[EventText]
-    is_gold: list[bool]
-
-
-class HierarchyRow(TypedDict):
-    """An event with one of its parents, and the numbers of all of them."""
-
-    row: int
-    parent: EventText
-    child: EventText
-    parent_id: int
-    known_parent_ids: Codes
 
 
 class LinkingPairs(TorchDataset):
@@ -105,8 +79,8 @@ class LinkingPairs(TorchDataset):
         starts = self._starts
         return padded([self._gold[start:end] for start, end in pairwise(starts)], self.num_gold)
 
-    def __getitem__(self, index: int) -> LinkingRow:
-        """Return a row."""
+    def __getitem__(self, index: int) -> Row:
+        """Return a mention with one of its gold events and its number, and the numbers of all of them."""
         mention, event_row = int(self.mention_of[index]), int(self.event_row[index])
         start, end = self._starts[mention : mention + 2]
         return {
@@ -157,8 +131,11 @@ class CandidateRows(TorchDataset):
     def __len__(self) -> int:
         return len(self._mention)
 
-    def __getitem__(self, index: int) -> CandidateRow:
-        """Return a row: the gold events, atomic first, then the wrong candidates, best first."""
+    def __getitem__(self, index: int) -> Row:
+        """Return a mention with its candidates, and which of them are gold.
+
+        The gold events are first, atomic first, then the wrong candidates, best first.
+        """
         mention = int(self._mention[index])
         retrieved = self._retrieved[mention]
         start, end = self._gold[index]
@@ -247,8 +224,8 @@ class HierarchyPairs(TorchDataset):
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __getitem__(self, index: int) -> HierarchyRow:
-        """Return a row."""
+    def __getitem__(self, index: int) -> Row:
+        """Return an event with one of its parents and its number, and the numbers of all of them."""
         parent, child = (int(row) for row in self._rows[index])
         number = self._events.number_of[child]
         start, end = self._starts[number : number + 2]

@@ -36,13 +36,20 @@ from eventformers.strict import (
     Share,
     TextLength,
 )
-from eventformers.trainers.cached_arrays import Arrays, cached_arrays
 from eventformers.trainers.chain_corruption import (
     LEAST_EVENTS,
     CorruptionSettings,
     corrupt_chains,
 )
-from eventformers.trainers.chain_rows import ChainRow, ChainRows, read_chains
+from eventformers.trainers.chain_rows import (
+    ChainRow,
+    ChainRows,
+    StreamedChains,
+    StreamedRow,
+    read_chains,
+    stream_chains,
+)
+from eventformers.trainers.data_reports import Arrays, cached_arrays
 from eventformers.trainers.document_windows import (
     MOST_REPEATS,
     load_cloze_contexts,
@@ -52,15 +59,16 @@ from eventformers.trainers.document_windows import (
     with_windows,
 )
 from eventformers.trainers.method import (
+    STREAMING_MEANINGS,
+    STREAMING_TYPES,
     EventCollator,
     IndexedRows,
     MethodTraining,
     TrainingData,
     check_columns,
+    is_streamed,
 )
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.streamed_chains import StreamedChains, StreamedRow, stream_chains
-from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES, is_streamed
 
 logger = logging.getLogger(__name__)
 

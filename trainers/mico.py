@@ -28,11 +28,17 @@ from eventformers.models.processing_events import EventProcessor
 from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import Count, Number, Share, TextLength
 from eventformers.trainers.data_reports import joint_report, report_with
-from eventformers.trainers.distillation import NO_TEXT, DistillationTexts, distillation_texts
-from eventformers.trainers.method import EventCollator, MethodTraining, TrainingData
-from eventformers.trainers.premise_rows import PremiseRows
+from eventformers.trainers.method import (
+    STREAMING_MEANINGS,
+    STREAMING_TYPES,
+    EventCollator,
+    MethodTraining,
+    TrainingData,
+    indexed_stream,
+    is_streamed,
+)
+from eventformers.trainers.mico_rows import NO_TEXT, DistillationTexts, PremiseRows, distillation_texts
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES, indexed_stream, is_streamed
 
 logger = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.models.pooling import mean_pool
 from eventformers.models.processing_events import EventProcessor
 from eventformers.strict import Cosine, Count, Number, Positive
-from eventformers.trainers.cached_arrays import array_digest, cached_arrays, model_digest
+from eventformers.trainers.data_reports import array_digest, cached_arrays, model_digest
 
 Role = Literal["subject", "predicate", "object"]
 ROLES: tuple[Role, ...] = ("subject", "predicate", "object")

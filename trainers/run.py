@@ -12,17 +12,19 @@ from typing import Any
 
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
-from transformers import PreTrainedConfig
+from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from eventformers.errors import EventformersError
 from eventformers.files import staged_folder, write_text
 from eventformers.methods import Method, load_method
+from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.models.text_prompts import clear_call_settings
 from eventformers.strict import check_types
 from eventformers.trainers.arguments import TRAINING_TYPES, EventTrainingArguments
 from eventformers.trainers.base import write_arguments
 from eventformers.trainers.checkpoints import RUN_FILE, STAGE_FILE, remove_earlier_run
 from eventformers.trainers.lora import ADAPTER_FOLDER
+from eventformers.trainers.method import TrainingData
 from eventformers.trainers.recipes import Recipe, apply_settings, check_keys, load_recipe
 from eventformers.trainers.stage_training import (
     StageOptions,
@@ -260,6 +262,49 @@ def train_head(
             trained.finished.history.append({"step": trained.finished.steps, **values})
     last = {entry.name: getattr(trained, entry.name) for entry in fields(TrainedHead)}
     return TrainingRun(**last, method=method, recipe=recipe, seed=recipe.seed, stages=finished, chosen=chosen)
+
+
+def training_data(
+    head: EventPreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    data: str | None = None,
+    *,
+    recipe: str | None = None,
+    settings: Sequence[str] = (),
+    seed: int = 0,
+) -> TrainingData:
+    """Prepare the rows and the collator of a recipe for `transformers.Trainer`.
+
+    The configuration of the head decides what a row needs; the recipe's settings of the model and of training
+    are not used. The trainer needs `remove_unused_columns=False`, since the collator reads the rows' columns,
+    and `EpochCallback(collator)`, so that each epoch has its own draws. `EventTrainer` has both.
+
+    Args:
+        head: the training head.
+        tokenizer: the tokenizer of its encoder.
+        data: folder of built or raw data; None takes the bundled samples.
+        recipe: name or YAML file of a recipe, whose settings of data and views are used; None takes the
+            method's default. Of a recipe with stages, the one of the head's configuration.
+        settings: overrides, `key=value`.
+        seed: seed of all draws.
+
+    Returns:
+        `train`, `validation` (None without a held-out split) and `collator`.
+
+    Raises:
+        EventformersError: the recipe, a setting or the data are not accepted.
+    """
+    method = load_method(head.config.model_type)
+    resolved = resolve_recipe(method, recipe, settings, seed)
+    stage = getattr(head.config, "stage", None)
+    parts = {part.model.get("stage", stage): part for part in stage_recipes(resolved)}
+    if stage not in parts:
+        known = ", ".join(map(str, parts))
+        raise EventformersError(
+            f"the head has stage={stage}, and recipe {resolved.name} has the stages {known}; "
+            "accepted: another recipe, or a head of one of these stages"
+        )
+    return method.training.prepare(parts[stage], data, tokenizer, head, seed)
 
 
 def save_run(run: TrainedHead, folder: Path) -> None:

@@ -25,22 +25,28 @@ from eventformers.methods import Method
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.arguments import EventTrainingArguments, setting_faults
 from eventformers.trainers.base import EventTrainer
-from eventformers.trainers.checkpoints import is_finished, last_whole_checkpoint
-from eventformers.trainers.early_stopping import stopping_callbacks
-from eventformers.trainers.encoder_cache import cache_encoder
-from eventformers.trainers.encoder_dropout import set_dropout
-from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter, add_lora, average_with_start, merged
-from eventformers.trainers.method import Calibration, TrainingData, check_text_length
-from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.silhouette_stopping import (
+from eventformers.trainers.callbacks import (
     SilhouetteCallback,
     check_silhouette_settings,
     remove_other_checkpoints,
     silhouette_callback,
+    stopping_callbacks,
 )
-from eventformers.trainers.stage_heads import accepted_fields, build_head, continue_head, freeze, head_fields
+from eventformers.trainers.checkpoints import is_finished, last_whole_checkpoint
+from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter, add_lora, average_with_start, merged
+from eventformers.trainers.method import Calibration, TrainingData, check_text_length
+from eventformers.trainers.recipes import Recipe
+from eventformers.trainers.stage_heads import (
+    StartWeights,
+    accepted_fields,
+    build_head,
+    cache_encoder,
+    continue_head,
+    freeze,
+    head_fields,
+    set_dropout,
+)
 from eventformers.trainers.stages import FinishedStage, Stage
-from eventformers.trainers.weight_averaging import StartWeights
 
 logger = logging.getLogger(__name__)
 

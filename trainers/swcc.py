@@ -25,13 +25,16 @@ from eventformers.models.modeling_swcc import SwccForPreTraining
 from eventformers.models.processing_events import EventProcessor
 from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import Number, TextLength
-from eventformers.trainers.encoder_dropout import has_dropout
 from eventformers.trainers.method import (
+    STREAMING_MEANINGS,
+    STREAMING_TYPES,
     EventCollator,
     IndexedRows,
     MethodTraining,
     TrainingData,
     check_columns,
+    indexed_stream,
+    is_streamed,
 )
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.role_substitution import (
@@ -40,7 +43,7 @@ from eventformers.trainers.role_substitution import (
     SubstitutionSettings,
     word_stem,
 )
-from eventformers.trainers.streaming import STREAMING_MEANINGS, STREAMING_TYPES, indexed_stream, is_streamed
+from eventformers.trainers.stage_heads import has_dropout
 
 logger = logging.getLogger(__name__)
 

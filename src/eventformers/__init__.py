@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from eventformers.trainers.arguments import EventTrainingArguments as EventTrainingArguments
     from eventformers.trainers.base import EpochCallback as EpochCallback
     from eventformers.trainers.base import EventTrainer as EventTrainer
-    from eventformers.trainers.training_data import training_data as training_data
+    from eventformers.trainers.run import training_data as training_data
     from eventformers.training import train as train
 
 __version__ = "0.1.0"
@@ -46,7 +46,7 @@ _NAMES = {
     "load_metric": "eventformers.evaluate_metrics",
     "next_event": "eventformers.inference.chains.next_event",
     "train": "eventformers.training",
-    "training_data": "eventformers.trainers.training_data",
+    "training_data": "eventformers.trainers.run",
 }
 
 

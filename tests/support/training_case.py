@@ -26,7 +26,7 @@ from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.methods import load_method
-from eventformers.trainers import streaming
+from eventformers.trainers import method as method_parts
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
 from eventformers.trainers.gradient_cache import backward_in_chunks
 from eventformers.trainers.lora import ADAPTER_FOLDER, add_lora, modules_beside_encoders
@@ -504,7 +504,7 @@ class MethodTrainingCase:
     @pytest.fixture(autouse=True)
     def _small_buffer(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # A stream fills its buffer before it yields a row, here with many copies of few rows.
-        monkeypatch.setattr(streaming, "SHUFFLED_ROWS", 100)
+        monkeypatch.setattr(method_parts, "SHUFFLED_ROWS", 100)
 
     def test_streaming(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
         if self.stream_settings is None:

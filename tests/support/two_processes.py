@@ -15,7 +15,7 @@ from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
 from eventformers.methods import Method, load_method
-from eventformers.trainers import streaming
+from eventformers.trainers import method as method_parts
 from eventformers.trainers.gradient_cache import backward_in_chunks
 from eventformers.trainers.process_group import leaving_process_group
 from eventformers.trainers.run import resolve_recipe, train_head
@@ -52,7 +52,7 @@ def main(folder: Path) -> None:
     )
     assert bool(finished.results) == (rank == 0)
     if request["stream_settings"] is not None:
-        streaming.SHUFFLED_ROWS = 100
+        method_parts.SHUFFLED_ROWS = 100
         settings = [*request["settings"], *request["stream_settings"]]
         recipe = resolve_recipe(method, request["recipe"], settings, 5)
         run = train_head(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from datasets import config as datasets_config
 
-from eventformers.trainers.cached_arrays import cached_arrays
+from eventformers.trainers.data_reports import cached_arrays
 
 
 @pytest.fixture(autouse=True)

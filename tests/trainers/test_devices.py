@@ -14,7 +14,7 @@ from eventformers.methods import load_method
 from eventformers.trainers import run, stage_training
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.checkpoints import RUN_FILE
-from eventformers.trainers.retrieved_candidates import load_retriever
+from eventformers.trainers.grounding_candidates import load_retriever
 from eventformers.trainers.run import resolve_recipe, train_head
 from eventformers.trainers.stage_training import StageOptions, check_settings
 from eventformers.trainers.stages import plan_stages
@@ -83,4 +83,4 @@ def test_a_retriever_loads_where_the_run_computes(
     EventTrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none")
     monkeypatch.setattr("torch.accelerator.current_accelerator", lambda **_: torch.device("meta"))
     retriever = load_retriever(str(tiny_encoder))
-    assert retriever.encoder.model.device.type == "cpu"
+    assert retriever.model.device.type == "cpu"

@@ -17,8 +17,8 @@ from eventformers.datasets_scripts.events import EVENT_FEATURE, Event
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
 from eventformers.trainers import heterevent
-from eventformers.trainers.cached_arrays import Arrays
 from eventformers.trainers.chain_rows import read_chains
+from eventformers.trainers.data_reports import Arrays
 from eventformers.trainers.document_windows import (
     load_cloze_contexts,
     load_training_documents,

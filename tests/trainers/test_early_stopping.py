@@ -10,7 +10,7 @@ import pytest
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from eventformers.methods import load_method
-from eventformers.trainers.early_stopping import PatienceCallback, SettledLossCallback
+from eventformers.trainers.callbacks import PatienceCallback, SettledLossCallback
 from eventformers.trainers.run import resolve_recipe, train_head
 
 

@@ -10,7 +10,7 @@ from heterevent_inputs import heterevent_inputs
 
 from eventformers.errors import EventformersError
 from eventformers.models.modeling_heterevent import HeterEventForPreTraining
-from eventformers.trainers.encoder_cache import CachedEncoding, cache_encoder
+from eventformers.trainers.stage_heads import CachedEncoding, cache_encoder
 
 
 class Counting:
@@ -61,7 +61,7 @@ def test_texts_are_known_in_another_width() -> None:
 
 @pytest.mark.parametrize("lowers", [False, True], ids=["float32", "bfloat16"])
 def test_held_vectors_grow(monkeypatch: pytest.MonkeyPatch, lowers: bool) -> None:
-    monkeypatch.setattr("eventformers.trainers.encoder_cache._BLOCK_TOKENS", 2)
+    monkeypatch.setattr("eventformers.trainers.stage_heads._BLOCK_TOKENS", 2)
     cached = CachedEncoding(Counting(), 100, 3)
     with torch.autocast("cpu", torch.bfloat16, enabled=lowers):
         for row in range(len(IDS)):

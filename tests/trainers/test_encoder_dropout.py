@@ -11,8 +11,8 @@ from transformers import AutoModel, BertConfig, BertModel, ModernBertConfig, Mod
 
 from eventformers.errors import EventformersError
 from eventformers.methods import load_method
-from eventformers.trainers.encoder_dropout import set_dropout
 from eventformers.trainers.run import TrainingRun, resolve_recipe, train_head
+from eventformers.trainers.stage_heads import set_dropout
 
 _SIZES = {"vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 _IDS = torch.tensor([[2, 7, 9, 4, 3]])

@@ -17,9 +17,9 @@ from eventformers import SwccForPreTraining
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.methods import load_method
+from eventformers.models import processing_events
 from eventformers.models.sentence_transformers_files import write_sentence_transformers_files
 from eventformers.models.text_prompts import tokenise_after
-from eventformers.trainers import tokenising
 from eventformers.trainers.lora import ADAPTER_FOLDER, add_lora, merged
 from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
 
@@ -87,7 +87,7 @@ def test_train_save_and_encode(
     prompts = "prompts={" + ", ".join(f"{name}: '{text}'" for name, text in PROMPTS.items()) + "}"
     read: set[str] = set()
     monkeypatch.setattr(
-        tokenising,
+        processing_events,
         "tokenise_after",
         lambda prompt, *rest, **settings: read.add(prompt) or tokenise_after(prompt, *rest, **settings),
     )

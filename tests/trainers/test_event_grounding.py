@@ -19,7 +19,7 @@ from transformers import AutoTokenizer
 from eventformers.errors import EventformersError
 from eventformers.inference.grounding.knowledge_base import EventTexts
 from eventformers.models.grounding_tokens import TAGS, MentionText
-from eventformers.trainers import grounding_data, retrieved_candidates
+from eventformers.trainers import grounding_candidates, grounding_data
 from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
 from eventformers.trainers.event_grounding import METHOD, EventGroundingCollator
 from eventformers.trainers.grounding_data import (
@@ -27,7 +27,7 @@ from eventformers.trainers.grounding_data import (
     load_training_splits,
     make_linking_pairs,
 )
-from eventformers.trainers.grounding_rows import LinkingPairs, LinkingRow
+from eventformers.trainers.grounding_rows import LinkingPairs, Row
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe
@@ -90,7 +90,7 @@ class TestEventGroundingTraining(MethodTrainingCase):
         assert streamed.skipped == pairs.skipped
         assert streamed.languages.tolist() == pairs.languages().tolist()
 
-        def key(row: LinkingRow) -> tuple[object, ...]:
+        def key(row: Row) -> tuple[object, ...]:
             return row["mention"], row["event"], row["event_id"], tuple(row["gold_event_ids"])
 
         assert {key(row) for row in itertools.islice(streamed.pairs(0), 1000)} == {
@@ -304,13 +304,13 @@ class TestCollator:
         """Drawn by the seed, whole with all their gold events; others are not searched for."""
         write_grounding(tmp_path)
         searched: list[int] = []
-        retrieve = retrieved_candidates._retrieve
+        retrieve = grounding_candidates._retrieve
 
         def counted(*arguments: Any) -> Any:
             searched.append(len(np.unique(arguments[1].mention_of)))
             return retrieve(*arguments)
 
-        monkeypatch.setattr(retrieved_candidates, "_retrieve", counted)
+        monkeypatch.setattr(grounding_candidates, "_retrieve", counted)
         settings = ("stage=linking", "hard_negatives=1", f"retriever={tiny_encoder}")
         every = _prepare(tiny_encoder, tmp_path, settings)
         some = _prepare(tiny_encoder, tmp_path, (*settings, "max_mentions=4"))
@@ -371,7 +371,7 @@ class TestHardNegatives:
         alone = METHOD.training.prepare(recipe, str(data), tokenizer, head, 5)
         assert all(module.training for module in (head, head.event_grounding, head.event_grounding.encoder))
         with monkeypatch.context() as patched:
-            patched.setattr(retrieved_candidates, "_retrieve", _refuse)
+            patched.setattr(grounding_candidates, "_retrieve", _refuse)
             METHOD.training.prepare(recipe, str(data), tokenizer, head, 5)
         head.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
@@ -381,7 +381,7 @@ class TestHardNegatives:
         drawn = [prepared.collator(rows)["event_ids"] for prepared in (alone, by_folder)]
         assert torch.equal(*drawn)
         recipe.views["retriever"] = None
-        monkeypatch.setattr(retrieved_candidates, "_retrieve", _refuse)
+        monkeypatch.setattr(grounding_candidates, "_retrieve", _refuse)
         with torch.no_grad():
             next(head.event_grounding.encoder.parameters()).mul_(-1)
         with pytest.raises(AssertionError, match="asked again"):

@@ -17,6 +17,7 @@ from grounding_files import write_grounding
 from one_batch import FITTED, loss_after_training
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from eventformers.built_in.event_grounding import CROSS_ENCODER as METHOD
 from eventformers.datasets_scripts import load_built
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import load_encoder
@@ -24,13 +25,12 @@ from eventformers.inference.grounding.encoding import encode_texts
 from eventformers.inference.grounding.knowledge_base import EventTexts
 from eventformers.methods import load_method, main_methods
 from eventformers.models.grounding_tokens import TAGS, MentionText
-from eventformers.trainers import grounding_data, retrieved_candidates, streaming
+from eventformers.trainers import grounding_candidates, grounding_data, method
 from eventformers.trainers.checkpoints import RUN_FILE
-from eventformers.trainers.event_grounding_cross import METHOD
-from eventformers.trainers.grounding_rows import CandidateRow, CandidateRows, LinkingPairs
+from eventformers.trainers.grounding_candidates import load_retriever, retrieve_candidates
+from eventformers.trainers.grounding_rows import CandidateRows, LinkingPairs, Row
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.recipes import load_recipe
-from eventformers.trainers.retrieved_candidates import load_retriever, retrieve_candidates
 from eventformers.trainers.run import TrainingRun, resolve_recipe, train_head
 from eventformers.training import train
 
@@ -132,9 +132,9 @@ class TestRetrieval:
     def test_blocks_change_nothing(self, raw: Path, retriever: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pairs, events = _pairs(raw)
         whole = retrieve_candidates(load_retriever(str(retriever)), pairs, events, 4)
-        monkeypatch.setattr(retrieved_candidates, "BLOCK_MENTIONS", 7)
+        monkeypatch.setattr(grounding_candidates, "BLOCK_MENTIONS", 7)
         loaded = load_retriever(str(retriever))
-        assert np.array_equal(retrieved_candidates._retrieve(loaded, pairs, events, 4), whole)
+        assert np.array_equal(grounding_candidates._retrieve(loaded, pairs, events, 4), whole)
 
     def test_retrieved_once(
         self, raw: Path, retriever: Path, tiny_encoder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
@@ -143,7 +143,7 @@ class TestRetrieval:
         pairs, events = _pairs(raw)
         first = retrieve_candidates(load_retriever(str(retriever)), pairs, events, 4)
         with monkeypatch.context() as patched:
-            patched.setattr(retrieved_candidates, "_retrieve", _refuse)
+            patched.setattr(grounding_candidates, "_retrieve", _refuse)
             assert np.array_equal(
                 retrieve_candidates(load_retriever(str(retriever)), pairs, events, 4), first
             )
@@ -217,7 +217,7 @@ class TestTraining:
         killed.mkdir()
         shutil.copy(tmp_path / "whole" / RUN_FILE, killed)
         shutil.copytree(tmp_path / "whole" / "checkpoint-2", killed / "checkpoint-2")
-        monkeypatch.setattr(retrieved_candidates, "_retrieve", _refuse)
+        monkeypatch.setattr(grounding_candidates, "_retrieve", _refuse)
         resumed = _run(tiny_encoder, raw, killed, settings, resume=True)
         for name, value in whole.model.state_dict().items():
             assert torch.equal(resumed.model.state_dict()[name], value), name
@@ -227,12 +227,12 @@ class TestTraining:
     ) -> None:
         """Blocks of mentions have the candidates of all mentions together."""
         monkeypatch.setattr(grounding_data, "_SEARCHED_MENTIONS", 5)
-        monkeypatch.setattr(streaming, "SHUFFLED_ROWS", 20)
+        monkeypatch.setattr(method, "SHUFFLED_ROWS", 20)
         settings = (f"retriever={retriever}",)
         held = _prepare(tiny_encoder, raw, settings)
         streamed = _prepare(tiny_encoder, raw, (*settings, *STREAMED))
 
-        def keys(rows: Iterable[CandidateRow]) -> set[tuple[object, ...]]:
+        def keys(rows: Iterable[Row]) -> set[tuple[object, ...]]:
             return {(row["mention"], tuple(row["candidates"]), tuple(row["is_gold"])) for row in rows}
 
         rows = keys(held.train[place] for place in range(len(held.train)))  # type: ignore[arg-type]
@@ -250,7 +250,7 @@ class TestTraining:
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(streaming, "SHUFFLED_ROWS", 20)
+        monkeypatch.setattr(method, "SHUFFLED_ROWS", 20)
         settings = (f"retriever={retriever}", *STREAMED)
         whole = _run(tiny_encoder, raw, tmp_path / "whole", settings)
         killed = tmp_path / "killed"
@@ -297,7 +297,7 @@ class TestTraining:
         def find_nothing(_: object, pairs: LinkingPairs, __: object, number: int) -> np.ndarray:
             return np.full((len(pairs.mentions), number), -1)
 
-        monkeypatch.setattr("eventformers.trainers.event_grounding_cross.retrieve_candidates", find_nothing)
+        monkeypatch.setattr("eventformers.trainers.event_grounding.retrieve_candidates", find_nothing)
         message = r"no training rows \(.*mention_with_missed_gold_event.*missed_gold: add"
         with pytest.raises(EventformersError, match=message):
             _prepare(tiny_encoder, raw, (f"retriever={retriever}", "missed_gold=skip"))

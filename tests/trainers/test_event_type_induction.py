@@ -20,7 +20,7 @@ from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.models.mention_tokens import TRIGGER_MARKERS
 from eventformers.models.modeling_event_type_induction import EventTypeInductionForPreTraining
-from eventformers.trainers import mention_augmentation, silhouette_stopping, stage_training
+from eventformers.trainers import callbacks, mention_augmentation, stage_training
 from eventformers.trainers.checkpoints import RUN_FILE
 from eventformers.trainers.event_type_induction import (
     METHOD,
@@ -465,7 +465,7 @@ def _prepare(encoder: Path, data: Path, settings: Sequence[str] = ()) -> Trainin
 def _measure(monkeypatch: pytest.MonkeyPatch, values: Sequence[float]) -> None:
     """Let the silhouettes be these, one after the other."""
     remaining = iter(values)
-    monkeypatch.setattr(silhouette_stopping, "attention_silhouette", lambda *_: next(remaining))
+    monkeypatch.setattr(callbacks, "attention_silhouette", lambda *_: next(remaining))
 
 
 def _silhouettes(run: TrainingRun) -> dict[float, float]:

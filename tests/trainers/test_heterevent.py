@@ -18,12 +18,11 @@ from eventformers.datasets_scripts.events import event_text
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
 from eventformers.methods import load_method
-from eventformers.trainers import streamed_chains
-from eventformers.trainers.chain_rows import ChainRows, read_chains
+from eventformers.trainers import chain_rows
+from eventformers.trainers.chain_rows import ChainRows, StreamedChains, read_chains, stream_chains
 from eventformers.trainers.recipes import list_recipes
 from eventformers.trainers.run import resolve_recipe
 from eventformers.trainers.stages import stage_recipes
-from eventformers.trainers.streamed_chains import StreamedChains, stream_chains
 from eventformers.training import FinishedRun
 
 PROTAGONISTS = ("police", "bank", "storm", "house", "judge", "doctor", "team", "company")
@@ -95,8 +94,8 @@ class TestHeterEventTraining(MethodTrainingCase):
 
     def test_streamed_rows_are_the_rows(self, raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Blocks of chains have the windows of all chains, also of events that the pool lacks."""
-        monkeypatch.setattr(streamed_chains, "POOL_CHAINS", 4)
-        monkeypatch.setattr(streamed_chains, "_BLOCK_CHAINS", 5)
+        monkeypatch.setattr(chain_rows, "POOL_CHAINS", 4)
+        monkeypatch.setattr(chain_rows, "_BLOCK_STREAMED", 5)
         chains = load_built(raw, "chains", builder="event_chains")["train"]
         rows = ChainRows(read_chains(chains.select_columns(["events"])), 9, all_windows=True)
         stream, pool = stream_chains(chains.to_iterable_dataset(), 0, 9, all_windows=True)

@@ -18,7 +18,7 @@ from eventformers.datasets_scripts import samples
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.grounding.ground import ground
 from eventformers.inference.search.candidate_index import Candidates
-from eventformers.trainers.null_threshold import choose_null_threshold
+from eventformers.trainers.grounding_candidates import choose_null_threshold
 from eventformers.trainers.stages import read_log
 from eventformers.training import FinishedRun, _card, train
 

@@ -19,7 +19,7 @@ from eventformers.methods import load_method
 from eventformers.models.modeling_swcc import SwccForPreTraining
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer
-from eventformers.trainers.progress import ProgressBar, ProgressLines, log_text, progress_callback
+from eventformers.trainers.callbacks import ProgressBar, ProgressLines, log_text, progress_callback
 from eventformers.trainers.run import resolve_recipe, train_head
 
 QUICK = str(Path(__file__).with_name("quick_swcc.yaml"))
@@ -87,7 +87,7 @@ def test_long_steps_print_a_line_at_least_every_half_minute(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = 0.0
-    monkeypatch.setattr("eventformers.trainers.progress.time.monotonic", lambda: now)
+    monkeypatch.setattr("eventformers.trainers.callbacks.time.monotonic", lambda: now)
     arguments, control = TrainingArguments(report_to="none", use_cpu=True), TrainerControl()
     state = TrainerState(max_steps=40)
     lines = ProgressLines()

@@ -13,7 +13,7 @@ from eventformers.inference.induction.mention_distances import (
     distances,
     unit_embeddings,
 )
-from eventformers.trainers.silhouette_stopping import (
+from eventformers.trainers.callbacks import (
     UnseenMentions,
     attention_silhouette,
     check_silhouette_settings,

@@ -15,7 +15,7 @@ from eventformers.loading.encoders import resolve_encoder
 from eventformers.methods import load_method
 from eventformers.trainers.lora import add_lora, average_with_start
 from eventformers.trainers.run import TrainingRun, resolve_recipe, train_head
-from eventformers.trainers.weight_averaging import StartWeights
+from eventformers.trainers.stage_heads import StartWeights
 
 QUICK = ("max_steps=2", "per_device_train_batch_size=4", "frozen_modules=null", "warmup_steps=0")
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from eventformers.models.processing_heterevent import HeterEventProcessor as HeterEventProcessor
     from eventformers.models.processing_mico import MicoProcessor as MicoProcessor
     from eventformers.trainers.event_grounding import EventGroundingCollator as EventGroundingCollator
-    from eventformers.trainers.event_grounding_cross import (
+    from eventformers.trainers.event_grounding import (
         EventGroundingCrossCollator as EventGroundingCrossCollator,
     )
     from eventformers.trainers.event_type_induction import (

@@ -38,8 +38,8 @@ CROSS_ENCODER = Method(
             "eventformers.models.modeling_event_grounding_cross.EventGroundingForSequenceClassification"
         ),
     },
-    trainer="eventformers.trainers.event_grounding_cross.TRAINING",
-    collator="eventformers.trainers.event_grounding_cross.EventGroundingCrossCollator",
+    trainer="eventformers.trainers.event_grounding.CROSS_TRAINING",
+    collator="eventformers.trainers.event_grounding.EventGroundingCrossCollator",
     recipes="eventformers.trainers/recipes/event_grounding",
     dataset=("event_hierarchies", "mentions"),
     tasks=(),

@@ -1,38 +1,144 @@
-"""Choice of the linking threshold of a trained bi-encoder or cross-encoder.
+"""Candidate events that a bi-encoder retrieves for training mentions, and the linking threshold.
 
-`ground` links candidates that reach the threshold. All validation mentions have gold events, so the best
-threshold for them would reject nothing. Each mention is therefore used twice: as it is, and with its gold
-events removed from the candidates, where NULL is correct. Only mentions whose first candidate is gold are
-used: no threshold corrects the others, and with them the threshold of a model that is often wrong would
-reject nearly everything.
+Candidates are retrieved once before training and stored in the cache of `datasets` for resumed runs and for
+runs with the same retriever and data.
+
+After training, a threshold is chosen: `ground` links candidates that reach it. All validation mentions have
+gold events, so the best threshold for them would reject nothing. Each mention is therefore used twice: as it
+is, and with its gold events removed from the candidates, where NULL is correct. Only mentions whose first
+candidate is gold are used: no threshold corrects the others, and with them the threshold of a model that is
+often wrong would reject nearly everything.
 """
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from accelerate import PartialState
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 from transformers import PreTrainedTokenizerBase
 
+from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.known_pairs import PADDING, Codes
-from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.inference.grounding.encoding import GroundingTokeniser
+from eventformers.inference.grounding.knowledge_base import EventTexts
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores
-from eventformers.inference.grounding.retrieve_rerank import CANDIDATES, rerank
+from eventformers.inference.grounding.retrieve_rerank import CANDIDATES, grounding_model, rerank, retrieve
 from eventformers.inference.search.candidate_index import Candidates
 from eventformers.models.grounding_tokens import MentionText
-from eventformers.models.modeling_base import EventPreTrainedModel
-from eventformers.trainers.grounding_data import ValidationMentions
+from eventformers.models.modeling_base import EventEncoderModel, EventPreTrainedModel
+from eventformers.trainers.data_reports import array_digest, cached_arrays, model_digest
+from eventformers.trainers.grounding_rows import LinkingPairs
 from eventformers.trainers.method import Calibration
-from eventformers.trainers.retrieved_candidates import EventPools, load_retriever
+
+BLOCK_MENTIONS = 65_536
+"""Number of mentions encoded and searched at a time; it bounds the memory for their vectors."""
+
+_NAME = "candidates"
 
 logger = logging.getLogger(__name__)
+
+
+def load_retriever(source: str) -> EventEncoder:
+    """Load a bi-encoder from a folder or Hub id, on the device of the training run.
+
+    Raises:
+        EventformersError: it cannot be loaded.
+    """
+    return load_encoder(source, device=PartialState().device)
+
+
+def as_retriever(model: EventEncoderModel, tokenizer: PreTrainedTokenizerBase) -> EventEncoder:
+    """Copy a bi-encoder, so that further training does not change the copy."""
+    copied = copy.deepcopy(model).to(PartialState().device).eval()
+    return EventEncoder(copied, tokenizer, name="the model that is trained", revision=model_digest(copied))
+
+
+class EventPools:
+    """The events of a knowledge base, encoded and divided by language.
+
+    Args:
+        encoder: the bi-encoder.
+        events: the knowledge base.
+        languages: codes of the languages whose events are encoded.
+    """
+
+    def __init__(self, encoder: EventEncoder, events: EventTexts, languages: Codes) -> None:
+        rows = events.distinct[np.isin(events.language_of[events.distinct], languages)]
+        rows = rows[np.argsort(events.language_of[rows], kind="stable")]
+        self._model = grounding_model(encoder)
+        self._index = self._model.index(
+            [str(number) for number in events.number_of[rows].tolist()],
+            [events[row] for row in rows.tolist()],
+            [str(language) for language in events.language_of[rows].tolist()],
+        )
+        # The last entry stands for no event.
+        self._numbers = np.array([*map(int, self._index.event_ids), PADDING])
+
+    def search(self, pairs: LinkingPairs, number: int) -> Candidates:
+        """Find the best candidates of each mention among all events of its pool, with their scores.
+
+        Args:
+            pairs: the mentions, and the language in which each has its candidates.
+            number: number of candidates of a mention, if its pool has as many.
+
+        Returns:
+            Numbers of events, best first; mentions without a pair have none.
+        """
+        mentions = np.unique(pairs.mention_of)
+        candidates = np.full((len(pairs.mentions), number), PADDING, dtype=np.int64)
+        scores = np.full(candidates.shape, -np.inf, dtype=np.float32)
+        for start in range(0, len(mentions), BLOCK_MENTIONS):
+            block = mentions[start : start + BLOCK_MENTIONS]
+            texts = [MentionText.from_row(row) for row in pairs.mentions.select(block)]
+            pools = [*map(str, pairs.spoken[block].tolist())]
+            found = retrieve(self._model, self._index, texts, pools, number)
+            width = found.events.shape[1]
+            candidates[block, :width], scores[block, :width] = self._numbers[found.events], found.scores
+        return Candidates(candidates, scores)
+
+
+def retrieve_candidates(
+    retriever: EventEncoder, pairs: LinkingPairs, events: EventTexts, number: int
+) -> Codes:
+    """Retrieve the best candidates of each mention among the events of its language, or read the cache.
+
+    Args:
+        retriever: the bi-encoder.
+        pairs: the mentions, and the language of each mention's candidates.
+        events: the knowledge base.
+        number: maximum number of candidates of a mention.
+
+    Returns:
+        Rows of `events`, best first, `(mentions, number)`, padded with -1; all -1 without a pair.
+    """
+    decides = [
+        *(retriever.name if retriever.revision is None else retriever.revision, number, retriever.max_length),
+        *(dataset_fingerprint(rows) for rows in (pairs.mentions, events.texts)),
+        *(array_digest(codes) for codes in (pairs.spoken, events.distinct)),
+        *(array_digest(codes) for codes in (pairs.mention_of, events.language_of)),
+    ]
+    found = cached_arrays("candidates", decides, lambda: {_NAME: _retrieve(retriever, pairs, events, number)})
+    return found[_NAME]
+
+
+def _retrieve(retriever: EventEncoder, pairs: LinkingPairs, events: EventTexts, number: int) -> Codes:
+    logger.info("retrieving %d candidates for %d mentions", number, len(np.unique(pairs.mention_of)))
+    return candidate_rows(EventPools(retriever, events, pairs.languages()), pairs, events, number)
+
+
+def candidate_rows(pools: EventPools, pairs: LinkingPairs, events: EventTexts, number: int) -> Codes:
+    """Retrieve candidates as rows of `events`, best first, `(mentions, number)`, padded with -1."""
+    found = pools.search(pairs, number).events
+    return events.rows(found, np.broadcast_to(pairs.spoken[:, None], found.shape))
 
 
 class NullThreshold(NamedTuple):
@@ -52,19 +158,22 @@ class NullThreshold(NamedTuple):
 
 
 def calibrate_bi_encoder(
-    held_out: ValidationMentions | None, model: EventPreTrainedModel, tokenizer: PreTrainedTokenizerBase
+    held_out: LinkingPairs | None,
+    events: EventTexts,
+    model: EventPreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
 ) -> Calibration:
     """Choose the score threshold of a trained bi-encoder, and write it to its configuration.
 
     Args:
-        held_out: validation mentions; None where there are none.
+        held_out: pairs of validation mentions; None where there are none.
+        events: the knowledge base.
         model: the trained head.
         tokenizer: its tokenizer.
     """
 
-    def choose(held_out: ValidationMentions) -> NullThreshold | None:
+    def choose(pairs: LinkingPairs) -> NullThreshold | None:
         encoder = EventEncoder(model.base_model, tokenizer, name="the trained model")
-        pairs, events = held_out
         found = EventPools(encoder, events, pairs.languages()).search(pairs, 1 + pairs.num_gold)
         return choose_null_threshold(found, pairs.gold_numbers(), 1)
 
@@ -72,7 +181,8 @@ def calibrate_bi_encoder(
 
 
 def calibrate_cross_encoder(
-    held_out: ValidationMentions | None,
+    held_out: LinkingPairs | None,
+    events: EventTexts,
     retriever: str,
     model: EventPreTrainedModel,
     tokeniser: GroundingTokeniser,
@@ -80,14 +190,14 @@ def calibrate_cross_encoder(
     """Choose the probability threshold of a trained cross-encoder, and write it to its configuration.
 
     Args:
-        held_out: validation mentions; None where there are none.
+        held_out: pairs of validation mentions; None where there are none.
+        events: the knowledge base.
         retriever: folder or Hub id of the bi-encoder that finds the candidates, and whose scores are added.
         model: the trained head.
         tokeniser: makes tokens of mentions and events within the model's budgets.
     """
 
-    def choose(held_out: ValidationMentions) -> NullThreshold | None:
-        pairs, events = held_out
+    def choose(pairs: LinkingPairs) -> NullThreshold | None:
         cross_encoder = CrossEncoder(
             EventEncoder(model, tokeniser.tokenizer, name="the trained model"), tokeniser
         )
@@ -135,7 +245,12 @@ def choose_null_threshold(
         The threshold, between two of these scores; None if no mention has a gold event as its first
         candidate, or all scores are equal.
     """
-    halves = Candidates.joined([_first(found, number), _first(_without(found, gold), number)])
+    halves = Candidates.joined(
+        [
+            replace(half, events=half.events[:, :number], scores=half.scores[:, :number])
+            for half in (found, _without(found, gold))
+        ]
+    )
     if rescore is not None:
         halves = rescore(halves)
     first, best = halves.events[:, 0], halves.scores[:, 0].astype(np.float64)
@@ -178,12 +293,16 @@ def _share_below(numbers: NDArray[np.float64], group: NDArray[np.float64]) -> ND
 
 def _calibrate(
     model: EventPreTrainedModel,
-    held_out: ValidationMentions | None,
-    choose: Callable[[ValidationMentions], NullThreshold | None],
+    held_out: LinkingPairs | None,
+    choose: Callable[[LinkingPairs], NullThreshold | None],
 ) -> Calibration:
     """Write the threshold to the configuration, unless the recipe sets it, and report it."""
+
+    def told(text: str) -> dict[str, str]:
+        return {"Threshold of linking": text}
+
     if model.config.null_threshold is not None:
-        return Calibration({}, _section(f"`{model.config.null_threshold:.4g}`, as the recipe has it."))
+        return Calibration({}, told(f"`{model.config.null_threshold:.4g}`, as the recipe has it."))
     chosen = None if held_out is None else choose(held_out)
     if held_out is None or chosen is None:
         reason = (
@@ -192,7 +311,7 @@ def _calibrate(
             else "of no validation mention the first candidate is right, or all have the same score"
         )
         logger.warning("no threshold of linking was chosen: %s", reason)
-        return Calibration({}, _section(f"None, since {reason}: pass one to `ground` by `--threshold`."))
+        return Calibration({}, told(f"None, since {reason}: pass one to `ground` by `--threshold`."))
     model.config.null_threshold = chosen.threshold
     logger.info(
         "links need %.4g or more, chosen on %d validation mentions: %.1f %% stay linked, and %.1f %% are "
@@ -201,21 +320,13 @@ def _calibrate(
     )
     return Calibration(
         {"null_threshold": chosen.threshold, "null_threshold_mentions": chosen.found},
-        _section(
+        told(
             f"`{chosen.threshold:.4g}`, chosen on {chosen.found:,} validation mentions whose first candidate "
             f"is right. {100 * chosen.linked:.1f} % of them stay linked; with their events taken out of the "
             f"knowledge base, {100 * chosen.refused:.1f} % are linked to nothing. Both shares are of the "
             "mentions that it was chosen on."
         ),
     )
-
-
-def _section(text: str) -> dict[str, str]:
-    return {"Threshold of linking": text}
-
-
-def _first(found: Candidates, number: int) -> Candidates:
-    return replace(found, events=found.events[:, :number], scores=found.scores[:, :number])
 
 
 def _without(found: Candidates, gold: Codes) -> Candidates:
