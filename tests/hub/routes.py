@@ -1,4 +1,4 @@
-"""What the loopback Hub answers at each address, by what is asked for."""
+"""What the loopback Hub answers at each address."""
 
 from __future__ import annotations
 
@@ -6,120 +6,206 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Mapping
-from typing import Any
-from urllib.parse import parse_qs
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from email.message import Message
+from typing import Any, Literal
+from urllib.parse import parse_qs, unquote
 
 import yaml
-from calls import Answer, Call, Router, json_answer
 from repositories import (
     KINDS,
     Commit,
     File,
+    RefusedError,
+    Repositories,
     Repository,
-    checked_name,
     checked_path,
     folder_ids,
+    now,
 )
-from storage import RefusedError
 
 Json = Mapping[str, Any]
-router = Router()
 
 
-# The user.
+@dataclass(frozen=True)
+class User:
+    """Whom a token stands for. With the role `write`, it writes to the user's name and organizations."""
+
+    name: str
+    role: Literal["read", "write"] = "write"
+    organizations: tuple[str, ...] = ()
+
+    def belongs_to(self, owner: str) -> bool:
+        return owner == self.name or owner in self.organizations
 
 
-@router.route("GET", "/api/whoami-v2")
+@dataclass
+class Contents:
+    """What the Hub holds, the address it is at, and the key that signs addresses for uploads."""
+
+    endpoint: str
+    repositories: Repositories = field(default_factory=Repositories)
+    collections: dict[str, dict[str, Any]] = field(default_factory=dict)
+    secret: bytes = field(default_factory=secrets.token_bytes)
+
+
+@dataclass
+class Answer:
+    """An answer to a request."""
+
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    content: bytes = b""
+
+
+def json_answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+    # Dates in the metadata of a card are written as they were.
+    content = json.dumps(value, default=str).encode()
+    return Answer(status, {"Content-Type": "application/json", **(headers or {})}, content)
+
+
+@dataclass
+class Call:
+    """A request on its way to its answer. `parts` are those of the address, by their names."""
+
+    hub: Contents
+    query: Mapping[str, list[str]]
+    headers: Message
+    body: bytes
+    user: User | None
+    parts: Mapping[str, str]
+
+    def json(self) -> dict[str, Any]:
+        value = json.loads(self.body or b"{}")
+        if not isinstance(value, dict):
+            raise RefusedError(400, "The body is no JSON object")
+        return value
+
+    def asks(self, name: str) -> bool:
+        return self.query.get(name, [""])[0].lower() in ("true", "1")
+
+    def sees(self, owner: str, private: bool) -> bool:
+        return not private or (self.user is not None and self.user.belongs_to(owner))
+
+    def writer_of(self, owner: str) -> str:
+        """The user's name; refused unless the user may write to what this owner has."""
+        if self.user is None:
+            raise RefusedError(401, "Invalid username or password.")
+        if self.user.role != "write" or not self.user.belongs_to(owner):
+            raise RefusedError(403, f"{self.user.name} has no right to write to {owner} with this token")
+        return self.user.name
+
+    def repository(self, *, write: bool = False) -> Repository:
+        """The repository of the address."""
+        prefix = self.parts.get("prefix", "").rstrip("/") or "models"
+        return self.named(self.parts.get("kind", prefix), self.parts["repo"], write=write)
+
+    def named(self, kind: str, name: str, *, write: bool = False) -> Repository:
+        """A repository. One that the user may not see is the same as none."""
+        repository = self.hub.repositories.find(kind, name)
+        if repository is None or not self.sees(repository.owner, repository.private):
+            raise RefusedError(404 if self.user else 401, "Repository not found", "RepoNotFound")
+        if write:
+            self.writer_of(repository.owner)
+        return repository
+
+    def web_address(self, kind: str, name: str) -> str:
+        return f"{self.hub.endpoint}/{'' if kind == 'models' else f'{kind}/'}{name}"
+
+
+Handler = Callable[[Call], Answer]
+ROUTES: list[tuple[str, re.Pattern[str], Handler]] = []
+_PARTS = {
+    "kind": "models|datasets|spaces",
+    "prefix": "datasets/|spaces/|",
+    "repo": "[^/]+(?:/[^/]+)?",
+    "path": ".+",
+}
+"""Patterns of the parts of an address; any other part is text without a slash."""
+
+
+def route(method: str, *templates: str) -> Callable[[Handler], Handler]:
+    """Register what answers a method at addresses such as `/api/{kind}/{repo}/refs`."""
+
+    def register(handler: Handler) -> Handler:
+        for template in templates:
+            pieces = re.split(r"\{(\w+)\}", template)
+            pattern = "".join(
+                f"(?P<{piece}>{_PARTS.get(piece, '[^/]+')})" if index % 2 else re.escape(piece)
+                for index, piece in enumerate(pieces)
+            )
+            ROUTES.append((method, re.compile(pattern), handler))
+        return handler
+
+    return register
+
+
+def find_route(method: str, path: str) -> tuple[Handler, dict[str, str]]:
+    """The handler and the parts of an address that is still percent-encoded."""
+    for known, pattern, handler in ROUTES:
+        if (found := pattern.fullmatch(path)) and known == ("GET" if method == "HEAD" else method):
+            return handler, {name: unquote(part) for name, part in found.groupdict().items()}
+    repository = path.startswith(tuple(f"/api/{kind}/" for kind in KINDS)) or "/resolve/" in path
+    raise RefusedError(404, f"Nothing is served at {path}", "RepoNotFound" if repository else None)
+
+
+# The user and repositories.
+
+
+@route("GET", "/api/whoami-v2")
 def who_am_i(call: Call) -> Answer:
     user = call.user
     if user is None:
         raise RefusedError(401, "Invalid username or password.")
+    token = {"displayName": f"{user.name}-{user.role}", "role": user.role}
     return json_answer(
         {
             "type": "user",
             "name": user.name,
             "fullname": user.name,
             "orgs": [{"type": "org", "name": name, "roleInOrg": user.role} for name in user.organizations],
-            "auth": {
-                "type": "access_token",
-                "accessToken": {"displayName": f"{user.name}-{user.role}", "role": user.role},
-            },
+            "auth": {"type": "access_token", "accessToken": token},
         }
     )
 
 
-# Repositories.
-
-
-def _asked_repository(call: Call, asked: Json) -> tuple[str, str]:
-    kind = f"{asked.get('type') or 'model'}s"
-    if kind not in KINDS:
-        raise RefusedError(
-            400, f"The type of a repository is model, dataset or space, found {asked.get('type')!r}"
-        )
-    owner, name = asked.get("organization"), asked.get("name")
-    if owner is None and isinstance(name, str) and "/" in name:
-        owner, _, name = name.partition("/")
-    return kind, checked_name(owner or call.author, name)
-
-
-def _web_address(call: Call, repository: Repository) -> str:
-    prefix = "" if repository.kind == "models" else f"{repository.kind}/"
-    return f"{call.hub.endpoint}/{prefix}{repository.name}"
-
-
-@router.route("POST", "/api/repos/create")
+@route("POST", "/api/repos/create")
 def create_repository(call: Call) -> Answer:
     asked = call.json()
-    kind, name = _asked_repository(call, asked)
-    call.writer_of(name.partition("/")[0])
-    if kind == "spaces" and asked.get("sdk") not in ("gradio", "docker", "static", "streamlit"):
-        raise RefusedError(
-            400, f"A Space needs an sdk: gradio, docker, static or streamlit, found {asked.get('sdk')!r}"
-        )
+    kind, name = f"{asked.get('type') or 'model'}s", str(asked.get("name"))
+    if asked.get("organization"):
+        name = f"{asked['organization']}/{name}"
+    elif "/" not in name and call.user:
+        name = f"{call.user.name}/{name}"
+    author, sdk = call.writer_of(name.partition("/")[0]), asked.get("sdk")
+    if kind == "spaces" and sdk not in ("gradio", "docker", "static"):
+        raise RefusedError(400, f"A Space needs an sdk: gradio, docker or static, found {sdk!r}")
     private = asked.get("visibility", "private" if asked.get("private") else "public") == "private"
-    repositories = call.hub.repositories
+    address = call.web_address(kind, name)
     try:
-        repository = repositories.create(kind, name, call.author, private=private, sdk=asked.get("sdk"))
+        call.hub.repositories.create(kind, name, author, private=private, sdk=sdk)
     except RefusedError as refusal:
         # The client reads the address of a repository that is there already.
-        refusal.body["url"] = _web_address(call, Repository(kind, name, private, ""))
+        refusal.body["url"] = address
         raise
-    return json_answer({"url": _web_address(call, repository), "name": name, "id": name})
-
-
-@router.route("DELETE", "/api/repos/delete")
-def delete_repository(call: Call) -> Answer:
-    kind, name = _asked_repository(call, call.json())
-    call.hub.repositories.delete(call.named(kind, name, write=True))
-    return json_answer({})
-
-
-@router.route("PUT", "/api/{kind}/{repo}/settings")
-def change_settings(call: Call) -> Answer:
-    repository, asked = call.repository(write=True), call.json()
-    if set(asked) != {"visibility"} or asked["visibility"] not in ("public", "private"):
-        raise RefusedError(400, f"The setting here is visibility, public or private; found {asked}")
-    call.hub.repositories.set_private(repository, asked["visibility"] == "private")
-    return json_answer({})
+    return json_answer({"url": address, "name": name, "id": name})
 
 
 def card_metadata(text: str) -> tuple[dict[str, Any], list[str]]:
     """What stands between the two lines `---` at the head of a card, and what is wrong with it."""
     found = re.match(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", text, re.DOTALL | re.MULTILINE)
-    if found is None:
-        return {}, []
     try:
-        metadata = yaml.safe_load(found[1])
+        metadata = yaml.safe_load(found[1]) if found else {}
     except yaml.YAMLError as error:
         return {}, [f"The metadata is no YAML: {error}"]
-    if metadata is None or isinstance(metadata, dict):
+    if isinstance(metadata or {}, dict):
         return metadata or {}, []
     return {}, [f"The metadata is to be names and values, found {type(metadata).__name__}"]
 
 
-@router.route("POST", "/api/validate-yaml")
+@route("POST", "/api/validate-yaml")
 def validate_card(call: Call) -> Answer:
     metadata, errors = card_metadata(str(call.json().get("content", "")))
     warnings = [] if metadata or errors else ["empty or missing yaml metadata in repo card"]
@@ -133,25 +219,20 @@ def validate_card(call: Call) -> Answer:
 def _tags(card: Json) -> list[str]:
     """The tags that a repository is found by."""
     tags = []
-    for field in ("library_name", "pipeline_tag", "tags", "language", "license", "datasets", "base_model"):
-        values = card.get(field) or []
-        prefix = {"license": "license:", "datasets": "dataset:", "base_model": "base_model:"}.get(field, "")
+    for name in ("library_name", "pipeline_tag", "tags", "language", "license", "datasets", "base_model"):
+        values = card.get(name) or []
+        prefix = {"license": "license:", "datasets": "dataset:", "base_model": "base_model:"}.get(name, "")
         tags += [f"{prefix}{value}" for value in (values if isinstance(values, list) else [values])]
     return tags
 
 
 def _information(call: Call, repository: Repository, commit: Commit) -> dict[str, Any]:
-    readme = commit.files.get("README.md")
-    text = call.hub.repositories.read(readme.key).decode(errors="replace") if readme else ""
-    card = card_metadata(text)[0]
+    card = card_metadata(commit.files.get("README.md", File(b"")).content.decode(errors="replace"))[0]
     siblings = []
     for path, file in commit.files.items():
         sibling: dict[str, Any] = {"rfilename": path}
         if call.asks("blobs"):
-            sibling |= {"size": file.size, "blobId": file.oid}
-            if file.sha256:
-                lfs = {"size": file.size, "sha256": file.sha256, "pointerSize": file.pointer_size}
-                sibling["lfs"] = lfs
+            sibling |= {"size": file.size, "blobId": file.oid, **_lfs(file, "sha256")}
         siblings.append(sibling)
     return {
         "id": repository.name,
@@ -172,85 +253,80 @@ def _information(call: Call, repository: Repository, commit: Commit) -> dict[str
     }
 
 
-@router.route("GET", "/api/{kind}/{repo}", "/api/{kind}/{repo}/revision/{revision}")
+def _lfs(file: File, name: str) -> dict[str, Any]:
+    lfs = {name: file.sha256, "size": file.size, "pointerSize": len(file.pointer)}
+    return {"lfs": lfs} if file.sha256 else {}
+
+
+@route("GET", "/api/{kind}/{repo}", "/api/{kind}/{repo}/revision/{revision}")
 def tell_repository(call: Call) -> Answer:
     repository = call.repository()
-    commit = call.hub.repositories.commit_at(repository, call.parts.get("revision", "main"))
-    return json_answer(_information(call, repository, commit))
+    return json_answer(_information(call, repository, repository.at(call.parts.get("revision", "main"))))
 
 
-@router.route("GET", "/api/{kind}")
+@route("GET", "/api/{kind}")
 def list_repositories(call: Call) -> Answer:
-    repositories, found = call.hub.repositories, []
+    found = []
     author, search = call.query.get("author"), call.query.get("search", [""])[0].lower()
-    for repository in repositories.all(call.parts["kind"]):
-        seen = not repository.private or (call.user and call.user.belongs_to(repository.owner))
+    for repository in call.hub.repositories.all(call.parts["kind"]):
+        seen = call.sees(repository.owner, repository.private)
         if seen and (not author or repository.owner == author[0]) and search in repository.name.lower():
-            told = _information(call, repository, repositories.commit_at(repository, "main"))
+            told = _information(call, repository, repository.at("main"))
             if set(call.query.get("filter", [])) <= set(told["tags"]):
                 found.append(told)
     limit = call.query.get("limit", [""])[0]
-    return json_answer(found[: int(limit)] if limit.isdigit() else found)
+    return json_answer(found[: int(limit)] if limit else found)
 
 
 # What is in a repository.
 
 
-def _item(call: Call, commit: Commit, path: str, file: File | str, expand: bool) -> dict[str, Any]:
+def _item(commit: Commit, path: str, file: File | str, expand: bool) -> dict[str, Any]:
     """A file, or a folder by its id, as the listings have it."""
-    item: dict[str, Any]
     if isinstance(file, str):
-        item = {"type": "directory", "path": path, "oid": file, "size": 0}
+        item: dict[str, Any] = {"type": "directory", "path": path, "oid": file, "size": 0}
     else:
-        item = {"type": "file", "path": path, "oid": file.oid, "size": file.size}
-        if file.sha256:
-            item["lfs"] = {"oid": file.sha256, "size": file.size, "pointerSize": file.pointer_size}
+        item = {"type": "file", "path": path, "oid": file.oid, "size": file.size, **_lfs(file, "oid")}
     if expand:
-        last = call.hub.repositories.last_change(commit, path)
+        last = commit.last_change(path)
         item["lastCommit"] = {"id": last.oid, "title": last.title, "date": last.date}
     return item
 
 
-@router.route("GET", "/api/{kind}/{repo}/tree/{revision}", "/api/{kind}/{repo}/tree/{revision}/{path}")
+@route("GET", "/api/{kind}/{repo}/tree/{revision}", "/api/{kind}/{repo}/tree/{revision}/{path}")
 def list_tree(call: Call) -> Answer:
-    commit = call.hub.repositories.commit_at(call.repository(), call.parts["revision"])
-    folder = checked_path(call.parts["path"]) if "path" in call.parts else ""
-    folders = folder_ids(commit.files)
+    commit = call.repository().at(call.parts["revision"])
+    folder, folders = call.parts.get("path", ""), folder_ids(commit.files)
     if folder not in folders:
-        raise RefusedError(404, f"No folder {folder}", "EntryNotFound", {"X-Repo-Commit": commit.oid})
+        headers = {"X-Repo-Commit": commit.oid}
+        raise RefusedError(404, f"No folder {folder}", "EntryNotFound", headers=headers)
     entries: dict[str, File | str] = {**folders, **commit.files}
     start = f"{folder}/" if folder else ""
     inside = [path for path in entries if path and path.startswith(start)]
     if not call.asks("recursive"):
         inside = [path for path in inside if "/" not in path[len(start) :]]
     expand = call.asks("expand")
-    return json_answer([_item(call, commit, path, entries[path], expand) for path in sorted(inside)])
+    return json_answer([_item(commit, path, entries[path], expand) for path in sorted(inside)])
 
 
-@router.route("POST", "/api/{kind}/{repo}/paths-info/{revision}")
+@route("POST", "/api/{kind}/{repo}/paths-info/{revision}")
 def tell_paths(call: Call) -> Answer:
-    commit = call.hub.repositories.commit_at(call.repository(), call.parts["revision"])
-    if call.headers.get("Content-Type", "").startswith("application/json"):
-        asked = call.json()
-        paths, expand = asked.get("paths", []), asked.get("expand") is True
-    else:
-        form = parse_qs(call.body.read().decode(errors="replace"))
-        paths, expand = form.get("paths", []), form.get("expand", [""])[0].lower() == "true"
+    commit = call.repository().at(call.parts["revision"])
+    form = parse_qs(call.body.decode(errors="replace"))
+    expand = form.get("expand", [""])[0].lower() == "true"
     entries: dict[str, File | str] = {**folder_ids(commit.files), **commit.files}
-    names = [str(path).strip("/") for path in paths]
-    return json_answer(
-        [_item(call, commit, name, entries[name], expand) for name in names if name in entries]
-    )
+    names = [path.strip("/") for path in form.get("paths", [])]
+    return json_answer([_item(commit, name, entries[name], expand) for name in names if name in entries])
 
 
-@router.route("GET", "/{prefix}{repo}/resolve/{revision}/{path}")
+@route("GET", "/{prefix}{repo}/resolve/{revision}/{path}")
 def resolve(call: Call) -> Answer:
-    repositories = call.hub.repositories
-    commit = repositories.commit_at(call.repository(), call.parts["revision"])
+    commit = call.repository().at(call.parts["revision"])
     headers = {"X-Repo-Commit": commit.oid}
-    file = commit.files.get(checked_path(call.parts["path"]))
+    file = commit.files.get(call.parts["path"])
     if file is None:
-        raise RefusedError(404, f"Entry not found: {call.parts['path']}", "EntryNotFound", headers)
+        path = call.parts["path"]
+        raise RefusedError(404, f"Entry not found: {path}", "EntryNotFound", headers=headers)
     headers |= {
         "ETag": f'"{file.etag}"',
         "Accept-Ranges": "bytes",
@@ -258,34 +334,20 @@ def resolve(call: Call) -> Answer:
     }
     if file.sha256:
         headers |= {"X-Linked-Etag": f'"{file.sha256}"', "X-Linked-Size": str(file.size)}
-    asked = _asked_range(call.headers.get("Range"), file.size)
+    asked = re.fullmatch(r"\s*bytes=(\d+)-(\d*)\s*", call.headers.get("Range") or "")
     if asked is None:
-        return Answer(200, headers, key=file.key, length=file.size)
-    start, stop = asked
-    headers["Content-Range"] = f"bytes {start}-{stop - 1}/{file.size}"
-    return Answer(206, headers, key=file.key, start=start, length=stop - start)
-
-
-def _asked_range(text: str | None, size: int) -> tuple[int, int] | None:
-    """The first byte that is asked for, and the one after the last; nothing where it is not one range."""
-    found = re.fullmatch(r"\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*", text or "", re.IGNORECASE)
-    if found is None or not (found[1] or found[2]):
-        return None
-    if not found[1]:
-        start, stop = max(size - int(found[2]), 0), size
-    else:
-        start, stop = int(found[1]), min(int(found[2]) + 1, size) if found[2] else size
+        return Answer(200, headers, file.content)
+    start, stop = int(asked[1]), min(int(asked[2] or file.size) + 1, file.size)
     if start >= stop:
-        raise RefusedError(
-            416, f"The file has {size} bytes, not {text}", headers={"Content-Range": f"bytes */{size}"}
-        )
-    return start, stop
+        raise RefusedError(416, f"The file has {file.size} bytes, not {asked[0]}")
+    headers["Content-Range"] = f"bytes {start}-{stop - 1}/{file.size}"
+    return Answer(206, headers, file.content[start:stop])
 
 
 # Branches, tags and history.
 
 
-@router.route("GET", "/api/{kind}/{repo}/refs")
+@route("GET", "/api/{kind}/{repo}/refs")
 def list_references(call: Call) -> Answer:
     repository = call.repository()
     listed: dict[str, list[Json]] = {"converts": [], "pullRequests": []}
@@ -294,16 +356,14 @@ def list_references(call: Call) -> Answer:
         ("tags", "tags", repository.tags),
     ):
         listed[name] = [
-            {"name": each, "ref": f"refs/{folder}/{each}", "targetCommit": oid}
-            for each, oid in targets.items()
+            {"name": each, "ref": f"refs/{folder}/{each}", "targetCommit": commit.oid}
+            for each, commit in targets.items()
         ]
     return json_answer(listed)
 
 
-@router.route("GET", "/api/{kind}/{repo}/commits/{revision}")
+@route("GET", "/api/{kind}/{repo}/commits/{revision}")
 def list_commits(call: Call) -> Answer:
-    repositories = call.hub.repositories
-    commits = repositories.history(repositories.commit_at(call.repository(), call.parts["revision"]))
     return json_answer(
         [
             {
@@ -313,49 +373,48 @@ def list_commits(call: Call) -> Answer:
                 "date": commit.date,
                 "authors": [{"user": commit.author}],
             }
-            for commit in commits
+            for commit in call.repository().at(call.parts["revision"]).history()
         ]
     )
 
 
-@router.route("POST", "/api/{kind}/{repo}/branch/{name}")
+@route("POST", "/api/{kind}/{repo}/branch/{name}")
 def create_branch(call: Call) -> Answer:
     repository = call.repository(write=True)
-    start = call.json().get("startingPoint") or "main"
-    call.hub.repositories.set_branch(repository, call.parts["name"], str(start))
+    start = str(call.json().get("startingPoint") or "main")
+    repository.set_reference(repository.branches, call.parts["name"], start)
     return json_answer({})
 
 
-@router.route("DELETE", "/api/{kind}/{repo}/branch/{name}")
+@route("DELETE", "/api/{kind}/{repo}/branch/{name}")
 def delete_branch(call: Call) -> Answer:
-    call.hub.repositories.delete_branch(call.repository(write=True), call.parts["name"])
+    repository, name = call.repository(write=True), call.parts["name"]
+    if name == "main":
+        raise RefusedError(403, "The branch main cannot be deleted")
+    with repository.lock:
+        if repository.branches.pop(name, None) is None:
+            raise RefusedError(404, f"Invalid rev id: {name}", "RevisionNotFound")
     return json_answer({})
 
 
-@router.route("POST", "/api/{kind}/{repo}/tag/{revision}")
+@route("POST", "/api/{kind}/{repo}/tag/{revision}")
 def create_tag(call: Call) -> Answer:
     repository = call.repository(write=True)
-    call.hub.repositories.set_tag(repository, str(call.json().get("tag", "")), call.parts["revision"])
-    return json_answer({})
-
-
-@router.route("DELETE", "/api/{kind}/{repo}/tag/{name}")
-def delete_tag(call: Call) -> Answer:
-    call.hub.repositories.delete_tag(call.repository(write=True), call.parts["name"])
+    repository.set_reference(repository.tags, str(call.json().get("tag", "")), call.parts["revision"])
     return json_answer({})
 
 
 # Sending files.
 
 
-@router.route("POST", "/api/{kind}/{repo}/preupload/{revision}")
+@route("POST", "/api/{kind}/{repo}/preupload/{revision}")
 def tell_upload_modes(call: Call) -> Answer:
-    repositories = call.hub.repositories
-    commit = repositories.commit_at(call.repository(write=True), call.parts["revision"])
+    repository = call.repository(write=True)
+    commit = repository.at(call.parts["revision"])
     told = []
-    for asked in _objects(call.json().get("files")):
+    for asked in call.json()["files"]:
         path = checked_path(asked.get("path"))
-        large = repositories.is_large(commit, path, _size(asked))
+        large = repository.is_large(commit, path, asked["size"])
         there = commit.files.get(path)
         # An id of the other kind would not be one that the client could compare with.
         oid = there.etag if there and bool(there.sha256) == large else None
@@ -364,99 +423,123 @@ def tell_upload_modes(call: Call) -> Answer:
     return json_answer({"files": told})
 
 
-def _objects(value: object) -> list[Json]:
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-        raise RefusedError(400, "A list of objects was expected")
-    return value
-
-
-def _size(asked: Json) -> int:
-    size = asked.get("size")
-    if not isinstance(size, int) or size < 0:
-        raise RefusedError(400, f"A size is a number of bytes, found {size!r}")
-    return size
-
-
-def _sha256(asked: Json) -> str:
-    oid = asked.get("oid")
-    if not isinstance(oid, str) or not re.fullmatch("[0-9a-f]{64}", oid):
-        raise RefusedError(
-            400, f"The id of a large file is its SHA-256 in 64 hexadecimal digits, found {oid!r}"
-        )
-    return oid
-
-
 def _signature(call: Call, repository: Repository, oid: str, size: int) -> str:
     # The client sends a large file without its token, so the address itself has to allow it.
     text = f"{repository.kind}/{repository.name}/{oid}/{size}"
     return hmac.new(call.hub.secret, text.encode(), hashlib.sha256).hexdigest()
 
 
-@router.route("POST", "/{prefix}{repo}.git/info/lfs/objects/batch")
+@route("POST", "/{prefix}{repo}.git/info/lfs/objects/batch")
 def start_large_files(call: Call) -> Answer:
     repository, asked = call.repository(write=True), call.json()
     if asked.get("operation") != "upload" or asked.get("hash_algo", "sha256") != "sha256":
         raise RefusedError(400, "Large files are uploaded here, by their SHA-256")
-    told = []
-    for each in _objects(asked.get("objects")):
-        oid, size = _sha256(each), _size(each)
+    kind, name, told = repository.kind, repository.name, []
+    for each in asked["objects"]:
+        oid, size = str(each["oid"]), int(each["size"])
         entry: dict[str, Any] = {"oid": oid, "size": size}
         if oid not in repository.lfs:
             signature = _signature(call, repository, oid, size)
-            address = (
-                f"/lfs-storage/{repository.kind}/{repository.name}/{oid}?size={size}&signature={signature}"
-            )
-            web = _web_address(call, repository)
-            entry["actions"] = {
-                "upload": {"href": call.hub.endpoint + address, "header": {}},
-                "verify": {"href": f"{web}.git/info/lfs/objects/verify", "header": {}},
-            }
+            address = f"/lfs-storage/{kind}/{name}/{oid}?size={size}&signature={signature}"
+            verify = f"{call.web_address(kind, name)}.git/info/lfs/objects/verify"
+            upload = {"href": call.hub.endpoint + address, "header": {}}
+            entry["actions"] = {"upload": upload, "verify": {"href": verify, "header": {}}}
         told.append(entry)
     return json_answer({"transfer": "basic", "objects": told})
 
 
-@router.route("PUT", "/lfs-storage/{kind}/{repo}/{oid}")
+@route("PUT", "/lfs-storage/{kind}/{repo}/{oid}")
 def take_large_file(call: Call) -> Answer:
     repository = call.hub.repositories.find(call.parts["kind"], call.parts["repo"])
-    size, signature = (call.query.get(name, [""])[0] for name in ("size", "signature"))
-    expected = size.isdigit() and repository and _signature(call, repository, call.parts["oid"], int(size))
-    if not repository or not expected or not hmac.compare_digest(signature.encode(), expected.encode()):
+    oid, size, signature = call.parts["oid"], int(call.query["size"][0]), call.query["signature"][0]
+    if repository is None or signature != _signature(call, repository, oid, size):
         raise RefusedError(403, "This address was not given out for an upload")
-    call.hub.repositories.add_large(repository, _sha256(call.parts), int(size), call.body.chunks())
+    repository.add_large(oid, size, call.body)
     return Answer()
 
 
-@router.route("POST", "/{prefix}{repo}.git/info/lfs/objects/verify")
+@route("POST", "/{prefix}{repo}.git/info/lfs/objects/verify")
 def verify_large_file(call: Call) -> Answer:
     repository, asked = call.repository(write=True), call.json()
-    oid = _sha256(asked)
-    if oid not in repository.lfs or call.hub.repositories.storage.size(f"lfs/{oid}") != _size(asked):
-        raise RefusedError(404, f"No large file {oid} of this size was uploaded")
+    if len(repository.lfs.get(asked["oid"], b"")) != asked["size"]:
+        raise RefusedError(404, f"No large file {asked['oid']} of this size was uploaded")
     return json_answer({})
 
 
-@router.route("POST", "/api/{kind}/{repo}/commit/{branch}")
+@route("POST", "/api/{kind}/{repo}/commit/{branch}")
 def commit_files(call: Call) -> Answer:
     repository = call.repository(write=True)
-    if call.asks("create_pr"):
-        raise RefusedError(400, "Pull requests are not served here")
-    header, operations = _commit_lines(call.body.read())
-    commit = call.hub.repositories.make_commit(
-        repository, call.parts["branch"], call.author, header, operations
-    )
-    address = f"{_web_address(call, repository)}/commit/{commit.oid}"
+    lines = [json.loads(line) for line in call.body.splitlines()]
+    header, *operations = [(str(line["key"]), dict(line["value"])) for line in lines]
+    if header[0] != "header" or call.asks("create_pr"):
+        raise RefusedError(400, "A commit begins with its header, and is no pull request")
+    author = call.writer_of(repository.owner)
+    commit = repository.commit(call.parts["branch"], author, header[1], operations)
+    address = f"{call.web_address(repository.kind, repository.name)}/commit/{commit.oid}"
     return json_answer({"success": True, "commitOid": commit.oid, "commitUrl": address})
 
 
-def _commit_lines(body: bytes) -> tuple[Json, list[tuple[str, Json]]]:
-    """The header and the operations of a commit, from one JSON object a line."""
-    lines: list[tuple[str, Json]] = []
-    for number, line in enumerate(body.splitlines(), 1):
-        try:
-            value = json.loads(line)
-            lines.append((str(value["key"]), dict(value["value"])))
-        except (KeyError, TypeError, ValueError):
-            raise RefusedError(400, f"Line {number} of the commit is no object with key and value") from None
-    if not lines or lines[0][0] != "header":
-        raise RefusedError(400, "The first line of a commit is its header")
-    return lines[0][1], lines[1:]
+# Collections: lists of repositories under a title.
+
+
+def _collections(call: Call) -> list[dict[str, Any]]:
+    held = list(call.hub.collections.values())
+    return [each for each in held if call.sees(each["owner"]["name"], each["private"])]
+
+
+def _collection(call: Call) -> dict[str, Any]:
+    slug = f"{call.parts['owner']}/{call.parts['slug']}"
+    found = [each for each in _collections(call) if each["slug"] == slug]
+    if not found:
+        raise RefusedError(404, "Collection not found")
+    return found[0]
+
+
+@route("GET", "/api/collections")
+def list_collections(call: Call) -> Answer:
+    owners, listed = call.query.get("owner"), _collections(call)
+    # The Hub shows the first items alone.
+    shown = [{**each, "items": each["items"][:4]} for each in listed]
+    return json_answer([each for each in shown if not owners or each["owner"]["name"] in owners])
+
+
+@route("POST", "/api/collections")
+def create_collection(call: Call) -> Answer:
+    asked = call.json()
+    owner, title = str(asked.get("namespace")), str(asked.get("title", ""))
+    call.writer_of(owner)
+    if not title or len(title) > 60:
+        raise RefusedError(400, f"A title has 1 to 60 letters, found {title!r}")
+    for held in _collections(call):
+        if (held["owner"]["name"], held["title"]) == (owner, title):
+            raise RefusedError(409, f"You have a collection {title}", body={"slug": held["slug"]})
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    collection = {
+        "slug": f"{owner}/{words}-{secrets.token_hex(12)}",
+        "title": title,
+        "owner": {"name": owner},
+        "items": [],
+        "private": bool(asked.get("private")),
+        "theme": "green",
+        "upvotes": 0,
+        "lastUpdated": now(),
+    }
+    call.hub.collections[str(collection["slug"])] = collection
+    return json_answer({**collection, "position": 0})
+
+
+@route("GET", "/api/collections/{owner}/{slug}")
+def tell_collection(call: Call) -> Answer:
+    return json_answer({**_collection(call), "position": 0})
+
+
+@route("POST", "/api/collections/{owner}/{slug}/items")
+def add_item(call: Call) -> Answer:
+    call.writer_of(call.parts["owner"])
+    collection, item = _collection(call), call.json()["item"]
+    # One that the user may not see is the same as none.
+    name, items = call.named(f"{item['type']}s", str(item.get("id"))).name, collection["items"]
+    if any((each["type"], each["id"]) == (item["type"], name) for each in items):
+        raise RefusedError(409, "This item is in the collection already")
+    items.append({"_id": secrets.token_hex(12), "id": name, "type": item["type"], "position": len(items)})
+    return json_answer({**collection, "position": 0})

@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
-from calls import User
 from forked import run_python
+from routes import User
 from server import LoopbackHub
 
 RunScript = Callable[..., subprocess.CompletedProcess[str]]

@@ -225,7 +225,7 @@ def test_who_may_not_push_leaves_no_trace(
 def test_nobody_logged_in(hub: LoopbackHub, push: PushTo, saved_model: Path) -> None:
     with pytest.raises(EventformersError, match="not logged in; log in with `hf auth login`"):
         push(saved_model, token=None)
-    assert not hub.exchanges
+    assert not hub.requests
 
 
 def test_the_hub_is_out_of_reach(
@@ -395,7 +395,7 @@ def test_licences_must_be_accepted(hub: LoopbackHub, push: PushTo, model: Path) 
     write_training_record(None, model)
     with pytest.raises(EventformersError, match="does not record the licences of its rows"):
         push(model)
-    assert not hub.exchanges
+    assert not hub.requests
     push(model, accept_licenses=True)
 
 

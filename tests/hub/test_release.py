@@ -282,7 +282,7 @@ def test_a_dry_run_shows_recorded_sizes_and_sends_nothing(
     assert [f"storms/{NAMES[1]}", "model", "Apache-2.0", "90 MB", "1.50", "to train"] in rows
     assert "1.50 hours of training" in shown.out
     assert "Left out: storms/swcc-demo: the data has no rows of event_chains, cooccurrence" in shown.out
-    assert not hub.exchanges
+    assert not hub.requests
 
 
 @pytest.mark.parametrize(
