@@ -322,7 +322,10 @@ def test_components_that_are_not_needed_rest(english_pipeline: str, tmp_path: Pa
         ("猫 が 魚 を 食べ た 。 " * 20, "en", "Japanese"),
         (ENGLISH, "en", None),
         (ENGLISH, "de", "English"),
-        (GERMAN[:60], "en", None),
+        (GERMAN[:60], "en", "German"),
+        (GERMAN[:60], "de", None),
+        (GERMAN[:20], "en", None),
+        ("Morgen gibt es in der ganzen Stadt wieder Regen 🌧 #wetter", "en", "German"),
         ("RT @POTUS: Great crowd in 東京 today, the best 😀 #MAGA https://t.co/x1", "en", None),
         (GERMAN, "xx", None),
     ],
@@ -339,6 +342,16 @@ def test_texts_in_another_language_end_the_extraction(english_pipeline: str, tmp
     with pytest.raises(EventformersError, match=r"2 of 3 .* English \(German: 2\).*download de_core_news_sm"):
         eventformers.extract(tmp_path / "texts", tmp_path / "out", pipeline=english_pipeline)
     assert not (tmp_path / "out").exists()
+
+
+def test_languages_are_judged_before_parsing(
+    english_pipeline: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eventformers.extraction.pipeline.extract_shards", None)
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "one.txt").write_text(GERMAN, encoding="utf-8")
+    with pytest.raises(EventformersError, match=r"1 of 1 .* English \(German: 1\)"):
+        eventformers.extract(tmp_path / "texts", tmp_path / "out", pipeline=english_pipeline)
 
 
 def test_public_documents_are_english(shared_data: Path) -> None:
@@ -471,3 +484,16 @@ def test_how_a_text_is_written_changes_no_event(english_pipeline: str, write: Ca
         letters = trigger.replace("\u200b", "").replace("\u00ad", "")
         assert letters == one.event.predicate.split()[0]
         assert one.sentence_start <= one.event.offset < one.trigger_end <= one.sentence_end
+
+
+def test_other_rules_are_no_resume(
+    english_pipeline: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "story.txt").write_text(STORY, encoding="utf-8")
+    arguments = (tmp_path / "story.txt", tmp_path / "out")
+    eventformers.extract(*arguments, pipeline=english_pipeline)
+    report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
+    assert len(report["made_of"]["rules"]) == 12
+    monkeypatch.setattr("eventformers.extraction.pipeline.rules_digest", lambda: "other")
+    with pytest.raises(EventformersError, match="was extracted with other rules; use the same, or pass"):
+        eventformers.extract(*arguments, pipeline=english_pipeline, resume=True)

@@ -188,3 +188,15 @@ def test_time_is_linear(vocabulary: Vocabulary, part: str) -> None:
 def test_lemmas(vocabulary: Vocabulary, form: str, lemma: str, wanted: str) -> None:
     doc = spacy.tokens.Doc(spacy.blank("en").vocab, words=[form], lemmas=[lemma])
     assert vocabulary.lemma(doc[0]) == wanted
+
+
+def test_verbs_that_the_tagger_takes_as_nouns(vocabulary: Vocabulary) -> None:
+    doc = spacy.tokens.Doc(
+        spacy.blank("en").vocab,
+        words=["hop", "or", "visit", "or", "names"],
+        tags=["VB", "CC", "NN", "CC", "NN"],
+        heads=[0, 0, 0, 0, 0],
+        deps=["ROOT", "cc", "conj", "cc", "conj"],
+    )
+    # A name is a noun, too.
+    assert [vocabulary.is_mistaken_for_noun(word) for word in doc] == [False, False, True, False, False]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from hashlib import sha256
 from importlib.util import find_spec
 from itertools import chain, compress
 from pathlib import Path
@@ -15,7 +13,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventformers import extraction
 from eventformers.datasets_scripts.events import CHAIN_SCHEMA, DOCUMENTS_TABLE, EVENT_SCHEMA, EVENTS_TABLE
 from eventformers.errors import EventformersError
 from eventformers.exploration.folder import STATE_FOLDER
@@ -27,13 +24,14 @@ from eventformers.extraction.extractor import (
     cached_extractor,
     installed_pipeline,
     load_pipeline,
+    rules_digest,
 )
-from eventformers.extraction.language import other_language, refuse_other_languages
+from eventformers.extraction.language import check_languages, other_language
 from eventformers.extraction.pipeline import extract_shards
 from eventformers.extraction.shards import in_blocks, read_counts, write_texts
 from eventformers.extraction.tables import read_shards, write_tables
 from eventformers.extraction.texts import TextDocument
-from eventformers.files import file_digest, files_digest, remove_folder, write_text
+from eventformers.files import files_digest, remove_folder, write_text
 from eventformers.provenance import installed_version
 
 PROTAGONISTS_TABLE = f"{STATE_FOLDER}/protagonists.parquet"
@@ -71,8 +69,15 @@ def extract_events(run: StepRun) -> None:
     # A cached pipeline of an earlier call may have had the same folder with other content.
     cached_extractor.cache_clear()
     if shards:
-        # Before the processes start, which share it.
-        _tell_of_encoders(run, cached_extractor(settings).pipeline.lang)
+        # Before the processes start, which share the pipeline.
+        language = cached_extractor(settings).pipeline.lang
+        check_languages(
+            lambda: (document.text for document in _documents(run.folder / DOCUMENTS_TABLE)),
+            pq.read_metadata(run.folder / DOCUMENTS_TABLE).num_rows,
+            language,
+            _ENCODER,
+        )
+        _tell_of_encoders(run, language)
     extract_shards(settings, run.work, shards, run.context.settings.processes, write_tables)
     results = run.work / "results"
     made = [
@@ -85,11 +90,9 @@ def extract_events(run: StepRun) -> None:
     for block in blocks:
         counts.add(block.counts)
     skipped = {name: count for name, count in counts.skipped.items() if name != _OF_CHAINS}
-    if foreign := counts.skipped["document_in_another_language"]:
+    if counts.skipped["document_in_another_language"]:
         language = cached_extractor(settings).pipeline.lang
-        documents = list(_documents(run.folder / DOCUMENTS_TABLE))
-        if 2 * foreign > len(documents):
-            refuse_other_languages((one.text for one in documents), language, _ENCODER)
+        documents = _documents(run.folder / DOCUMENTS_TABLE)
         named = [(other_language(one.text, language), one.document_id) for one in documents]
         listed = [f"{name} ({document_id})" for name, document_id in named if name]
         more = ", …" if len(listed) > _LISTED else ""
@@ -180,15 +183,8 @@ def _settings(context: Context) -> Mapping[str, Any]:
         "pipeline": folder.name,
         "revision": revision,
         "spacy": installed_version("spacy") or "",
-        "rules": _rules(),
+        "rules": rules_digest(),
     }
-
-
-@cache
-def _rules() -> str:
-    """Identify the rules of extraction by their code, which decides what an event is."""
-    files = sorted(Path(extraction.__file__).parent.glob("*.py"))
-    return sha256("".join(map(file_digest, files)).encode()).hexdigest()[:12]
 
 
 EVENTS = Step(

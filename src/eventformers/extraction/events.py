@@ -18,8 +18,11 @@ from eventformers.extraction.grammar import (
     INDIRECT_OBJECTS,
     LINKED,
     LONGEST_LIST,
+    RELATIVE_CLAUSES,
+    RELATIVE_PRONOUNS,
     SUBJECTS,
     child_of,
+    cleft_of,
     coordinator,
     copula_of,
     governs,
@@ -31,8 +34,15 @@ from eventformers.extraction.grammar import (
     is_past_participle,
     is_word,
     joined,
+    subject_of,
 )
-from eventformers.extraction.polarity import Polarity, governs_negatively, is_contrasted, is_negative_pronoun
+from eventformers.extraction.polarity import (
+    Polarity,
+    alternative_of,
+    governs_negatively,
+    is_contrasted,
+    is_negative_pronoun,
+)
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
@@ -51,9 +61,7 @@ _PASSIVE_MARKS = frozenset(
     {"nsubjpass", "auxpass", "csubjpass", "nsubj:pass", "aux:pass", "csubj:pass"}
 )
 _PARTICLES = frozenset({"prt", "compound:prt"})
-_RELATIVE_CLAUSES = frozenset({"relcl", "acl:relcl", "acl"})
-_RELATIVE_PRONOUNS = frozenset({"who", "whom", "which", "that"})
-_RELATIVE_WORDS = _RELATIVE_PRONOUNS | {"how", "what", "when", "where", "whereby", "whose", "why"}
+_RELATIVE_WORDS = RELATIVE_PRONOUNS | {"how", "what", "when", "where", "whereby", "whose", "why"}
 # Nouns of time, place, manner and reason are no object of their relative clause: "the day Anna left".
 _CIRCUMSTANCES = frozenset({
     "day", "moment", "month", "night", "place", "reason", "time", "way", "week", "year",
@@ -82,7 +90,7 @@ _VERBS_OF_SPEECH = frozenset({
 _PREPOSITIONS_OF_OBJECTS = frozenset({"as", "from", "into", "of"})
 # "the door was hard to open": its subject is opened.
 _ADJECTIVES_OF_OBJECTS = frozenset({"difficult", "easy", "hard", "impossible", "simple", "tough"})
-_OUTSIDE_SPANS = HELPERS | SUBJECTS | _RELATIVE_CLAUSES | {
+_OUTSIDE_SPANS = HELPERS | SUBJECTS | RELATIVE_CLAUSES | {
     "appos", "advcl", "punct", "mark", "expl", "neg", "csubj", "parataxis", "agent", "ccomp",
 }
 # fmt: on
@@ -303,7 +311,7 @@ class _Clauses:
         return self._subject_of[verb.i]
 
     def _find_subject(self, verb: Token) -> Token | None:
-        own = child_of(verb, SUBJECTS)
+        own = subject_of(verb)
         if own is not None:
             return self._antecedent(own, verb)
         if (taken := self._taken_subject(verb)) is not None:
@@ -405,7 +413,7 @@ class _Clauses:
 
     def _antecedent(self, argument: Token, verb: Token) -> Token:
         """The antecedent of a relative pronoun; any other argument unchanged."""
-        if argument.lower_ not in _RELATIVE_PRONOUNS or argument.i > verb.i:
+        if argument.lower_ not in RELATIVE_PRONOUNS or argument.i > verb.i:
             return argument
         clause = verb
         while clause.head.i != clause.i and (
@@ -414,7 +422,9 @@ class _Clauses:
             or (clause.dep_ == "ccomp" and argument.i < clause.head.i)
         ):
             clause = clause.head
-        return clause.head if clause.dep_ in _RELATIVE_CLAUSES else argument
+        if (copula := cleft_of(clause)) is not None:
+            return child_of(copula, {"attr"}) or argument
+        return clause.head if clause.dep_ in RELATIVE_CLAUSES else argument
 
     def _is_passive(self, verb: Token) -> bool:
         if verb.i not in self._passive:
@@ -495,6 +505,8 @@ class _Clauses:
             if (
                 found is not None
                 and found.i not in self._taken
+                # "neither did the law pass"
+                and (found.lower_ != "neither" or found.i > verb.i)
                 and found.pos_ != "ADP"
                 and found.tag_ not in ("IN", "TO")
             ):
@@ -567,8 +579,21 @@ def _participants(head: Token | None, verb: Token, negated: bool) -> list[_Parti
                 if token.i == head.i
                 else "not" in (before, *(child.lower_ for child in token.lefts))
             )
-            found.append((token, excluded))
+            found.append((token if token.i == head.i else _given_second(token, verb), excluded))
+    if found and found[-1][0] == head and is_contrasted(head):
+        # "blamed not Tom, but Anna"
+        found.append((alternative_of(head), False))
     return found or [(None, False)]
+
+
+def _given_second(joined: Token, verb: Token) -> Token:
+    """The pen in "gave Tom a book and Bob a pen", where the parse joins Bob to the book; any other word
+    unchanged."""
+    if joined.head.dep_ not in DIRECT_OBJECTS or child_of(verb, INDIRECT_OBJECTS) is None:
+        return joined
+    following = (*joined.rights, *joined.head.rights, *verb.rights)
+    nouns = (one for one in following if one.pos_ in ("NOUN", "PROPN"))
+    return next((noun for noun in nouns if noun.left_edge.i == joined.i + 1), joined)
 
 
 def _particles(verb: Token) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from hashlib import sha256
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,7 +28,7 @@ from eventformers.extraction.language import other_language
 from eventformers.extraction.normalising import NormalisedText
 from eventformers.extraction.parsing import TextParser, place_given
 from eventformers.extraction.texts import TextDocument
-from eventformers.files import files_digest
+from eventformers.files import file_digest, files_digest
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -334,6 +335,13 @@ def load_pipeline(name: str | Path) -> Language:
     # Tested by a parse: the components do not show whether a tokenizer tags and parses itself.
     check_annotation(pipeline(_PROBE))
     return pipeline
+
+
+@cache
+def rules_digest() -> str:
+    """Identify the rules of extraction by their code, which decides what an event is."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return sha256("".join(map(file_digest, files)).encode()).hexdigest()[:12]
 
 
 def _check_packaged() -> None:

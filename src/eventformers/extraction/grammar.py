@@ -20,7 +20,11 @@ _NO_CLAUSES = HELPERS | {
 }
 # Participles that are prepositions: "six following the landslide".
 _PREPOSITIONS = frozenset({"concerning", "excluding", "following", "including", "pending", "regarding"})
+# Labels that the parse may give the first of two joined subjects.
+_FIRST_SUBJECTS = SUBJECTS | {"npadvmod"}
 # fmt: on
+RELATIVE_CLAUSES = frozenset({"relcl", "acl:relcl", "acl"})
+RELATIVE_PRONOUNS = frozenset({"who", "whom", "which", "that"})
 
 LONGEST_LIST = 20
 """Verbs of a list that are looked through, so that time is linear in the length of a sentence."""
@@ -82,12 +86,63 @@ def coordinator(verb: Token) -> str:
 
 
 def joined(head: Token) -> Iterator[Token]:
-    """A word and those that are joined to it, in order: "Israel", "Egypt" and "Jordan"."""
+    """A word and those that are joined to it, in order: "Israel", "Egypt" and "Jordan".
+
+    Also a second subject that the parse gives the verb after a conjunction, and Tom in "Anna, not Tom".
+    """
     waiting = [head]
+    if head.dep_ in _FIRST_SUBJECTS:
+        waiting += [one for one in head.head.lefts if one.i > head.i and _follows_conjunction(one)]
+        waiting.reverse()
     while waiting:
         token = waiting.pop()
         yield token
-        waiting += reversed([child for child in token.rights if child.dep_ == "conj"])
+        waiting += reversed([child for child in token.rights if child.dep_ == "conj" or is_excluded(child)])
+
+
+def subject_of(verb: Token) -> Token | None:
+    """The first subject of a verb: not "neither" in "neither did the law pass", but Tom in "Tom but not Anna
+    left", although the parse takes him for something else."""
+    subjects = [child for child in verb.children if child.dep_ in SUBJECTS and not child.is_space]
+    if len(subjects) > 1 and subjects[0].lower_ == "neither":
+        return subjects[1]
+    if len(subjects) == 1 and "not" in _words_before(subjects[0]) and _follows_conjunction(subjects[0]):
+        before = [one for one in verb.lefts if one.i < subjects[0].i and one.dep_ in _FIRST_SUBJECTS]
+        return before[-1] if before else subjects[0]
+    return subjects[0] if subjects else None
+
+
+def _follows_conjunction(subject: Token) -> bool:
+    """True for Anna in "Tom but not Anna left", if the parse does not join them."""
+    words = [word for word in _words_before(subject) if word not in ("also", "not")]
+    return subject.dep_ in SUBJECTS and any(word in ("and", "but") for word in words[-2:])
+
+
+def _words_before(subject: Token) -> list[str]:
+    """The two words before a subject, and its first one."""
+    start = subject.left_edge.i
+    return [word.lower_ for word in subject.doc[max(0, start - 2) : start + 1]]
+
+
+def is_excluded(apposition: Token) -> bool:
+    """True for Tom in "Anna, not Tom"."""
+    start = apposition.left_edge.i
+    return apposition.dep_ == "appos" and start > 0 and apposition.doc[start - 1].lower_ == "not"
+
+
+def cleft_of(verb: Token) -> Token | None:
+    """The copula of "it was Tom who left", where `verb` is "left"."""
+    pronouns = (word for word in verb.lefts if word.dep_ in SUBJECTS | DIRECT_OBJECTS)
+    if verb.dep_ not in ("ccomp", *RELATIVE_CLAUSES) or all(
+        word.lower_ not in RELATIVE_PRONOUNS for word in pronouns
+    ):
+        return None
+    copula = verb.head
+    while copula.dep_ in ("appos", "conj", "attr"):
+        copula = copula.head
+    subject = child_of(copula, SUBJECTS)
+    is_cleft = copula.lemma_ == "be" and subject is not None and subject.lower_ == "it"
+    return copula if is_cleft and child_of(copula, {"attr"}) is not None else None
 
 
 def is_past_participle(verb: Token) -> bool:

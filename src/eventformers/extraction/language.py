@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from eventformers.errors import EventformersError
@@ -29,9 +30,13 @@ _SCRIPTS = {
     **{"HIRAGANA": ("ja",), "KATAKANA": ("ja",), "CJK": ("zh", "ja")},
 }
 _WITHOUT_PIPELINE = ("ar", "he", "hi", "th")
-_FEWEST_WORDS = 50
+_FEWEST_WORDS = 8
+_FEW_WORDS = 50
+_CLEAR_SHARE, _CLEAR_DIFFERENCE = 0.2, 0.15
+"""Smallest share of another language's stop words in a text of few words, and its lead over the own share."""
 _FEWEST_LETTERS = 100
 _MOST_WORDS = 1000
+_JUDGED_FIRST = 200
 _SMALLEST_SHARE = 0.03
 """In an English text, two of five words are stop words; in a list of names or another script, none."""
 
@@ -42,8 +47,9 @@ def other_language(text: str, language: str) -> str | None:
     """Return the name of the language of a text, such as `German`, if it is another one.
 
     Another script than that of the language decides; otherwise another language's stop words that are more
-    frequent. If hardly any occur, the name is `UNKNOWN`. A text of fewer than 50 words, or of 100 letters in
-    another script, has no other language, nor has any if spaCy has no stop words for `language`. Similar
+    frequent; in a text of fewer than 50 words, they must be much more frequent. If hardly any occur in a
+    longer text, the name is `UNKNOWN`. A text of fewer than 8 words, or of 100 letters in another script, has
+    no other language, nor has any if spaCy has no stop words for `language`. Similar
     languages are distinguished only if both are among the eleven whose lists are used.
 
     Args:
@@ -71,24 +77,33 @@ def other_language(text: str, language: str) -> str | None:
         for name in dict.fromkeys((language, *_WITH_STOP_WORDS))
     }
     best = max(shares, key=shares.__getitem__)
+    if len(words) < _FEW_WORDS:
+        is_clear = shares[best] >= max(_CLEAR_SHARE, shares[language] + _CLEAR_DIFFERENCE)
+        return _NAMES[best] if is_clear else None
     if shares[best] < _SMALLEST_SHARE:
         return UNKNOWN
     return None if shares[best] == shares[language] else _NAMES[best]
 
 
-def refuse_other_languages(texts: Iterable[str], language: str, hint: str = "") -> None:
-    """Raise an error that names the language of most texts, which is not the pipeline's.
+def check_languages(read: Callable[[], Iterable[str]], number: int, language: str, hint: str = "") -> None:
+    """Raise an error if most texts are in another language than the pipeline's, before they are parsed.
+
+    All texts are judged only if most of a sample are in another language.
 
     Args:
-        texts: the texts.
+        read: reads the texts.
+        number: number of texts.
         language: the pipeline's language, as spaCy names it.
         hint: further advice for the error.
 
     Raises:
-        EventformersError: always; says which pipeline to install.
+        EventformersError: names the language of most texts, and says which pipeline to install.
     """
-    found = Counter(other_language(text, language) for text in texts)
-    number = sum(count for name, count in found.items() if name)
+    for step in {max(1, number // _JUDGED_FIRST): None, 1: None}:
+        found = Counter(other_language(text, language) for text in islice(read(), 0, None, step))
+        if 2 * found[None] >= found.total():
+            return
+    foreign = found.total() - found[None]
     named = ", ".join(f"{name}: {count:,}" for name, count in found.most_common() if name)
     codes = [code for name, _ in found.most_common() for code in _NAMES if _NAMES[code] == name]
     advice = f"the folder of one as --pipeline{hint}"
@@ -96,7 +111,7 @@ def refuse_other_languages(texts: Iterable[str], language: str, hint: str = "") 
         pipeline = f"{codes[0]}_core_{'web' if codes[0] in ('en', 'zh') else 'news'}_sm"
         advice = f"`python -m spacy download {pipeline}` and --pipeline {pipeline}{hint}"
     raise EventformersError(
-        f"{number:,} of {sum(found.values()):,} documents are in another language than the pipeline, "
+        f"{foreign:,} of {found.total():,} documents are in another language than the pipeline, "
         f"{_NAMES.get(language, language)} ({named}); accepted: a pipeline of their language, {advice}"
     )
 

@@ -43,6 +43,8 @@ class TextParser:
         pairs = [(self._words(text), context) for context, text in texts]
         for doc, context in self.pipeline.pipe(pairs, as_tuples=True, batch_size=max(len(pairs), 1)):
             for token in doc:
+                if self._vocabulary.is_mistaken_for_noun(token):
+                    token.tag_, token.pos_, token.lemma_ = "VB", "VERB", token.lower_
                 if (lemma := self._vocabulary.lemma(token)) != token.lemma_:
                     token.lemma_ = lemma
             yield doc, context

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -34,15 +33,15 @@ from eventformers.extraction.extractor import (
     ExtractionSettings,
     cached_extractor,
     installed_pipeline,
+    rules_digest,
 )
-from eventformers.extraction.language import refuse_other_languages
+from eventformers.extraction.language import check_languages
 from eventformers.extraction.shards import (
     ShardWriter,
     extract_shard,
     is_extracted,
     merge_shards,
     read_all_texts,
-    read_counts,
     write_lines,
     write_texts,
 )
@@ -190,15 +189,17 @@ def extract(
             raise EventformersError(
                 f"no document with text among {counts.read['files']} files; accepted: files with text"
             )
+        try:
+            check_languages(
+                lambda: read_all_texts(work / "texts", read["shards"]),
+                counts.read["documents"],
+                extractor.pipeline.lang,
+            )
+        except EventformersError:
+            # Another pipeline could not resume it.
+            remove_folder(work)
+            raise
         extract_shards(settings, work, read["shards"], processes, _write_shard)
-        found = sum((one.skipped for one in read_counts(work / "results", read["shards"])), Counter[str]())
-        if 2 * found["document_in_another_language"] > counts.read["documents"]:
-            texts_read = read_all_texts(work / "texts", read["shards"])
-            try:
-                refuse_other_languages(texts_read, extractor.pipeline.lang)
-            finally:
-                # Another pipeline could not resume it.
-                remove_folder(work)
         of_extraction = (DOCUMENTS_TABLE, EVENTS_TABLE, EXTRACTED_DOCUMENTS, CHAINS_FILE)
         with staged_folder(folder, replaced=of_extraction, last=(EXTRACTION_REPORT,)) as staging:
             merged = merge_shards(
@@ -252,6 +253,7 @@ def _made_of(
     made_of = {
         **chosen,
         **reading,
+        "rules": rules_digest(),
         "components": list(extractor.pipeline.pipe_names),
         "texts": f"{len(files)} files, SHA-256 {sha256(digests.encode()).hexdigest()}",
     }

@@ -16,10 +16,13 @@ from eventformers.extraction.grammar import (
     LINKED,
     SUBJECTS,
     child_of,
+    cleft_of,
     coordinator,
     copula_of,
     is_infinitive,
     is_participle,
+    joined,
+    subject_of,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +30,9 @@ if TYPE_CHECKING:
 
 # fmt: off
 _NOT = frozenset({"not", "n't", "n’t", "nt"})
-_ADVERBS = _NOT | {"never", "hardly", "scarcely", "nowhere", "neither", "nor"}
+_ADVERBS = _NOT | {
+    "never", "hardly", "scarcely", "seldom", "rarely", "nowhere", "neither", "nor",
+}
 _AFTER_NOT = frozenset({"just", "least", "merely", "only", "simply", "solely", "surprisingly", "unlike"})
 _NEGATIVE_PRONOUNS = frozenset({"neither", "no-one", "nobody", "none", "noone", "nothing"})
 _DETERMINERS = frozenset({"neither", "no"})
@@ -107,9 +112,9 @@ class Polarity:
             cue = self._has_adverb(verb) or _stands_behind_negation(verb) or _has_negative_object(verb)
             if governed is None:
                 # Not the noun before a relative clause: "no man who left".
-                subject = child_of(verb, SUBJECTS) or self._subject_of(verb)
+                subject = subject_of(verb) or self._subject_of(verb)
                 governed = subject is not None and is_negative(subject)
-            elif (own := child_of(verb, SUBJECTS)) is not None:
+            elif (own := subject_of(verb)) is not None:
                 governed ^= is_negative(own)
             self._negated[verb.i] = cue ^ governed
         return self._negated[verb.i]
@@ -122,6 +127,8 @@ class Polarity:
 
     def _find_governed(self, verb: Token) -> bool | None:
         head = verb.head
+        if (copula := cleft_of(verb)) is not None:
+            return self.is_negated(copula)
         if verb.dep_ == "conj":
             # "refused to eat or sleep"
             return self._governed(head) if _shares(verb) else None
@@ -254,15 +261,30 @@ def is_negative(argument: Token) -> bool:
 
 
 def is_contrasted(argument: Token) -> bool:
-    """True for Tom in "not Tom but Anna"; not in "not only Tom but Anna"."""
+    """True for Tom in "not Tom but Anna" and "did not see Tom but Anna"; not in "not only Tom but Anna"."""
+    verb = argument.head
+    is_object = argument.dep_ in DIRECT_OBJECTS | LINKED and argument.i > verb.i
     return (
-        not is_negative(argument)
-        and child_of(argument, {"conj"}) is not None
-        and any(child.dep_ == "cc" and child.lower_ == "but" for child in argument.rights)
-        and any(
-            child.dep_ == "neg" and child.lower_ == "not" and not _is_weak(child) for child in argument.lefts
+        any(
+            child.dep_ == "neg" and child.lower_ in _NOT and not _is_weak(child)
+            for child in (*argument.lefts, *(verb.children if is_object else ()))
         )
+        and not is_negative(argument)
+        and alternative_of(argument) is not None
     )
+
+
+def alternative_of(argument: Token) -> Token | None:
+    """Anna in "not Tom but Anna", whether the parse joins her to Tom or to the verb."""
+    for head in (argument, argument.head):
+        but = next((child.i for child in head.rights if child.dep_ == "cc" and child.lower_ == "but"), -1)
+        if but > argument.i:
+            others = [*joined(argument)][1:] if head == argument else head.rights
+            nouns = (one for one in others if one.i > but and one.pos_ in ("NOUN", "PROPN", "PRON"))
+            found = next((one for one in nouns if one.dep_ in ("conj", *SUBJECTS)), None)
+            if found is not None:
+                return None if found.nbor(-1).lower_ == "not" else found
+    return None
 
 
 def is_negative_pronoun(argument: Token) -> bool:
@@ -275,15 +297,27 @@ def is_negative_pronoun(argument: Token) -> bool:
 def _has_adverb(verb: Token) -> bool:
     adjective = child_of(verb, {"acomp"}) if verb.pos_ == "AUX" else None
     children = [*verb.children, *(adjective.lefts if adjective is not None else ())]
-    if sum(child.dep_ == "neg" and child.lower_ in _NOT for child in children) == 2:
+    negations = [child for child in children if child.dep_ == "neg" and child.lower_ in _NOT]
+    if len(negations) == 2:
         # "cannot not go"
         return False
+    if negations:
+        target = child_of(verb, DIRECT_OBJECTS | LINKED)
+        subject = subject_of(verb)
+        others = [*joined(subject)][1:] if subject is not None else []
+        # "did not see Tom but Anna", "the driver but not the owner left"
+        if (target is not None and is_contrasted(target)) or any(
+            other.left_edge.i == negations[0].i + 1 for other in others
+        ):
+            children = [child for child in children if child not in negations]
     before = verb.nbor(-1) if verb.i else verb
     if before.lower_ == "neither" and before != child_of(verb, SUBJECTS):
         # Some parses give "neither" another label or head: "He neither ate nor slept".
         return True
     for child in children:
         word = child.lower_
+        if word == "neither" and child.dep_ in SUBJECTS and child != subject_of(verb):
+            return True
         if child.dep_ in ("neg", "advmod", "preconj", "cc", "det") and word in _ADVERBS:
             # "nor" after a verb belongs to the next one.
             if not (_is_weak(child) or (child.i > verb.i and word in ("neither", "nor"))):

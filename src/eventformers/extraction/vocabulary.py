@@ -40,6 +40,7 @@ class Vocabulary:
                     exceptions = tables.get_table("lemma_exc")
                     irregular = {form for kind in index for form in exceptions.get(kind, ())}
         self._verbs = frozenset(index.get("verb", ()))
+        self._only_verbs = self._verbs.difference(index.get("noun", ()), index.get("adj", ()))
         words = irregular.union(*index.values())
         self.has_words = bool(words)
         self._words = frozenset(words or (word for word in pipeline.vocab.strings if word.islower()))
@@ -50,6 +51,15 @@ class Vocabulary:
             word.endswith(ending) and word[: -len(ending)] + base in self._words
             for ending, base in _INFLECTIONS
             if len(word) > len(ending) + 2
+        )
+
+    def is_mistaken_for_noun(self, token: Token) -> bool:
+        """True for a verb that the tagger takes as a noun: "apologise" in "resign or apologise"."""
+        return (
+            token.tag_ == "NN"
+            and token.dep_ == "conj"
+            and token.head.tag_ == "VB"
+            and token.lower_ in self._only_verbs
         )
 
     def lemma(self, verb: Token) -> str:
