@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import spacy
-from side_by_side import CLOCKS, machine, make_parser, ratios_of, take_turns
+from side_by_side import CLOCKS, machine, ratios_of, take_turns
 
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.extraction.counts import ExtractionCounts
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         chain_lines(kept)
 
     sides = {"nlp.pipe": plain, "extraction": extract, "ready parses": read_parses}
-    costs, _ = take_turns(sides, options.rounds, warm_up=1)
+    costs = take_turns(sides, options.rounds, warm_up=1)
     written = counts.written
     print(
         f"{written['events']:,} events ({words / max(written['events'], 1):.1f} words an event),"
@@ -91,7 +91,10 @@ def sample(options: argparse.Namespace) -> list[TextDocument]:
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Options of the command line."""
-    parser = make_parser(__doc__, rounds=3)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="rounds in which each side runs once")
     parser.add_argument("--texts", required=True, help="files or folders of text")
     parser.add_argument("--pipeline", help="name or folder of a spaCy pipeline")
     parser.add_argument("--documents", type=int, default=100, help="documents to take of the texts")

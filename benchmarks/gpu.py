@@ -1,6 +1,7 @@
-"""Tests and measurements on one GPU, in one command and without network.
+"""Tests and measurements on one GPU, or on a processor, in one command and without network.
 
     python benchmarks/gpu.py --output gpu
+    python benchmarks/gpu.py --output cpu --device cpu --parts encoding search --minutes 30
     python benchmarks/gpu.py --output gpu --device cpu --small
 
 Runs the tests marked `cuda`, measures encoding, training steps and search beside the obvious alternatives,
@@ -9,7 +10,8 @@ part stops and the record lists what it left out. A measurement that fails is re
 others go on, and the exit code is 1. `--small` runs the same code at sizes that test it,
 with a random encoder unless `--encoder` names one: two minutes on two cores.
 
-Writes `gpu.json` to the output folder after every part, and `gpu.md` with the tables of docs/performance.md.
+Writes `gpu.json` to the output folder after every part, and `gpu.md` with the tables of the notes on
+performance.
 
 The training part reads built samples from the cache of `datasets`. Where DuckDB is not installed, build them
 on another machine and carry the folder:
@@ -33,7 +35,6 @@ import torch
 from gpu_parts import device_tests, encoding, search, steps, training
 from gpu_parts.measuring import Bench, Clock, Part, describe_machine, float32_encoder, matrix_product_rate
 from paper_data import write_encoder
-from side_by_side import make_parser
 
 from eventformers.files import write_text
 from eventformers.reference.benchmark_record import benchmark_tables
@@ -122,7 +123,13 @@ def run_part(part: Part, bench: Bench, seconds: float) -> dict[str, Any]:
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = make_parser(__doc__, "device", "encoder", "seed", rounds=5)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--encoder", help="folder or Hub id; default: the packaged all-MiniLM-L6-v2")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rounds", type=int, default=5, help="rounds in which each side runs once")
     parser.add_argument("--output", type=Path, required=True, help="folder of gpu.json and gpu.md")
     parser.add_argument("--small", action="store_true", help="sizes that test the code on a CPU")
     parser.add_argument("--parts", nargs="+", choices=tuple(PARTS), default=list(PARTS))

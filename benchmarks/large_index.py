@@ -20,7 +20,6 @@ from pathlib import Path
 import faiss
 import numpy as np
 import torch
-from side_by_side import make_parser
 
 from eventformers.inference.search.approximate import RECALL_AT, ApproximateSearch, shared
 from eventformers.inference.search.exact import ExactSearch
@@ -107,7 +106,10 @@ def measured(what: str) -> Iterator[None]:
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = make_parser(__doc__, threads=1)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--number", type=int, default=1_000_000)
     parser.add_argument("--dimension", type=int, default=64)
     parser.add_argument("--queries", type=int, default=1_000)

@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paper_data import HELD_OUT_CHAINS, SIZES, write_encoder, write_raw
-from side_by_side import make_parser
 
 from eventformers.markdown import table
 
@@ -258,7 +257,10 @@ def exponent(scales: Sequence[float], seconds: Sequence[float]) -> float:
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = make_parser(__doc__, threads=1)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("method", choices=SIZES)
     parser.add_argument("--scale", type=float, action="append", help="share of the paper's size; repeatable")
     parser.add_argument("--encoder", choices=SHAPES, default="tiny", help="shape of the random encoder")

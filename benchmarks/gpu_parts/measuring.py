@@ -119,7 +119,7 @@ def take_turns(
         reference: the side that the ratios refer to.
         warm_up: runs of each side before the clock starts.
     """
-    costs, _ = side_by_side.take_turns(sides, rounds, warm_up=warm_up, device=device)
+    costs = side_by_side.take_turns(sides, rounds, warm_up=warm_up, device=device)
     return {
         name: Taken(
             statistics.median(cost.wall for cost in taken),
@@ -136,7 +136,7 @@ def matrix_product_rate(device: torch.device, *, small: bool) -> float:
     left, right = (torch.randn(size, size, device=device).to(torch.bfloat16) for _ in range(2))
     for _ in range(3):
         left @ right
-    times = [timed(lambda: left @ right, device)[1].wall for _ in range(10)]
+    times = [timed(lambda: left @ right, device).wall for _ in range(10)]
     return float(2 * size**3 / statistics.median(times))
 
 

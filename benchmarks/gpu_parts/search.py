@@ -8,7 +8,6 @@ import faiss
 import numpy as np
 import torch
 from gpu_parts.measuring import Bench, Clock, Part, Row, Taken, mebibytes_text, take_turns
-from side_by_side import unit
 
 from eventformers.inference.search.candidate_index import CandidateIndex
 from eventformers.inference.search.ranking import RankingQueries, rank_by_cosine
@@ -20,7 +19,8 @@ CN82K = {"queries": 10_000, "premises": 9_000, "alternatives": 78_334}
 
 def unit_vectors(draw: np.random.Generator, number: int) -> np.ndarray:
     """Draw vectors of length 1, float32."""
-    return unit(draw.standard_normal((number, DIMENSION), dtype=np.float32))
+    vectors = draw.standard_normal((number, DIMENSION), dtype=np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def graph_ranking(bench: Bench, clock: Clock) -> list[Row]:

@@ -14,6 +14,8 @@ import torch
 from benchmark_scripts import load_benchmark
 
 from eventformers.methods import built_in_methods, load_method
+from eventformers.models.chain_encoder import ChainEncoder
+from eventformers.models.modeling_swcc import SwccModel
 from eventformers.trainers.run import resolve_recipe
 from eventformers.trainers.stages import stage_recipes
 
@@ -41,6 +43,34 @@ def test_measures_small(
         assert not row["least cosine"] or float(row["least cosine"]) > 0.99
     table = (tmp_path / "gpu.md").read_text(encoding="utf-8")
     assert "| SWCC | 8 events | float32 | five passes |" in table
+
+
+@pytest.mark.parametrize(
+    ("measurement", "model", "name"),
+    [("SWCC", SwccModel, "encode_together"), ("SeqCL", ChainEncoder, "chain_states")],
+)
+def test_refuses_sides_that_differ(
+    benchmark: ModuleType,
+    tiny_encoder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    measurement: str,
+    model: type,
+    name: str,
+) -> None:
+    right = getattr(model, name)
+
+    def wrong(self: object, *inputs: Any) -> Any:
+        found = right(self, *inputs)
+        if name == "encode_together":
+            return [(hidden + 1e-3 * hidden.sin(), mask) for hidden, mask in found]
+        # Depends on how many rows the text encoder had.
+        return torch.cat([found[:1] + 1e-3 * len(inputs[0]), found[1:]])
+
+    monkeypatch.setattr(model, name, wrong)
+    bench = bench_of(benchmark, tiny_encoder, tmp_path)
+    with pytest.raises(AssertionError, match="gradients of the two sides differ"):
+        benchmark.steps.PART.measurements[measurement](bench, benchmark.Clock(60))
 
 
 @pytest.mark.process
