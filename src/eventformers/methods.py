@@ -115,7 +115,8 @@ class Method:
         collator: dotted path of the collator of its training rows, a public name; None keeps it internal.
         showing: dotted path of its demo, an `eventformers.commands.demo.Showing`; None without one.
         paper: name of its paper for `eventformers reproduce`; None without tables.
-        tables: dotted path of the paper's tables, a mapping from name to `PaperTable`; None without tables.
+        tables: YAML file of the paper's tables, as `package/file`; None without tables. See
+            `eventformers.reproduction.tables`.
         head: Auto class of the training head.
         default_recipe: recipe of a run that names none.
         paper_recipe: recipe with the paper's main settings.
@@ -194,12 +195,25 @@ class Method:
         Raises:
             EventformersError: the package is not installed as a folder.
         """
-        package, _, folder = self.recipes.partition("/")
+        return self._packaged("recipes", self.recipes)
+
+    @property
+    def tables_path(self) -> Path | None:
+        """The YAML file of its paper's tables; None without tables.
+
+        Raises:
+            EventformersError: the package is not installed as a folder.
+        """
+        return None if self.tables is None else self._packaged("tables", self.tables)
+
+    def _packaged(self, what: str, path: str) -> Path:
+        """Find a file or folder of a package, given as `package/name`."""
+        package, _, name = path.partition("/")
         found = find_spec(package)
         places = list(found.submodule_search_locations or []) if found else []
         if not places:
-            raise EventformersError(f"method {shown(self.name)}: recipes: no package {package}")
-        return Path(places[0], folder)
+            raise EventformersError(f"method {shown(self.name)}: {what}: no package {package}")
+        return Path(places[0], name)
 
     def tasks_of(self, recipe: Recipe) -> tuple[str, ...]:
         """The tasks that score a run of this recipe."""

@@ -22,6 +22,6 @@ METHOD = Method(
     processor="eventformers.models.processing_event_type_induction.EventTypeInductionProcessor",
     showing="eventformers.commands.demo.NEAREST_SENTENCES",
     paper="type-induction",
-    tables="eventformers.reproduction.papers.type_induction.TYPE_INDUCTION_TABLES",
+    tables="eventformers.reproduction/papers/type_induction.yaml",
     default_recipe="minilm-geneva",
 )

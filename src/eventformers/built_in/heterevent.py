@@ -21,6 +21,6 @@ METHOD = Method(
     processor="eventformers.models.processing_heterevent.HeterEventProcessor",
     showing="eventformers.commands.demo.NEAREST_EVENT",
     paper="mulcl",
-    tables="eventformers.reproduction.papers.mulcl.MULCL_TABLES",
+    tables="eventformers.reproduction/papers/mulcl.yaml",
     default_recipe="minilm-documents",
 )

@@ -21,7 +21,7 @@ METHOD = Method(
     processor="eventformers.models.processing_mico.MicoProcessor",
     showing="eventformers.commands.demo.NEAREST_ALTERNATIVES",
     paper="mico",
-    tables="eventformers.reproduction.papers.mico.MICO_TABLES",
+    tables="eventformers.reproduction/papers/mico.yaml",
     default_recipe="minilm-best",
     paper_recipe="paper-bert-base",
 )

@@ -19,6 +19,6 @@ METHOD = Method(
     reads="events",
     showing="eventformers.commands.demo.NEAREST_EVENT",
     paper="swcc",
-    tables="eventformers.reproduction.papers.swcc.SWCC_TABLES",
+    tables="eventformers.reproduction/papers/swcc.yaml",
     default_recipe="minilm-verbs",
 )

@@ -24,8 +24,8 @@ from eventformers.reference.docstrings import Documented, docstring_entries
 from eventformers.reference.loads import published
 from eventformers.reference.settings import settings_page
 from eventformers.reference.snippets import lora_snippet
-from eventformers.reproduction.claims import claims_sections
-from eventformers.reproduction.papers import paper_tables
+from eventformers.reproduction.comparisons import claims_sections
+from eventformers.reproduction.tables import paper_tables
 from eventformers.trainers.recipes import list_recipes, load_recipe
 
 

@@ -1,16 +1,26 @@
-"""Comparisons of two rows of a table: how far one is ahead of the other, with a confidence interval."""
+"""The scores of rows, comparisons of two rows with confidence intervals, and the claims of papers.
+
+A claim is a published difference between two rows in one column, or a row that a paper draws as ahead of
+another one.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from scipy.stats import ttest_1samp
 
-from eventformers.errors import EventformersError
+from eventformers.datasets_scripts.reading.lines import read_json_object
+from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation.data import load_data
+from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.significance import (
     CONFIDENCE,
     Answers,
@@ -22,15 +32,96 @@ from eventformers.evaluation.significance import (
     paired_correlations,
 )
 from eventformers.evaluation.tasks import TASKS, with_settings
-from eventformers.markdown import cell
+from eventformers.evaluation.tasks.protocols import JsonValue
+from eventformers.markdown import cell, code
 from eventformers.markdown import table as markdown_table
 from eventformers.model_cards.scores import score_text
-from eventformers.reproduction.findings import Finding
-from eventformers.reproduction.rows import Column, ReproducedRow, Reproduction
-from eventformers.reproduction.scores import run_values, scores_of_runs
+from eventformers.reproduction.runs import Columns, ReproducedRow, Reproduction, ScoredSplit
+from eventformers.reproduction.tables import Column
+
+Scores = Mapping[Column, float | None]
+"""The score of each column; None if there is none."""
+
+VERDICTS = ("holds", "does not", "cannot tell")
+"""The verdicts on a claim; see `verdict`."""
 
 _ROUNDING = 1e-6
 """The largest difference between a score and the mean of its decisions, in percentage points."""
+_FILE_NAME = re.compile(r"(?P<paper>.+)-(?P<table>(table|figure)\d+)(-[^-]+)?")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A finding of a table beyond its scores.
+
+    Attributes:
+        key: its key in the JSON.
+        section: its section of the Markdown.
+        content: its data for the JSON.
+    """
+
+    key: str
+    section: str
+    content: Mapping[str, object]
+
+
+def scores_of(row: ReproducedRow) -> Scores:
+    """Compute the mean score of a row's runs in each column; None if a run lacks the score."""
+    of_runs = scores_of_runs(row)
+    return {
+        column: float(np.mean(values)) if (values := run_values(of_runs, column)) else None
+        for column in row.columns
+    }
+
+
+def scores_of_runs(row: ReproducedRow) -> list[Scores]:
+    """Compute the scores of each run of a row; see `mean_scores`."""
+    return [
+        mean_scores(row.columns, results, lambda column, result: _shown(row, column, result))
+        for results in row.results_of_runs
+    ]
+
+
+def run_values(of_runs: list[Scores], column: Column) -> list[float]:
+    """List the scores of all runs in a column; empty if a run lacks it."""
+    values = [scores[column] for scores in of_runs]
+    known = [value for value in values if value is not None]
+    return known if len(known) == len(values) else []
+
+
+def mean_scores(
+    columns: Columns,
+    results: Mapping[ScoredSplit, TaskResult],
+    shown: Callable[[Column, TaskResult], Mapping[str, JsonValue]],
+) -> Scores:
+    """Compute the score of each column, over several splits the mean by rows; None if a result is missing.
+
+    Args:
+        columns: the splits of each column.
+        results: the result on each split.
+        shown: returns the scores that a column chooses from.
+    """
+    scores: dict[Column, float | None] = {}
+    for column, splits in columns.items():
+        found = [results[wanted] for wanted in splits if wanted in results]
+        values = [shown(column, result).get(column.score) for result in found]
+        known = [float(value) for value in values if isinstance(value, (int, float))]
+        counts = [result.dataset.rows for result in found]
+        scores[column] = (
+            sum(value * count for value, count in zip(known, counts, strict=True)) / sum(counts)
+            if known and len(known) == len(splits)
+            else None
+        )
+    return scores
+
+
+def _shown(row: ReproducedRow, column: Column, result: TaskResult) -> Mapping[str, JsonValue]:
+    """Return the scores that a column of a row chooses from: the result's, or those of a part of it."""
+    part = ", ".join(filter(None, (column.part, row.paper.part)))
+    if not part:
+        return {**result.details, **result.scores}
+    rows = sum(one.get("language") == row.paper.part for one in result.predictions)
+    return {"mentions": rows, **result.parts[part]} if part in result.parts else {}
 
 
 @dataclass(frozen=True)
@@ -244,3 +335,96 @@ def signed(value: float, score: str) -> str:
     """Write a difference of scores with its sign."""
     text = score_text(abs(value), score)
     return f"{'-' if value < 0 else '+'}{text}"
+
+
+def verdict(one: RowComparison) -> str:
+    """Decide whether the sign of a published or drawn difference holds.
+
+    Returns:
+        `holds` if the whole interval and the difference of every run are on the paper's side of 0, `does not`
+        if they are on the other side, else `cannot tell`.
+    """
+    is_ahead = one.drawn or (one.published or 0) > 0
+    if not (one.drawn or one.published) or one.low is None or one.high is None:
+        return "cannot tell"
+    ours = (one.low, one.high, *one.of_runs)
+    if min(ours) > 0 or max(ours) < 0:
+        return "holds" if (ours[0] > 0) == is_ahead else "does not"
+    return "cannot tell"
+
+
+def claims_sections(folder: Path) -> str:
+    """Write the claims of all reproduced tables: a summary, and a section for each table.
+
+    Args:
+        folder: JSON files of `reproduce`, each named `PAPER-TABLE.json`, or `PAPER-TABLE-WORD.json` for a
+            table that was run in several ways.
+
+    Raises:
+        DataFormatError: a file has another name, or is not the JSON of a table with comparisons.
+    """
+    sections, counts = [], []
+    for path in sorted(folder.glob("*.json")):
+        content = _read_table(path)
+        pairs = [_comparison(path, one) for one in content["comparisons"]["pairs"]]
+        claims = [_ahead(one) for one in pairs if one.drawn or one.published]
+        found = Counter(map(verdict, claims))
+        counts.append(
+            [cell(content["title"]), str(content["runs"]), *(str(found[name]) for name in VERDICTS)]
+        )
+        sections.append(_claims_section(_command(path, content), content, claims))
+    return "\n\n".join([markdown_table(["table", "runs", *VERDICTS], counts), *sections])
+
+
+def _read_table(path: Path) -> dict[str, Any]:
+    content = read_json_object(path, "the JSON of `eventformers reproduce`")
+    if "pairs" not in content.get("comparisons", {}):
+        accepted = "the JSON of `eventformers reproduce`, of a table that compares finished rows"
+        raise DataFormatError(path, None, "no comparisons", accepted)
+    return content
+
+
+def _comparison(path: Path, record: dict[str, Any]) -> RowComparison:
+    try:
+        return RowComparison(**{**record, "of_runs": tuple(record["of_runs"])})
+    except (KeyError, TypeError) as error:
+        raise DataFormatError(
+            path, None, f"a comparison with other fields ({error})", "the JSON of this version's `reproduce`"
+        ) from error
+
+
+def _ahead(one: RowComparison) -> RowComparison:
+    """Turn a comparison so that the paper has its first row ahead."""
+    return one if one.drawn or cast(float, one.published) > 0 else one.turned()
+
+
+def _command(path: Path, content: Mapping[str, Any]) -> str:
+    named = _FILE_NAME.fullmatch(path.stem)
+    if named is None:
+        raise DataFormatError(
+            path, None, f"the name {path.name}", "PAPER-TABLE.json or PAPER-TABLE-WORD.json"
+        )
+    options = "".join(f" --set {setting}" for setting in content["settings"])
+    if content.get("dtype"):
+        options += f" --dtype {content['dtype']}"
+    return (
+        f"eventformers reproduce {named['paper']} {named['table']} --recipe {content['recipe']}"
+        f" --seed {content['seed']} --runs {content['runs']}{options}"
+    )
+
+
+def _claims_section(command: str, content: Mapping[str, Any], claims: Sequence[RowComparison]) -> str:
+    lines = [
+        [
+            f"{cell(one.row)} > {cell(one.other)}",
+            cell(one.title),
+            "drawn" if one.drawn else signed(cast(float, one.published), one.score),
+            difference_text(one),
+            f"{one.questions:,} questions" if one.questions else f"runs: {len(one.of_runs)}",
+            verdict(one),
+        ]
+        for one in claims
+    ]
+    header = ["claim", "score", "paper", "ours (95 % interval)", "interval over", "verdict"]
+    told = markdown_table(header, lines) if lines else "The paper gives no row here as ahead of another."
+    return "\n\n".join([f"## {cell(content['title'])}", f"{code(command)}", told])

@@ -15,12 +15,18 @@ from eventformers.errors import DataFormatError, EventformersError, UnknownNameE
 from eventformers.evaluation.session import Session
 from eventformers.locks import one_writer
 from eventformers.methods import Method, load_method
-from eventformers.reproduction.comparisons import compare_rows
-from eventformers.reproduction.figures import FIGURES
-from eventformers.reproduction.findings import Finding, clusters_by_purity, spread_of_runs
-from eventformers.reproduction.papers import get_table
-from eventformers.reproduction.rows import MEASURED, PaperTable, ReproducedRow, Reproduction, read_record
-from eventformers.reproduction.table import ReproducedTable, failed_state, write_table
+from eventformers.reproduction.comparisons import Finding, compare_rows
+from eventformers.reproduction.rows import fill_row, plan_row, state_of
+from eventformers.reproduction.runs import MEASURED, ReproducedRow, Reproduction, read_record
+from eventformers.reproduction.tables import PaperTable, get_table
+from eventformers.reproduction.writing import (
+    FIGURES,
+    ReproducedTable,
+    clusters_by_purity,
+    failed_state,
+    spread_of_runs,
+    write_table,
+)
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe
 
@@ -130,10 +136,10 @@ def reproduce_table(
                 with one_writer(folder / f"row-{row.digest}", wait=True):
                     call.done.clear()
                     started = time.monotonic()
-                    row.paper.fill(call, row)
+                    fill_row(call, row)
                     trained = [one for one in call.done if one != MEASURED]
                     measured = len(call.done) - len(trained)
-                    row.state = row.paper.state(trained, measured, time.monotonic() - started)
+                    row.state = state_of(row, trained, measured, time.monotonic() - started)
             except KeyboardInterrupt:
                 finished_rows = [one for one in planned if one is not row]
                 if comparisons := compare_rows(call, finished_rows):
@@ -214,8 +220,10 @@ def _plan(call: Reproduction) -> list[ReproducedRow]:
     rows = [ReproducedRow(paper_row, nothing) for paper_row in call.table.rows]
     error: EventformersError | None = None
     for row in rows:
+        if not row.paper.slug:
+            continue
         try:
-            row.paper.plan(call, row)
+            plan_row(call, row)
         except EventformersError as failure:
             row.state = failed_state(failure)
             error = failure

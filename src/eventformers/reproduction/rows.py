@@ -1,465 +1,373 @@
-"""A paper's table: its columns and rows, and the state of these while the table is filled."""
+"""Plan and fill the rows of a table: trained models, baselines, and rows with their own task settings.
+
+Rows on event grounding have their own mentions and events; each of their runs has a bi-encoder, and a
+cross-encoder that re-ranks its candidates. Rows on event type induction read mentions in their own way with
+models that they share.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import logging
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cache, partial
 from pathlib import Path
-from typing import Literal
+from typing import cast
 
-from eventformers.errors import DataFormatError, EventformersError
-from eventformers.evaluation.data import load_task_data
-from eventformers.evaluation.results import TaskResult, read_result
+from eventformers.baselines import get_baseline
+from eventformers.baselines.chain_baselines import (
+    CHAIN_BASELINES,
+    load_training_chains,
+    train_chain_baseline,
+)
+from eventformers.baselines.knowledge_graph_embeddings import METHODS as EMBEDDINGS
+from eventformers.errors import EventformersError, shown
+from eventformers.evaluation.core import evaluate
+from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import TASKS, with_settings
-from eventformers.evaluation.tasks.protocols import JsonValue, TaskSettings
+from eventformers.evaluation.tasks.grounding_protocols import DEVELOPMENT_SPLIT, GroundingSettings
+from eventformers.evaluation.tasks.induction_protocols import InductionSettings
+from eventformers.evaluation.tasks.protocols import TaskSettings
+from eventformers.inference.chains.virtual_context import VirtualContext
+from eventformers.inference.induction.mention_encoding import WITHOUT_TRIGGERS
 from eventformers.loading.encoders import resolve_encoder
-from eventformers.loading.models import faults_told, folder_revision, load_config, model_revision
-from eventformers.methods import Method
+from eventformers.reproduction.runs import (
+    RUN_RECORD,
+    Columns,
+    ReproducedRow,
+    Reproduction,
+    Run,
+    ScoredSplit,
+    identity_digest,
+    other_evaluation,
+    plan_run,
+    read_record,
+    run_folder,
+    splits_of,
+    train_run,
+)
+from eventformers.reproduction.tables import UNTRAINED, PaperRow
+from eventformers.trainers.run import resolve_recipe
 
-MEASURED = "measured"
-"""The entry in the log of a row for a result that was measured instead of read."""
+CROSS_ENCODER = "event_grounding_cross"
+"""The method of the cross-encoders."""
 
-UNTRAINED = "untrained"
-"""The baseline of a row that measures the encoder that the other rows start from."""
-
-Published = tuple[float | None, ...]
-"""The scores of a row, one for each column; None for a missing score."""
-
-logger = logging.getLogger(__name__)
+_LINKING = "event_linking"
+_ANY_THRESHOLD = 0.5
+"""A placeholder until the threshold is chosen on development mentions."""
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of scores.
+def plan_row(call: Reproduction, row: ReproducedRow) -> None:
+    """Plan the scored splits and the training runs of a row; one without a digest is not run.
 
-    Attributes:
-        task: the evaluation task.
-        title: its heading.
-        score: the key of the metric's scores, or of a result's details.
-        splits: the splits to score together, as far as the data has them; empty takes the data's usual split.
-        part: the part of a result that holds the score, such as `top_min`; empty for all rows.
-        compared: compare rows in this column; False for one that describes them, as a number of clusters.
-        rows: the number of the paper's rows by split, where the task has them for another split alone.
+    Raises:
+        EventformersError: the data or the encoder cannot be loaded, or there are no chains to learn from.
     """
-
-    task: str
-    title: str
-    score: str
-    splits: tuple[str, ...] = ()
-    part: str = ""
-    compared: bool = True
-    rows: Mapping[str, int] = field(default_factory=dict, compare=False)
-
-    @property
-    def key(self) -> str:
-        """The name in files: the task, and what differs from its main score on the usual split."""
-        score = "" if self.score == TASKS[self.task].main_score else self.score
-        return " ".join(filter(None, (self.task, self.part, score, "+".join(self.splits))))
-
-
-@dataclass(frozen=True)
-class PaperRow:
-    """A row of a table. This class has published scores alone; rows to run derive from it.
-
-    Attributes:
-        slug: short name for folders; empty for a row that is only published.
-        label: text of the first column.
-        published: the paper's scores, one for each column of the table, None for a missing score; empty if
-            the paper lacks the row.
-    """
-
-    slug: str
-    label: str
-    published: Published
-
-    # The part of the results to show, such as a language; empty for all rows.
-    part = ""
-
-    def plan(self, call: Reproduction, row: ReproducedRow) -> None:
-        """Plan the scored splits and the training runs; a row without a digest is not run.
-
-        Raises:
-            EventformersError: the data or the encoder cannot be loaded.
-        """
-
-    def fill(self, call: Reproduction, row: ReproducedRow) -> None:
-        """Add results to the row one by one, so that those before a failure stay.
-
-        Raises:
-            EventformersError: a run fails, or cannot be scored.
-        """
-
-    def state(self, trained: Sequence[str], measured: int, seconds: float) -> str:
-        """Describe what was done for the row, for the last column.
-
-        Args:
-            trained: for each training run, whether it was resumed, and its time.
-            measured: number of measured results.
-            seconds: total time.
-        """
-        state = f"measured, {seconds:.0f} s" if measured else "cached"
-        return f"{len(trained)} trained, {state}" if trained else state
-
-    def record(self, row: ReproducedRow) -> Mapping[str, object]:
-        """Describe the row for the JSON of the table, where every row has all keys."""
-        return {
-            "overrides": None,
-            "baseline": None,
-            "rerank": False,
-            "context_layers": 0,
-            "induction": None,
-            "grounding": None,
-            "seeds": [],
-            "ensemble": [],
-        }
+    paper = row.paper
+    settings = _settings(call, paper)
+    row.columns = _columns(call, settings)
+    row.splits = splits_of(row.columns)
+    if isinstance(settings, GroundingSettings) and settings.task != "multilingual":
+        others = splits_of(_columns(call, replace(settings, task="multilingual")))
+        if [one.fingerprint for one in row.splits] == [one.fingerprint for one in others]:
+            row.splits = ()
+            row.state = f"not run: in these data the {settings.task} task is the multilingual one"
+            return
+    if not paper.baseline:
+        is_single = isinstance(settings, InductionSettings) and not paper.averaged
+        row.runs = _runs(call, paper, paper.overrides, 1 if is_single else call.runs)
+    if paper.ensemble:
+        row.helpers = _runs(call, paper, (), call.runs)
+    if isinstance(settings, GroundingSettings) and _LINKING in row.tasks:
+        row.helpers = tuple(_cross_encoder(call, paper, run) for run in row.runs)
+    if paper.settings is None and row.runs:
+        row.splits = splits_of(row.columns, _tasks_of_run(paper, row))
+        # A row of one run shares its folder with other tables.
+        row.digest = row.runs[0].digest
+        if len(row.runs) > 1:
+            row.digest = identity_digest({"runs": [run.digest for run in row.runs]})
+        return
+    identity = {
+        **_baseline_identity(call, paper),
+        "settings": settings.of_data if isinstance(settings, GroundingSettings) else settings,
+        "runs": [run.digest for run in row.runs],
+        "helpers": [run.digest for run in row.helpers],
+    }
+    row.digest = identity_digest(identity)
 
 
-Drawing = Literal["hops", "degree", "recall"]
-"""What a figure draws: scores by the number of graph layers (`hops`), accuracy by the average node degree of
-the question's graph (`degree`), or recall by the number of candidates (`recall`)."""
-
-
-@dataclass(frozen=True)
-class PaperTable:
-    """A table of a paper.
-
-    Attributes:
-        title: its title.
-        method: the `model_type` that the rows train.
-        columns: its columns of scores.
-        rows: its rows, in the paper's order.
-        compared: pairs of labels: the first row is compared with the second one in each compared column.
-        drawn: by column, pairs of labels of which the paper draws or describes the first row as ahead of the
-            second one, without stating the numbers.
-        figure: the figure to draw of the scores; None for no figure.
-        runs: number of runs of each trained row, averaged row or ensemble, with consecutive seeds.
-        recipes: the default recipes by the config of mentions in the training data, `samples` for the bundled
-            ones; empty takes the recipe of the paper.
-        lists_clusters: list the clusters of the last row by purity.
-    """
-
-    title: str
-    method: str
-    columns: tuple[Column, ...]
-    rows: tuple[PaperRow, ...]
-    compared: tuple[tuple[str, str], ...] = ()
-    drawn: Mapping[Column, tuple[tuple[str, str], ...]] = field(default_factory=dict)
-    figure: Drawing | None = None
-    runs: int = 1
-    recipes: Mapping[str, str] = field(default_factory=dict)
-    lists_clusters: bool = False
-
-    def published(self, row: PaperRow) -> dict[Column, float | None]:
-        """Return the paper's score of a row in each column; None where the paper has none."""
-        return dict(zip(self.columns, row.published or (None,) * len(self.columns), strict=True))
-
-
-def main_score(task: str) -> Column:
-    """Make the column of a task's main score on the usual split of the data."""
-    return Column(task, TASKS[task].title, TASKS[task].main_score)
-
-
-def published_row(label: str, *scores: float | None) -> PaperRow:
-    """Make a row of published scores for a system that is not run."""
-    return PaperRow("", label, scores)
-
-
-def with_each_other(label: str, rows: Sequence[PaperRow]) -> tuple[tuple[str, str], ...]:
-    """Pair the row of a label with each other row that is run, for `PaperTable.compared`."""
-    return tuple((label, row.label) for row in rows if row.slug and row.label != label)
-
-
-@dataclass(frozen=True)
-class ScoredSplit:
-    """The rows of a task that models are scored on.
-
-    Attributes:
-        task: the task.
-        split: the split.
-        fingerprint: digest of all rows that decide a score.
-        is_usual: whether it is the task's default split.
-        settings: settings of the task; None for the defaults.
-    """
-
-    task: str
-    split: str
-    fingerprint: str
-    is_usual: bool
-    settings: TaskSettings | None = None
-
-    @property
-    def key(self) -> str:
-        """The name in files: the task, with split and settings if they are not the usual ones."""
-        return " ".join(filter(None, (self.task, "" if self.is_usual else self.split, self.data_settings)))
-
-    @property
-    def data_settings(self) -> str:
-        """The settings of the data that differ from the defaults, as text."""
-        chosen = with_settings(TASKS[self.task], self.settings or {}).kind.data_settings
-        return " ".join(name if value is True else str(value) for name, value in chosen.items())
-
-
-Columns = Mapping[Column, tuple[ScoredSplit, ...]]
-"""The scored splits of each column; empty if the data lacks its task or splits."""
-
-
-def splits_of(columns: Columns, tasks: Collection[str] | None = None) -> tuple[ScoredSplit, ...]:
-    """List the splits of columns, each once; with `tasks` only the splits of these."""
+def _runs(call: Reproduction, paper: PaperRow, overrides: tuple[str, ...], number: int) -> tuple[Run, ...]:
+    """Plan runs with consecutive seeds; rows that read models in their own way share those of the recipe."""
+    is_shared = isinstance(paper.settings, InductionSettings) and not overrides
     return tuple(
-        dict.fromkeys(
-            wanted
-            for column, splits in columns.items()
-            for wanted in splits
-            if tasks is None or column.task in tasks
+        plan_run(
+            *(call, "run" if is_shared else paper.slug, seed, overrides),
+            variant=paper.variant,
+            stages=paper.stages,
+            method=paper.method,
         )
+        for seed in range(call.seed, call.seed + number)
     )
 
 
-@dataclass(frozen=True)
-class Run:
-    """A training run that several rows may share.
+def _cross_encoder(call: Reproduction, paper: PaperRow, retriever: Run) -> Run:
+    # All systems of a task share the recipe of the cross-encoder.
+    run = plan_run(
+        *(call, f"{paper.slug}-cross", retriever.seed, paper.overrides), variant="cross", method=CROSS_ENCODER
+    )
+    return replace(run, digest=identity_digest({"run": run.digest, "retriever": retriever.digest}))
 
-    Attributes:
-        name: the start of its folder's name.
-        method: the method.
-        recipe: name or YAML file of its recipe.
-        settings: overrides of the recipe.
-        seed: its seed.
-        stages: for every stage but the last, a digest of what decides the model after it.
-        digest: digest of what decides its outcome.
+
+def _tasks_of_run(paper: PaperRow, row: ReproducedRow) -> set[str]:
+    """Return the tasks that a trained row can be scored on."""
+    tasks = {column.task for column in row.columns}
+    run = row.runs[0]
+    # A method that does not choose tasks by recipe can be scored on every task of the table.
+    if run.method.training.choose_tasks is not None:
+        tasks &= set(run.method.tasks_of(resolve_recipe(run.method, run.recipe, run.settings, run.seed)))
+    return {name for name in tasks if "rerank" in TASKS[name].kind.uses} if paper.rerank else tasks
+
+
+def _baseline_identity(call: Reproduction, paper: PaperRow) -> dict[str, object]:
+    """Collect what decides a baseline's outcome beside the scored rows.
+
+    Raises:
+        EventformersError: there are no chains to learn from.
     """
+    name = paper.baseline
+    identity: dict[str, object] = {"baseline": name}
+    if name in EMBEDDINGS:
+        identity |= {"settings of the baseline": asdict(EMBEDDINGS[name].defaults), "seed": call.seed}
+    elif name in CHAIN_BASELINES:
+        chains = load_training_chains(call.data)
+        settings = asdict(CHAIN_BASELINES[name].settings)
+        identity |= {"settings of the baseline": settings, "seed": call.seed, "rows": chains.fingerprint}
+    elif name in ("masked_lm", UNTRAINED):
+        identity["encoder"] = call.encoder_identity
+    return identity
 
-    name: str
-    method: Method
-    recipe: str
-    settings: tuple[str, ...]
-    seed: int
-    stages: tuple[str, ...]
-    digest: str
 
+def _settings(call: Reproduction, paper: PaperRow) -> TaskSettings | None:
+    """Return the settings of the tasks for a row; None for the defaults.
 
-@dataclass
-class ReproducedRow:
-    """The state of a row while the table is filled.
-
-    Attributes:
-        paper: the row in the paper.
-        columns: the scored splits of each column.
-        splits: those that this row is scored on.
-        runs: the training runs to score; empty for a baseline.
-        helpers: further training runs: those of its ensemble, or a cross-encoder for each of `runs`.
-        digest: digest of what decides its outcome; empty for a row that is not run.
-        state: what was done for it.
-        folder: its model's folder, once known.
-        results_of_runs: the results of each of its runs.
+    The paper of event grounding has only events of hierarchies, and so does a recipe with its settings. An
+    untrained encoder reads the trigger tokens if the recipe's models read triggers.
     """
-
-    paper: PaperRow
-    columns: Columns
-    splits: tuple[ScoredSplit, ...] = ()
-    runs: tuple[Run, ...] = ()
-    helpers: tuple[Run, ...] = ()
-    digest: str = ""
-    state: str = "published"
-    folder: Path | None = None
-    results_of_runs: list[dict[ScoredSplit, TaskResult]] = field(default_factory=list)
-
-    @property
-    def results(self) -> dict[ScoredSplit, TaskResult]:
-        """The results of its first run; they say on which rows all runs were scored."""
-        return self.results_of_runs[0] if self.results_of_runs else {}
-
-    def add_run(self, result_of: Callable[[ScoredSplit], TaskResult]) -> None:
-        """Add the results of a run one by one, so that those before a failure stay."""
-        results: dict[ScoredSplit, TaskResult] = {}
-        self.results_of_runs.append(results)
-        for wanted in self.splits:
-            results[wanted] = result_of(wanted)
-
-    @property
-    def tasks(self) -> list[str]:
-        """The tasks that the row is scored on."""
-        return list(dict.fromkeys(wanted.task for wanted in self.splits))
+    settings = paper.settings
+    if settings is None:
+        return None
+    recipe = resolve_recipe(call.method, call.recipe, call.settings, call.seed)
+    if isinstance(settings, GroundingSettings):
+        return replace(settings, hierarchies_only=bool(recipe.data.get("hierarchies_only", False)))
+    reads_triggers = recipe.model.get("trigger_input", "none") not in WITHOUT_TRIGGERS
+    if isinstance(settings, InductionSettings) and paper.baseline and reads_triggers:
+        return replace(settings, trigger_input=settings.trigger_input or "span")
+    return settings
 
 
-@dataclass(frozen=True)
-class Reproduction:
-    """The settings and state that all rows of a table share.
+def _columns(call: Reproduction, settings: TaskSettings | None) -> Columns:
+    """Find the splits of each column; errors as in `Reproduction.read_by`."""
+    if not isinstance(settings, GroundingSettings):
+        return call.columns
 
-    Attributes:
-        table: the table in the paper.
-        method: the method that its rows train.
-        folder: folder of runs and tables.
-        recipe: name or YAML file of the recipe that the rows start from.
-        settings: overrides of the recipe for every row.
-        seed: seed of every row.
-        encoder: Hub id or folder of the pretrained encoder; None for the packaged one.
-        data: training data; None for the samples.
-        evaluation_data: raw files of the tasks; None for the samples.
-        device: torch device; None chooses one.
-        dtype: precision; None for float32.
-        runs: number of runs of an averaged row or an ensemble.
-        session: data, and for some rows vectors of mentions, that rows share.
-        results: results by their folder.
-        done: log of the current row: `MEASURED` for each result, a text for each training run.
+    def read(task: str) -> GroundingSettings:
+        if task != _LINKING:
+            return settings
+        _development(call, settings)
+        return replace(settings, threshold=_ANY_THRESHOLD)
+
+    return call.read_by(read)
+
+
+def _development(call: Reproduction, settings: GroundingSettings) -> ScoredSplit:
+    """Find the development mentions of Wikipedia, on which a threshold is chosen.
+
+    Raises:
+        EventformersError: the data lacks them.
     """
+    usual = replace(settings, domain="wikipedia", threshold=_ANY_THRESHOLD, reranker=None)
+    found = call.splits(_LINKING, (DEVELOPMENT_SPLIT,), usual)
+    if not found:
+        raise EventformersError(
+            f"found no split {shown(DEVELOPMENT_SPLIT)} of Wikipedia to choose a threshold on; accepted: "
+            "data with this split"
+        )
+    return found[0]
 
-    table: PaperTable
-    method: Method
-    folder: Path
-    recipe: str
-    settings: tuple[str, ...]
-    seed: int
-    encoder: str | None
-    data: str | None
-    evaluation_data: str | None
-    device: str | None
-    dtype: str | None
-    runs: int
-    session: Session = field(compare=False)
-    results: dict[Path, list[TaskResult]] = field(default_factory=dict, compare=False)
-    done: list[str] = field(default_factory=list, compare=False)
 
-    @cached_property
-    def encoder_identity(self) -> str:
-        """The digest of a folder's weights, or a Hub id with its commit."""
-        source = resolve_encoder(self.encoder)
-        if Path(source).is_dir():
-            return folder_revision(Path(source))
-        with faults_told(source):
-            load_config(source)
-        return f"{source}@{model_revision(source)}"
+def fill_row(call: Reproduction, row: ReproducedRow) -> None:
+    """Add results to a row one by one, so that those before a failure stay.
 
-    @cached_property
-    def columns(self) -> Columns:
-        """The scored splits of each column with default settings; errors as in `read_by`."""
-        return self.read_by(lambda task: None)
+    Raises:
+        EventformersError: a run fails, or cannot be scored.
+    """
+    settings = _settings(call, row.paper)
+    if isinstance(settings, GroundingSettings):
+        _fill_on_mentions(call, row)
+    elif isinstance(settings, InductionSettings):
+        _fill_by_reading(call, row, settings)
+    elif row.runs:
+        _fill_trained(call, row)
+    else:
+        _fill_baseline(call, row)
 
-    def read_by(self, settings_of: Callable[[str], TaskSettings | None]) -> Columns:
-        """Find the scored splits of each column; empty if the data lacks its task or splits.
 
-        Args:
-            settings_of: maps a task to its settings, None for the defaults; raises an `EventformersError` if
-                the data lacks what the task needs.
+def _fill_trained(call: Reproduction, row: ReproducedRow) -> None:
+    """Train and score runs; a run's own evaluation counts."""
+    row.folder = run_folder(call, row.runs[0])
+    for run in row.runs:
+        folder = train_run(call, run, row.tasks)
+        revision = read_record(folder / RUN_RECORD)["revision"]
 
-        Raises:
-            DataFormatError: a raw file cannot be read.
-            EventformersError: the data has nothing for any column.
-        """
-        columns: dict[Column, tuple[ScoredSplit, ...]] = {}
-        missing: dict[str, EventformersError] = {}
-        for column in self.table.columns:
-            try:
-                columns[column] = self.splits(column.task, column.splits, settings_of(column.task))
-            except DataFormatError:
-                raise
-            except EventformersError as error:
-                columns[column] = ()
-                missing[column.task] = error
-        if missing and not any(columns.values()):
-            raise next(iter(missing.values()))
-        for name, reason in missing.items():
-            logger.warning("the columns of %s stay empty: %s", name, reason)
-        return columns
+        def result_of(wanted: ScoredSplit, folder: Path = folder, revision: object = revision) -> TaskResult:
+            settings: dict[str, object] = {}
+            if row.paper.rerank:
+                settings = {"rerank": True}
+            elif row.paper.context_layers and "virtual_context" in TASKS[wanted.task].kind.uses:
+                context = VirtualContext(call.data, num_layers=row.paper.context_layers)
+                settings = {"virtual_context": context}
+            kind = with_settings(TASKS[wanted.task], settings).kind
+            named = "" if wanted.is_usual else wanted.split
+            variant = "-".join(filter(None, (named, kind.settings.name)))
+            return call.result(
+                wanted,
+                (folder, other_evaluation(folder, wanted)),
+                partial(evaluate, str(folder), settings=settings, session=session),
+                lambda held: (held.model_revision, held.variant) == (revision, variant),
+            )
 
-    def splits(
-        self, name: str, wanted: Sequence[str] = (), settings: TaskSettings | None = None
-    ) -> tuple[ScoredSplit, ...]:
-        """Find the splits of a task that the data has.
+        with Session(call.session) as session:
+            row.add_run(result_of)
 
-        Args:
-            name: the task.
-            wanted: the splits; empty takes the usual one.
-            settings: settings of the task; None for the defaults.
 
-        Raises:
-            DataFormatError: a raw file cannot be read.
-            EventformersError: the data lacks the task.
-        """
-        task = with_settings(TASKS[name], settings or {})
-        held = load_task_data(task, self.evaluation_data, self.session.data)
-        usual = task.choose_split(held.splits)
-        return tuple(
-            ScoredSplit(name, split, replace(held, split=split).fingerprint, split == usual, settings)
-            for split in wanted or (usual,)
-            if split in held.splits and len(held.splits[split])
+def _fill_baseline(call: Reproduction, row: ReproducedRow) -> None:
+    folder = row.folder = call.row_folder(row)
+    with Session(call.session) as session:
+        prepared = cache(partial(_baseline, call, row.paper.baseline, session))
+        row.add_run(
+            lambda wanted: call.result(
+                wanted,
+                (other_evaluation(folder, wanted),),
+                lambda task, **arguments: prepared()(task, **arguments),
+            )
         )
 
-    def result(
-        self,
-        wanted: ScoredSplit,
-        places: Sequence[Path],
-        measure: Callable[..., TaskResult],
-        is_same: Callable[[TaskResult], bool] = lambda result: True,
-    ) -> TaskResult:
-        """Return an earlier result, or measure a new one.
 
-        Args:
-            wanted: the rows to score.
-            places: folders that may hold the result; a new one is written to the last.
-            measure: `evaluate` with its model, or a baseline.
-            is_same: returns whether a result on these rows was measured in the same way.
-        """
-        for place in places:
-            if place not in self.results:
-                self.results[place] = _readable_results(place)
-            for held in self.results[place]:
-                rows = (held.task, held.dataset.split, held.dataset.fingerprint)
-                if rows == (wanted.task, wanted.split, wanted.fingerprint) and is_same(held):
-                    return held
-        measured = measure(
-            wanted.task,
-            data=self.evaluation_data,
-            split=wanted.split,
-            device=self.device,
-            output=places[-1],
-            overwrite=True,
-        )
-        self.results[places[-1]].append(measured)
-        self.done.append(MEASURED)
-        return measured
-
-    def row_folder(self, row: ReproducedRow) -> Path:
-        """Return the folder of a row that shares its runs with others, or has none."""
-        return self.folder / f"{slug(row.paper.slug)}-{row.digest}"
+def _baseline(call: Reproduction, name: str, session: Session) -> Callable[..., TaskResult]:
+    """Return a baseline with all arguments but a task and its data; train a baseline on chains."""
+    if name == UNTRAINED:
+        return partial(evaluate, resolve_encoder(call.encoder), baseline=False, session=session)
+    measure = get_baseline(name)
+    if name in EMBEDDINGS:
+        return partial(measure, seed=call.seed)
+    if name in CHAIN_BASELINES:
+        return partial(measure, trained=train_chain_baseline(name, call.data, seed=call.seed))
+    return partial(measure, model=resolve_encoder(call.encoder)) if name == "masked_lm" else measure
 
 
-def other_evaluation(folder: Path, wanted: ScoredSplit) -> Path:
-    """Return the folder for results on other rows than those of the training run."""
-    return folder / "evaluations" / wanted.fingerprint[:12]
+def _fill_by_reading(call: Reproduction, row: ReproducedRow, settings: InductionSettings) -> None:
+    folders = {run: str(train_run(call, run, row.tasks)) for run in (*row.runs, *row.helpers)}
+    folder = row.folder = call.row_folder(row)
+    settings = replace(settings, clustered_by=tuple(folders[run] for run in row.helpers))
+    models = [folders[run] for run in row.runs] or [resolve_encoder(call.encoder)]
+    for number, model in enumerate(models, start=1):
+        place = f"run-{number}" if row.paper.averaged else ""
+        # The table has separate rows for the untrained encoder.
+        measure = partial(evaluate, model, baseline=False, settings=settings, session=call.session)
+        row.add_run(partial(_own_result, call, folder, place, measure))
+        # The rows share vectors; the models of many runs would fill the memory.
+        call.session.release_models()
 
 
-def _readable_results(folder: Path) -> list[TaskResult]:
-    results = []
-    for path in sorted((folder / "results").rglob("*.json")):
-        try:
-            results.append(read_result(path))
-        except DataFormatError as error:
-            logger.warning("%s; it is measured again", error)
-    return results
+def _own_result(
+    call: Reproduction, folder: Path, place: str, measure: Callable[..., TaskResult], wanted: ScoredSplit
+) -> TaskResult:
+    return call.result(wanted, (other_evaluation(folder, wanted) / place,), measure)
 
 
-def identity_digest(identity: Mapping[str, object]) -> str:
-    """Compute a digest of what decides an outcome."""
-    text = json.dumps(identity, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def _fill_on_mentions(call: Reproduction, row: ReproducedRow) -> None:
+    models: list[tuple[Path, Path | None]] = [] if row.runs else [(call.row_folder(row), None)]
+    for number, run in enumerate(row.runs):
+        # The table scores other tasks and domains than a single run does.
+        folder = train_run(call, run, ())
+        reranker: Path | None = None
+        if row.helpers:
+            # Quoted, since YAML could read a path as another type.
+            found_by = f"views.retriever={json.dumps(str(folder.resolve()))}"
+            reranker = train_run(call, row.helpers[number], (), found_by)
+        models.append((folder, reranker))
+    row.folder = models[0][0]
+    with Session(call.session) as session:
+        for folder, reranker in models:
+            row.add_run(partial(_grounding_result, call, row.paper.baseline, folder, reranker, session))
 
 
-def read_record(path: Path) -> dict[str, JsonValue]:
-    """Read a JSON object; empty if it is missing or unreadable."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError):
-        return {}
-    return content if isinstance(content, dict) else {}
+def _grounding_result(
+    call: Reproduction,
+    baseline: str,
+    folder: Path,
+    reranker: Path | None,
+    session: Session,
+    wanted: ScoredSplit,
+) -> TaskResult:
+    """Return a model's result; its result on development mentions chooses the threshold."""
+    settings, home = cast(GroundingSettings, wanted.settings), folder
+    if wanted.task == _LINKING:
+        settings = replace(settings, threshold=None, reranker=None if reranker is None else str(reranker))
+        home = reranker or folder
+        development = _development(call, settings)
+        if wanted != development:
+            chosen = _grounding_result(call, baseline, folder, reranker, session, development)
+            settings = replace(settings, threshold=float(str(chosen.details["threshold"])))
+    recorded = {name: value for name, value in settings.recorded.items() if name != "reranker"}
+    if baseline in ("", UNTRAINED):
+        model = resolve_encoder(call.encoder) if baseline else str(folder)
+        # The table has separate rows for the untrained encoder.
+        measure = partial(evaluate, model, baseline=False, settings=settings, session=session)
+    else:
+        measure = partial(get_baseline(baseline), grounding=settings)
+    return call.result(
+        wanted,
+        (other_evaluation(home, wanted),),
+        measure,
+        lambda held: all(held.settings.get(name) == value for name, value in recorded.items()),
+    )
 
 
-def slug(text: str) -> str:
-    """Turn a text into the name of a folder."""
-    return re.sub(r"[^\w.-]+", "-", text).strip("-")
+def state_of(row: ReproducedRow, trained: Sequence[str], measured: int, seconds: float) -> str:
+    """Describe what was done for a row, for the last column.
+
+    Args:
+        row: the row.
+        trained: for each training run, whether it was resumed, and its time.
+        measured: number of measured results.
+        seconds: total time.
+    """
+    if row.paper.settings is not None or not row.runs:
+        state = f"measured, {seconds:.0f} s" if measured else "cached"
+        return f"{len(trained)} trained, {state}" if trained else state
+    # The scores are part of the training.
+    if len(trained) > 1:
+        return f"{len(trained)} trained, {seconds:.0f} s"
+    return trained[0] if trained else "cached, scored again" if measured else "cached"
+
+
+def record_of(row: ReproducedRow) -> Mapping[str, object]:
+    """Describe a row for the JSON of the table."""
+    paper = row.paper
+    is_trained = bool(paper.slug) and not paper.baseline
+    induction, grounding = (
+        paper.settings.chosen if isinstance(paper.settings, kind) else None
+        for kind in (InductionSettings, GroundingSettings)
+    )
+    return {
+        "overrides": paper.overrides if is_trained else None,
+        "baseline": paper.baseline or None,
+        "rerank": paper.rerank,
+        "context_layers": paper.context_layers,
+        "induction": induction,
+        "grounding": grounding,
+        "seeds": [run.seed for run in row.runs],
+        "ensemble": [run.seed for run in row.helpers] if paper.ensemble else [],
+    }

@@ -15,17 +15,9 @@ from scipy.stats import ttest_rel
 from eventformers.errors import DataFormatError
 from eventformers.evaluation.results import TaskResult
 from eventformers.reproduction import comparisons
-from eventformers.reproduction.claims import claims_sections, verdict
-from eventformers.reproduction.comparisons import RowComparison, compare_rows
-from eventformers.reproduction.papers import paper_tables
-from eventformers.reproduction.rows import (
-    Column,
-    PaperRow,
-    PaperTable,
-    ReproducedRow,
-    ScoredSplit,
-    with_each_other,
-)
+from eventformers.reproduction.comparisons import RowComparison, claims_sections, compare_rows, verdict
+from eventformers.reproduction.runs import ReproducedRow, ScoredSplit
+from eventformers.reproduction.tables import Column, PaperRow, PaperTable, paper_tables, with_each_other
 
 DEV, TEST = (ScoredSplit("copa", split, "f", False) for split in ("validation", "test"))
 COLUMN = Column("copa", "COPA", "accuracy", ("validation", "test"))
@@ -46,7 +38,7 @@ def _result(correct: str) -> TaskResult:
 
 def _row(label: str, published: float, *of_runs: tuple[str, str]) -> ReproducedRow:
     """Make a row with the answers of its runs on two splits."""
-    row = ReproducedRow(PaperRow(label, label, (published, None)), {COLUMN: (DEV, TEST), PART: (DEV,)})
+    row = ReproducedRow(PaperRow(label, label, {COLUMN.key: published}), {COLUMN: (DEV, TEST), PART: (DEV,)})
     row.results_of_runs = [{DEV: _result(dev), TEST: _result(test)} for dev, test in of_runs]
     return row
 

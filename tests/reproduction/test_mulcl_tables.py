@@ -19,10 +19,10 @@ from eventformers.evaluation.tasks import TASKS
 from eventformers.evaluation.tasks.chains import Chains
 from eventformers.inference.chains.virtual_context import VirtualContext
 from eventformers.methods import load_method
-from eventformers.reproduction import kinds
+from eventformers.reproduction import rows as reproduced_rows
 from eventformers.reproduction import runs as reproduced_runs
-from eventformers.reproduction.papers import get_table, paper_tables
 from eventformers.reproduction.planner import reproduce_table
+from eventformers.reproduction.tables import get_table, paper_tables
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe
 
@@ -85,7 +85,7 @@ def trained(monkeypatch: pytest.MonkeyPatch, measure: Callable[..., TaskResult])
         return SimpleNamespace(folder=output, results=results, run=SimpleNamespace(steps=3, seconds=1.5))
 
     monkeypatch.setattr(reproduced_runs, "train", train)
-    monkeypatch.setattr(kinds, "evaluate", measure)
+    monkeypatch.setattr(reproduced_rows, "evaluate", measure)
     return calls
 
 
@@ -93,7 +93,7 @@ def trained(monkeypatch: pytest.MonkeyPatch, measure: Callable[..., TaskResult])
 def baselines(monkeypatch: pytest.MonkeyPatch, measure: Callable[..., TaskResult]) -> list[str]:
     """Replaces the training of baselines on chains; collects their names."""
     calls: list[str] = []
-    known = kinds.get_baseline
+    known = reproduced_rows.get_baseline
 
     def train(name: str, data: object, *, seed: int) -> str:
         calls.append(name)
@@ -105,8 +105,8 @@ def baselines(monkeypatch: pytest.MonkeyPatch, measure: Callable[..., TaskResult
 
         return known(name) if name == "random" else score
 
-    monkeypatch.setattr(kinds, "train_chain_baseline", train)
-    monkeypatch.setattr(kinds, "get_baseline", get_baseline)
+    monkeypatch.setattr(reproduced_rows, "train_chain_baseline", train)
+    monkeypatch.setattr(reproduced_rows, "get_baseline", get_baseline)
     return calls
 
 
@@ -141,7 +141,7 @@ def test_every_row_fits_its_table_and_its_settings_are_accepted(name):
     table = get_table("mulcl", name)
     for row in table.rows:
         assert len(table.published(row)) == len(table.columns)
-        if isinstance(row, kinds.TrainedRow):
+        if row.slug and not row.baseline:
             method = load_method(row.method or table.method)
             recipe = resolve_recipe(method, method.paper_recipe, row.overrides, 1)
             if row.method:
@@ -284,7 +284,6 @@ def test_stages_that_runs_share_are_trained_once(call, monkeypatch, caplog, tmp_
     rows = tuple(
         row for row in get_table("mulcl", "table1").rows if row.label in ("MulCL [W]", "MulCL [W+E]")
     )
-    rows = tuple(replace(row, published=(None,)) for row in rows)
     monkeypatch.setitem(TABLES, "table3", replace(table, columns=table.columns[:1], rows=rows))
     settings = ["max_steps=1", "num_train_epochs=1", "event_dim=8", "chain_dim=8", "num_corrupted=2"]
     settings += ["num_segments=2", "num_views=2", "per_device_train_batch_size=4", "validation_rows=0"]

@@ -19,10 +19,8 @@ from eventformers.evaluation.results import load_results
 from eventformers.evaluation.tasks import TASKS
 from eventformers.methods import load_method
 from eventformers.reproduction import runs as reproduced_runs
-from eventformers.reproduction.grounding import GroundingRow
-from eventformers.reproduction.papers import get_table, paper_tables
-from eventformers.reproduction.papers.grounding_languages import PUBLISHED_LANGUAGES
 from eventformers.reproduction.planner import reproduce_table
+from eventformers.reproduction.tables import PaperRow, get_table, paper_tables
 from eventformers.trainers.recipes import list_recipes
 from eventformers.trainers.run import resolve_recipe
 
@@ -129,12 +127,12 @@ def test_every_row_fits_its_table(name):
     [row for row in get_table("grounding", "table2").rows if not row.baseline],
     ids=lambda row: row.slug,
 )
-def test_systems_are_the_recipes_of_their_names(recipe: str, row: GroundingRow):
+def test_systems_are_the_recipes_of_their_names(recipe: str, row: PaperRow):
     name = "-".join(filter(None, (recipe, row.variant)))
     assert name in list_recipes("event_grounding")
     recipe_of_row = resolve_recipe(METHOD, name, row.overrides, 1)
     assert tuple(stage["name"] for stage in recipe_of_row.stages[: len(row.stages)]) == row.stages
-    assert recipe_of_row.data["task"] == row.grounding.task
+    assert recipe_of_row.data["task"] == row.settings.task
     assert f"{recipe}-cross" in list_recipes("event_grounding")
 
 
@@ -162,19 +160,18 @@ def test_published_scores_are_those_of_the_tasks_and_of_the_other_tables():
         told = [value for value in TASKS[task].published_scores.values()]
         systems = [scores[place] for scores in rows.values() if scores[place] is not None]
         assert systems == told
-    languages = get_table("grounding", "table5").rows
-    assert (languages[2].published[1], *languages[2].published[2:]) == tuple(
-        rows["multilingual-hjl"][place] for place in (1, 3, 7, 9)
-    )
-    assert sum(one.mentions for one in PUBLISHED_LANGUAGES.values()) == languages[2].published[0] == 91_928
-    of_english = get_table("grounding", "table6").rows[2].published
-    assert (of_english[1], *of_english[2:]) == tuple(
-        rows["crosslingual-hp-hjl"][place] for place in (1, 3, 7, 9)
-    )
     # Of Recall@min, strict accuracy and macro F1: what is pooled is no mean over languages.
-    for part, whole in (("multilingual", (51.4, 40.2, 60.1)), ("crosslingual", (38.8, 13.1, 34.3))):
-        for place, score in enumerate(whole):
-            weighted = sum(one.mentions * getattr(one, part)[place] for one in PUBLISHED_LANGUAGES.values())
+    for name, system, means in (
+        ("table5", "multilingual-hjl", (51.4, 40.2, 60.1)),
+        ("table6", "crosslingual-hp-hjl", (38.8, 13.1, 34.3)),
+    ):
+        table = get_table("grounding", name)
+        whole, *languages = (tuple(table.published(row).values()) for row in table.rows[2:])
+        assert whole[1:] == tuple(rows[system][place] for place in (1, 3, 7, 9))
+        assert sum(scores[0] for scores in languages) == whole[0] == 91_928
+        assert len(languages) == 42
+        for place, score in enumerate(means, start=1):
+            weighted = sum(scores[0] * scores[place] for scores in languages)
             assert weighted / 91_928 == pytest.approx(score, abs=0.1)
 
 
@@ -206,11 +203,15 @@ def test_columns_are_the_papers():
     for name in ("figure3", "figure4"):
         columns = get_table("grounding", name).columns
         assert {(column.task, column.splits) for column in columns} == {("event_retrieval", splits[0])}
-    for row in get_table("grounding", "table3").rows:
-        if row.published:
-            assert row.slug.endswith("-hp")
-            assert list(row.published[::2]) == sorted(row.published[::2])
-            assert list(row.published[1::2]) == sorted(row.published[1::2])
+    table = get_table("grounding", "table3")
+    published = {row.slug: [*table.published(row).values()] for row in table.rows}
+    assert [slug for slug, scores in published.items() if any(scores)] == [
+        "multilingual-hp",
+        "crosslingual-hp",
+    ]
+    for slug in ("multilingual-hp", "crosslingual-hp"):
+        for of_split in (published[slug][::2], published[slug][1::2]):
+            assert of_split == sorted(of_split)
 
 
 def _check_scores_of_each_task(content: dict) -> None:

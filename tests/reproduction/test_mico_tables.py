@@ -18,12 +18,11 @@ from eventformers.evaluation.results import TaskResult, write_result
 from eventformers.evaluation.tasks import TASKS
 from eventformers.methods import load_method
 from eventformers.models.modeling_mico import MicoForPreTraining
-from eventformers.reproduction import kinds
+from eventformers.reproduction import rows as reproduced_rows
 from eventformers.reproduction import runs as reproduced_runs
-from eventformers.reproduction.papers import get_table, paper_tables
-from eventformers.reproduction.papers.mico import COPA_ROWS
 from eventformers.reproduction.planner import reproduce_table
-from eventformers.reproduction.table import _is_published_data
+from eventformers.reproduction.tables import get_table, paper_tables
+from eventformers.reproduction.writing import _is_published_data
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe
 
@@ -101,7 +100,7 @@ def trained(monkeypatch, scored):
 def measured(monkeypatch, tiny_encoder):
     """Replaces embeddings, which need PyKEEN, by the untrained encoder; collects the calls."""
     calls: list[tuple[str, str]] = []
-    known = kinds.get_baseline
+    known = reproduced_rows.get_baseline
 
     def get_baseline(name: str):
         def measure(task: str, data: object, **arguments: object):
@@ -113,7 +112,7 @@ def measured(monkeypatch, tiny_encoder):
 
         return measure
 
-    monkeypatch.setattr(kinds, "get_baseline", get_baseline)
+    monkeypatch.setattr(reproduced_rows, "get_baseline", get_baseline)
     return calls
 
 
@@ -128,12 +127,12 @@ def test_every_row_fits_its_table_and_its_settings_are_accepted(name):
         published = table.published(row)
         assert len(published) == len(table.columns)
         assert all(score is None or 0 < score < 100 for score in published.values())
-        if not isinstance(row, kinds.TrainedRow):
+        if not row.slug or row.baseline:
             continue
         tasks = MICO.tasks_of(resolve_recipe(MICO, MICO.paper_recipe, row.overrides, 1))
         for column, score in published.items():
             assert score is None or column.task in tasks, row.label
-    runs = [(row.slug, getattr(row, "rerank", False)) for row in table.rows if row.slug]
+    runs = [(row.slug, row.rerank) for row in table.rows if row.slug]
     assert len(set(runs)) == len(runs) > 0
     assert len({row.label for row in table.rows}) == len(table.rows)
 
@@ -148,7 +147,7 @@ def test_the_paper_recipes_expect_what_the_tables_say(recipe):
         (row,) = (row for row in table.rows if row.label in labels)
         scores = {
             column.task: score
-            for column, score in zip(table.columns, row.published, strict=True)
+            for column, score in table.published(row).items()
             if column.score in columns and score is not None
         }
         assert scores.items() <= expected.items()
@@ -163,7 +162,8 @@ def test_published_scores_are_those_of_the_tasks():
     ):
         table = get_table("mico", name)
         (row,) = (row for row in table.rows if row.label == row_label)
-        scores = dict(zip([column.task for column in table.columns][::-1], row.published[::-1], strict=True))
+        published = [(column.task, score) for column, score in table.published(row).items()]
+        scores = dict(published[::-1])
         assert scores[task] == TASKS[task].published_scores[known]
 
 
@@ -211,8 +211,9 @@ def test_questions_are_told_by_split(call, trained):
 def test_published_scores_stand_beside_ours_on_the_same_rows(call, trained, monkeypatch):
     for name, published_rows in (("copa", 4), ("siqa", 6), ("csqa", 6)):
         monkeypatch.setitem(TASKS, name, replace(TASKS[name], published_rows=published_rows))
-    for split, published_rows in (("validation", 4), ("test", 2)):
-        monkeypatch.setitem(COPA_ROWS, split, published_rows)
+    for column in get_table("mico", "table2").columns[:2]:
+        for split, published_rows in (("validation", 4), ("test", 2)):
+            monkeypatch.setitem(column.rows, split, published_rows)
     rows = _rows(call("table2"))
     assert rows["choice at random"][1::2] == ["50.0", "50.0", "33.3", "33.3", "25.0"]
     assert rows["KRL (Banerjee and Baral, 2020)"][1:-1:2] == ["–", "–", "46.6", "46.4", "36.8"]
@@ -279,7 +280,7 @@ def test_a_baseline_that_cannot_run_costs_no_other_row(call, trained, monkeypatc
 
         return measure
 
-    monkeypatch.setattr(kinds, "get_baseline", get_baseline)
+    monkeypatch.setattr(reproduced_rows, "get_baseline", get_baseline)
     rows = _rows(call("table3"))
     for label in ("ConvE", "RotatE", "ComplEx (not in the paper)"):
         assert "pip install eventformers[baselines]" in rows[label][-1]

@@ -1,29 +1,56 @@
-"""Reproduced tables as files: Markdown to read, and JSON with all details."""
+"""Reproduced tables as files: Markdown to read, JSON with all details, and the figures of papers."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import stdev
+
+from matplotlib.figure import Figure as Drawing
 
 from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.tasks import TASKS
 from eventformers.files import write_explained, write_text
+from eventformers.inference.induction.type_naming import majority_type
 from eventformers.loading.encoders import PACKAGED_ENCODER
 from eventformers.markdown import cell, code
 from eventformers.markdown import table as markdown_table
 from eventformers.model_cards.scores import score_text
+from eventformers.plots.chains import degree_table, degrees_of_questions, draw_degrees, draw_hops
+from eventformers.plots.figures import write_figure
+from eventformers.plots.grounding import RecallCurves, draw_recall
 from eventformers.provenance import git_commit, library_versions
-from eventformers.reproduction.findings import Finding
-from eventformers.reproduction.rows import UNTRAINED, Column, ReproducedRow, Reproduction
-from eventformers.reproduction.scores import Scores, mean_scores, scores_of
+from eventformers.reproduction.comparisons import (
+    Finding,
+    Scores,
+    mean_scores,
+    run_values,
+    scores_of,
+    scores_of_runs,
+)
+from eventformers.reproduction.rows import record_of
+from eventformers.reproduction.runs import ReproducedRow, Reproduction
+from eventformers.reproduction.tables import UNTRAINED, Column, Figure
 
 TABLE_FORMAT = 1
 """The version of the JSON format."""
+
+PURITY_CLASSES = {
+    "very strong (over 80 %)": 80.0,
+    "strong (60 to 80 %)": 60.0,
+    "ok (40 to 60 %)": 40.0,
+    "mixed (up to 40 %)": 0.0,
+}
+"""The classes of Table 2 of Edwards and Ji, with the purity that their clusters exceed."""
+
+SMALL = "small (one mention)"
+"""The class of clusters with a single mention, whatever their purity."""
 
 _FAILED = "failed: "
 _FOLDERS = re.compile(r"(?<![\w.:/])(?:/[^\s/'\",;:]+)+/(?=[^\s/])")
@@ -74,7 +101,7 @@ def write_table(
     others = _on_other_rows(call, rows)
     cells = [_cells(call, row, _twin(rows, row), others) for row in rows]
     untrained = _untrained(rows)
-    has_own_row = any(row.paper.record(row)["baseline"] == UNTRAINED for row in rows)
+    has_own_row = any(record_of(row)["baseline"] == UNTRAINED for row in rows)
     if not has_own_row and any(score is not None for score in untrained.values()):
         name = f"untrained encoder ({_encoder_name(call.encoder)})"
         cells.append(_line(name, untrained, [None] * len(untrained), "no training"))
@@ -139,7 +166,7 @@ def _untrained(rows: Sequence[ReproducedRow]) -> Scores:
         wanted: result
         for row in reversed(rows)
         for wanted, result in row.results.items()
-        if result.baseline is not None and not row.paper.record(row)["rerank"]
+        if result.baseline is not None and not record_of(row)["rerank"]
     }
     return mean_scores(
         next((row for row in rows if row.splits), rows[0]).columns,
@@ -236,7 +263,7 @@ def _row_json(call: Reproduction, row: ReproducedRow) -> dict[str, object]:
     return {
         "label": row.paper.label,
         "state": row.state,
-        **row.paper.record(row),
+        **record_of(row),
         "folder": None if row.folder is None else row.folder.name,
         "scores": _by_key(scores_of(row)),
         "paper": _by_key(call.table.published(row.paper)),
@@ -257,3 +284,155 @@ def _place_name(place: str | None) -> str:
 
 def _encoder_name(encoder: str | None) -> str:
     return PACKAGED_ENCODER if encoder is None else _place_name(encoder)
+
+
+def spread_of_runs(call: Reproduction, rows: Sequence[ReproducedRow]) -> Finding | None:
+    """List the standard deviations over the runs of each row; None if no row has two runs."""
+    spreads: dict[str, dict[str, float]] = {}
+    lines = []
+    for row in rows:
+        of_runs = scores_of_runs(row)
+        found = {column: run_values(of_runs, column) for column in row.columns}
+        spread = {column: stdev(values) for column, values in found.items() if len(values) > 1}
+        if spread:
+            spreads[row.paper.label] = {column.key: value for column, value in spread.items()}
+            texts = [
+                score_text(spread[column], column.score) if column in spread else "–"
+                for column in row.columns
+            ]
+            lines.append([cell(row.paper.label), *texts])
+    if not lines:
+        return None
+    header = ["model", *(cell(column.title) for column in call.table.columns)]
+    seeds = f"{call.seed} to {call.seed + call.runs - 1}"
+    section = (
+        f"## Spread over {call.runs} runs\n\nStandard deviation of each score; seeds {seeds}.\n\n"
+        f"{markdown_table(header, lines)}"
+    )
+    return Finding("spread", section, spreads)
+
+
+def clusters_by_purity(row: ReproducedRow) -> Finding | None:
+    """Group the clusters of a row by purity, each with its most frequent type (Table 2).
+
+    Args:
+        row: the row, whose results hold the cluster and the type of each mention.
+
+    Returns:
+        The classes; None without a result.
+    """
+    result = next(iter(row.results.values()), None)
+    if result is None:
+        return None
+    members: dict[int, list[str]] = {}
+    for mention in result.predictions:
+        members.setdefault(int(str(mention["cluster"])), []).append(str(mention["event_type"]))
+    classes: dict[str, list[dict[str, object]]] = {name: [] for name in (*PURITY_CLASSES, SMALL)}
+    for cluster in sorted(members):
+        types = members[cluster]
+        name, count = majority_type(types)
+        purity = 100 * count / len(types)
+        strength = next((one for one, least in PURITY_CLASSES.items() if purity > least))
+        found = {"event_type": name, "mentions": len(types), "purity": round(purity, 1)}
+        classes[SMALL if len(types) < 2 else strength].append(found)
+    lines = [
+        [
+            cell(name),
+            str(len(found)),
+            cell(
+                ", ".join(f"{one['event_type']} ({one['mentions']}, {one['purity']} %)" for one in found)
+                or "–"
+            ),
+        ]
+        for name, found in classes.items()
+    ]
+    header = ["purity", "clusters", "most frequent type (mentions, purity)"]
+    section = f"## Clusters of {cell(row.paper.label)}\n\n{markdown_table(header, lines)}"
+    return Finding("clusters", section, classes)
+
+
+def _hops_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Path) -> Finding | None:
+    """Draw every score by the number of graph layers."""
+    scores: dict[str, dict[str, dict[int, float]]] = {}
+    for row in rows:
+        # The rest of the label names the hops.
+        model = row.paper.label.partition(",")[0]
+        for column, value in scores_of(row).items():
+            if value is not None:
+                scores.setdefault(column.title, {}).setdefault(model, {})[row.paper.context_layers] = value
+    if not scores:
+        return None
+    return _drawn("hops", "number of hops", draw_hops(scores), call, picture, scores)
+
+
+def _degree_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Path) -> Finding | None:
+    """Draw the accuracy of every model by the average node degree of the question's graph."""
+    degrees = {}
+    for column, splits in call.columns.items():
+        for wanted in splits:
+            bins = {
+                row.paper.label: degrees_of_questions(
+                    TASKS[wanted.task], call.evaluation_data, row.results[wanted]
+                )
+                for row in rows
+                if wanted in row.results
+            }
+            if known := {label: of_row for label, of_row in bins.items() if of_row is not None}:
+                degrees[column.title] = known
+    if not degrees:
+        return None
+    note = (
+        "Degrees are those of the context's graph for MCNC, and of the graph of the right chain for several "
+        f"steps, without self-loops.\n\n{degree_table(degrees)}"
+    )
+    content = {
+        title: {
+            label: [{**asdict(one), "high": None if math.isinf(one.high) else one.high} for one in bins]
+            for label, bins in by_model.items()
+        }
+        for title, by_model in degrees.items()
+    }
+    return _drawn("degrees", "average node degree", draw_degrees(degrees), call, picture, content, note)
+
+
+def _recall_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Path) -> Finding | None:
+    """Draw every model's recall by the number of candidates, of all gold events and of the atomic one."""
+    curves = {}
+    for row in rows:
+        found: dict[str, dict[int, float]] = {"recall": {}, "atomic": {}}
+        for column, value in scores_of(row).items():
+            kind, _, depth = column.score.partition("_at_")
+            if value is not None and depth.isdecimal():
+                found[kind][int(depth)] = value
+        if any(found.values()):
+            # The rest of the label names the task, which the title names as well.
+            name = row.paper.label.partition(",")[0]
+            curves[name] = RecallCurves(found["recall"], found["atomic"])
+    if not curves:
+        return None
+    content = {name: asdict(of_model) for name, of_model in curves.items()}
+    return _drawn("recall", "number of candidates", draw_recall(curves), call, picture, content)
+
+
+def _drawn(
+    key: str,
+    by: str,
+    figure: Drawing,
+    call: Reproduction,
+    picture: Path,
+    content: Mapping[str, object],
+    *notes: str,
+) -> Finding:
+    """Write a figure beside the table, and make its finding."""
+    with write_explained(picture):
+        write_figure(figure, picture)
+    parts = [f"## By {by}", f"![{cell(call.table.title)}]({picture.name})", *notes]
+    return Finding(key, "\n\n".join(parts), content)
+
+
+FIGURES: dict[Figure, Callable[[Reproduction, Sequence[ReproducedRow], Path], Finding | None]] = {
+    "hops": _hops_figure,
+    "degree": _degree_figure,
+    "recall": _recall_figure,
+}
+"""The functions that draw the figures, by name."""

@@ -1,0 +1,76 @@
+"""The YAML files of papers' tables: what they state, and errors with file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from eventformers.errors import DataFormatError
+from eventformers.reproduction.tables import read_tables
+
+PAPER = """\
+title: Someone (2022)
+method: swcc
+columns:
+  both: [{task: hard_similarity}, {task: transitive_similarity, title: T}]
+  second: [{task: transitive_similarity, title: T}]
+rows:
+  full: {slug: full, label: full, recipe: paper, overrides: [model.mlm_weight=0.5]}
+tables:
+  table1:
+    title: "Table 1: all"
+    columns: [both]
+    compared: full
+    rows:
+      - {label: earlier, published: [1.5, ~]}
+      - {row: full, published: {second: 0.5}}
+      - {row: full, slug: other, label: other, published: ~}
+"""
+
+
+def _read(folder: Path, text: str = PAPER, old: str = "", new: str = ""):
+    assert old in text
+    path = folder / "paper.yaml"
+    path.write_text(text.replace(old, new) if old else text)
+    read_tables.cache_clear()
+    return read_tables(path)
+
+
+def test_rows_share_keys_and_scores_of_recipes_fill_missing_ones(tmp_path):
+    table = _read(tmp_path)["table1"]
+    assert (table.title, table.method, table.runs) == ("Someone (2022), Table 1: all", "swcc", 1)
+    assert [column.title for column in table.columns] == ["Hard similarity (original)", "T"]
+    earlier, full, other = table.rows
+    assert [*table.published(earlier).values()] == [1.5, None]
+    assert [*table.published(full).values()] == [80.9, 0.5]
+    assert [*table.published(other).values()] == [None, None]
+    assert (earlier.slug, other.slug, other.overrides) == ("", "other", ("model.mlm_weight=0.5",))
+    assert table.compared == (("full", "other"),)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("method: swcc\n", "", 1, "no method; accepted: a mapping with title, method"),
+        ("recipe: paper,", "recipes: paper,", 7, "unknown key 'recipes'. Did you mean 'recipe'"),
+        ("[{task: hard_similarity}", "[{task: hard_similarit}", 4, "Did you mean 'hard_similarity'"),
+        ("columns: [both]", "columns: [bot]", 11, "unknown columns 'bot'. Did you mean 'both'"),
+        ("columns: [both]", "columns: both", 11, "found tables, table1, columns: 'both'; accepted: a list"),
+        ("compared: full", "compared: earlier", 12, "unknown row to compare 'earlier'"),
+        ("compared: full", "compared: [[full]]", 12, "accepted: a list of two labels of rows"),
+        ("[1.5, ~]", "[1.5]", 14, "accepted: 2 scores, ~ for a missing one"),
+        ("[1.5, ~]", "[1.5, yes]", 14, "accepted: 2 scores, ~ for a missing one"),
+        ("{label: earlier, ", "{", 14, "no label; accepted: a row with a label"),
+        ("{row: full, published: {", "{row: ful, published: {", 15, "unknown row 'ful'. Did you mean 'full'"),
+        ("slug: other,", "rerank: 3,", 16, "setting rerank: found 3; accepted: true or false"),
+        ("slug: other,", "overrides: [3],", 16, "overrides: found [3]; accepted: a list, each text"),
+        ("slug: other,", "settings: {depth: 2},", 16, "tasks that do: event_retrieval"),
+    ],
+)
+def test_a_fault_is_named_with_file_and_line(tmp_path, old: str, new: str, line: int, message: str):
+    with pytest.raises(DataFormatError) as raised:
+        _read(tmp_path, old=old, new=new)
+    assert raised.value.line == line
+    assert "paper.yaml" in str(raised.value)
+    assert message in str(raised.value)
