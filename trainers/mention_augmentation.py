@@ -19,8 +19,7 @@ from transformers import AutoModelForSeq2SeqLM
 
 from eventformers.errors import EventformersError, shown
 from eventformers.files import file_digest, write_text
-from eventformers.loading.models import faults_told, load_config, load_whole
-from eventformers.loading.tokenizers import load_tokenizer
+from eventformers.loading.models import faults_told, load_config, load_tokenizer, load_whole
 from eventformers.locks import one_writer
 from eventformers.models.mention_tokens import NO_TRIGGER, Mention
 from eventformers.models.processing_events import EventProcessor

@@ -19,8 +19,7 @@ from transformers.trainer_utils import set_seed
 
 from eventformers.datasets_scripts.licenses import UNSPECIFIED, is_open
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.loading.models import faults_told, load_config
-from eventformers.loading.tokenizers import load_tokenizer
+from eventformers.loading.models import faults_told, load_config, load_tokenizer
 from eventformers.methods import Method
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.arguments import EventTrainingArguments, setting_faults

@@ -18,7 +18,7 @@ from eventformers.baselines.chain_baselines import (
     TrainedChainBaseline,
     train_chain_baseline,
 )
-from eventformers.baselines.event_network_training import NetworkSettings
+from eventformers.baselines.event_networks import NetworkSettings
 from eventformers.baselines.word_vectors import WordVectorSettings
 from eventformers.datasets_scripts.building import build_dataset
 from eventformers.errors import EventformersError, UnknownNameError

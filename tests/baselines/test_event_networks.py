@@ -9,16 +9,19 @@ import pytest
 import torch
 from planted_chains import planted_chains, planted_questions
 
-from eventformers.baselines.event_network_training import (
+from eventformers.baselines.event_networks import (
     NETWORKS,
     ChainTable,
     CoherenceScorer,
+    EventComp,
     NetworkSettings,
+    PredicateTensor,
+    RoleFactorTensor,
+    RoleVectors,
     TrainedNetwork,
     train_network,
     word_table,
 )
-from eventformers.baselines.event_networks import EventComp, PredicateTensor, RoleFactorTensor, RoleVectors
 from eventformers.baselines.word_vectors import WordVectors, event_words
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError, UnknownNameError
@@ -163,7 +166,7 @@ def test_coherence_of_many_questions_is_that_of_each(monkeypatch: pytest.MonkeyP
     together = scorer.similarities(contexts, choices)
     assert together[0].shape == (2, 3)
     assert ((together[0] >= 0) & (together[0] <= 1)).all()
-    monkeypatch.setattr("eventformers.baselines.event_network_training._PAIRS_PER_BLOCK", 5)
+    monkeypatch.setattr("eventformers.baselines.event_networks._PAIRS_PER_BLOCK", 5)
     in_blocks = scorer.similarities(contexts, choices)
     for number, (one, other) in enumerate(zip(together, in_blocks, strict=True)):
         np.testing.assert_allclose(one, other, rtol=1e-5)

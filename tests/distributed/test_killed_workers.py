@@ -18,7 +18,7 @@ from forked import run_python
 pytest.importorskip("spacy", reason="spaCy is not installed")
 pytest.importorskip("datatrove", reason="datatrove is not installed")
 
-from eventformers.distributed.shards import BLOCK_DOCUMENTS
+from eventformers.distributed.steps import BLOCK_DOCUMENTS
 
 SCRIPT = Path(__file__).resolve().parents[1] / "support" / "waiting_pipeline.py"
 STORIES = (

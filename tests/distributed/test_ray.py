@@ -21,7 +21,7 @@ import ray
 from datatrove.executor import LocalPipelineExecutor, RayPipelineExecutor
 from datatrove.pipeline.readers import ParquetReader
 
-from eventformers.distributed.shards import DistinctIds
+from eventformers.distributed.steps import DistinctIds
 from eventformers.distributed.steps import Embed
 
 folder, encoder = sys.argv[1:]

@@ -30,8 +30,7 @@ import eventformers
 from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter
 from eventformers.distributed import steps
 from eventformers.distributed.merging import MergeCounts, merge_counts
-from eventformers.distributed.shards import DistinctIds
-from eventformers.distributed.steps import AssignTypes, CountCoEvents, Embed, LinkEvents
+from eventformers.distributed.steps import AssignTypes, CountCoEvents, DistinctIds, Embed, LinkEvents
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.extraction import datatrove_block, extractor
 from eventformers.extraction.datatrove_block import EVENT_ROWS, ExtractEvents, WriteEvents
@@ -265,7 +264,7 @@ def test_a_stopped_task_is_run_again_and_a_finished_one_is_not(
             yield document
 
     monkeypatch.setattr(ExtractEvents, "run", stopped)
-    monkeypatch.setattr("eventformers.distributed.shards.BLOCK_DOCUMENTS", 1)
+    monkeypatch.setattr("eventformers.distributed.steps.BLOCK_DOCUMENTS", 1)
     with pytest.raises(RuntimeError, match="went away"):
         embed("stopped")
     assert [path.name for path in (tmp_path / "stopped").glob("*.parquet")] == ["00000.parquet"]

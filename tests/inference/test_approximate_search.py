@@ -13,8 +13,8 @@ from eventformers.errors import EventformersError
 from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.search import approximate
 from eventformers.inference.search.approximate import ApproximateSearch, read_or_build, read_search, shared
-from eventformers.inference.search.earlier_rows import earlier_places
 from eventformers.inference.search.exact import ExactSearch
+from eventformers.inference.search.index_folder import earlier_places
 
 
 def clustered(number: int, seed: int = 0) -> Vectors:

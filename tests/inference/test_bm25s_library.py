@@ -8,7 +8,7 @@ from pathlib import Path
 import forked
 import pytest
 
-from eventformers.inference.search.bm25s_library import import_bm25s
+from eventformers.inference.search import import_bm25s
 
 IMPORTS = """
 import sys

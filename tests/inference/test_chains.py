@@ -13,9 +13,13 @@ from eventformers import HeterEventForMultipleChoice
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation.tasks.chains import choose_next_event
 from eventformers.inference import encode
-from eventformers.inference.chains import vectors as chain_vectors
-from eventformers.inference.chains.scorers import EncoderChainScorer, ModelChainScorer, chain_scorer
-from eventformers.inference.chains.vectors import encode_states
+from eventformers.inference.chains import scorers as chain_vectors
+from eventformers.inference.chains.scorers import (
+    EncoderChainScorer,
+    ModelChainScorer,
+    chain_scorer,
+    encode_states,
+)
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding.event_inputs import LatestAnswer
 from eventformers.models.processing_heterevent import HeterEventProcessor

@@ -20,9 +20,8 @@ from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.commonsense import complete_many as many
 from eventformers.inference.commonsense.alternative_index import AlternativeIndex, build_alternative_index
-from eventformers.inference.commonsense.complete import answer, complete
+from eventformers.inference.commonsense.complete import Query, answer, complete, read_query
 from eventformers.inference.commonsense.neighbour_votes import VoteSettings, voted_ranking
-from eventformers.inference.commonsense.queries import Query, read_query
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.search import candidate_index
 from eventformers.training import train

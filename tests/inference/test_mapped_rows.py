@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eventformers.inference.chains.event_index import EventRecord
+from eventformers.inference.chains.next_event import EventRecord
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding import event_files
 from eventformers.inference.encoding import vectors as vector_arrays

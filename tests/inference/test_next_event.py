@@ -17,7 +17,6 @@ from eventformers import HeterEventModel, cli
 from eventformers.datasets_scripts.building import build_dataset
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference.chains import event_index
 from eventformers.inference.chains.next_event import next_event, read_events
 from eventformers.inference.chains.scorers import chain_scorer
 from eventformers.inference.encode import load_encoder
@@ -34,7 +33,7 @@ def encoder(request):
 
 @pytest.mark.parametrize("block", [1, 2, 16_384])
 def test_candidates_come_by_their_scores(encoder, monkeypatch, block):
-    monkeypatch.setattr(event_index, "BLOCK_CANDIDATES", block)
+    monkeypatch.setattr("eventformers.inference.chains.next_event.BLOCK_CANDIDATES", block)
     found = next_event(encoder, CHAIN, candidates=CANDIDATES, top=3)
     distinct = CANDIDATES[:4]
     (scores,) = chain_scorer(encoder).score_choices([CHAIN], [distinct])
@@ -131,12 +130,15 @@ def test_a_corpus_of_the_chain_s_own_events_is_an_error(encoder, tmp_path, index
 def test_an_index_of_a_corpus_gives_its_best_events(
     encoder, corpus, tmp_path, monkeypatch, block, aggregation
 ):
-    monkeypatch.setattr(event_index, "BLOCK_CANDIDATES", block)
+    monkeypatch.setattr("eventformers.inference.chains.next_event.BLOCK_CANDIDATES", block)
     plain = next_event(encoder, CHAIN, corpus=corpus, top=100, aggregation=aggregation)
     built = next_event(
         encoder, CHAIN, corpus=corpus, index=tmp_path / "index", top=100, aggregation=aggregation
     )
-    monkeypatch.setattr(event_index, "distinct_blocks", lambda events: pytest.fail("read the corpus again"))
+    monkeypatch.setattr(
+        "eventformers.inference.chains.next_event.distinct_blocks",
+        lambda events: pytest.fail("read the corpus again"),
+    )
     opened = next_event(encoder, CHAIN, index=tmp_path / "index", top=100, aggregation=aggregation)
     assert built == opened
     assert (plain.considered, built.considered, len(built.candidates)) == (38, 40, 38)

@@ -11,7 +11,7 @@ from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
 from eventformers.evaluation.results import load_results
 from eventformers.inference.chains import virtual_context
-from eventformers.inference.chains.vectors import encode_states
+from eventformers.inference.chains.scorers import encode_states
 from eventformers.inference.chains.virtual_context import (
     ChainIndex,
     ContextEncoder,

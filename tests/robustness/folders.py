@@ -37,8 +37,7 @@ from eventformers.errors import EventformersError
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.encoding.event_files import embed_file
 from eventformers.inference.grounding.pair_scoring import PairScores, load_cross_encoder
-from eventformers.loading.models import load_config
-from eventformers.loading.tokenizers import load_tokenizer
+from eventformers.loading.models import load_config, load_tokenizer
 from eventformers.methods import load_method
 from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.plots.events import load_prototypes

@@ -17,8 +17,7 @@ from datatrove.data import Document
 from datatrove.executor import LocalPipelineExecutor, RayPipelineExecutor
 from datatrove.pipeline.readers import ParquetReader
 
-from eventformers.distributed.shards import BLOCK_DOCUMENTS, DistinctIds
-from eventformers.distributed.steps import CountCoEvents, Embed
+from eventformers.distributed.steps import BLOCK_DOCUMENTS, CountCoEvents, DistinctIds, Embed
 from eventformers.extraction.datatrove_block import ExtractEvents, WriteEvents
 
 ENGINE, FOLDER, OUT, PARSER, ENCODER = sys.argv[1:]

@@ -16,10 +16,9 @@ Each is called with a task and its data, like `eventformers.evaluate`, and retur
 
 from __future__ import annotations
 
-from eventformers.baselines.base import Baseline
+from eventformers.baselines.base import Baseline, Chance
 from eventformers.baselines.bm25 import Bm25
 from eventformers.baselines.chain_baselines import CHAIN_BASELINES, OnChains
-from eventformers.baselines.chance import Chance
 from eventformers.baselines.graph_completion import GraphBaseline
 from eventformers.baselines.knowledge_graph_embeddings import METHODS, EmbeddingSettings
 from eventformers.baselines.masked_language_model import MaskedLanguageModelBaseline

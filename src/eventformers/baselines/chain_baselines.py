@@ -13,7 +13,7 @@ from datasets import Dataset
 
 from eventformers.baselines.base import Baseline, BaselineTask, ReadyBaseline, settings_revision
 from eventformers.baselines.chain_counts import BigramScorer, CountSettings, PpmiScorer, count_chains
-from eventformers.baselines.event_network_training import DEFAULTS, NetworkSettings, train_network
+from eventformers.baselines.event_networks import DEFAULTS, NetworkSettings, train_network
 from eventformers.baselines.word_vectors import WordVectorSettings, require_gensim, train_word_vectors
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint

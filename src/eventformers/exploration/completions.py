@@ -14,10 +14,13 @@ from eventformers.datasets_scripts.events import CHAINS_TABLE, EVENTS_TABLE
 from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.exploration.settings import Context
 from eventformers.exploration.steps import Found, Step, StepRun
-from eventformers.inference.commonsense.alternative_index import AlternativeIndex, AlternativeRecord
+from eventformers.inference.commonsense.alternative_index import (
+    AlternativeIndex,
+    AlternativeRecord,
+    trained_templates,
+)
 from eventformers.inference.commonsense.complete import DEFAULT_GRAPH, default_rerank, open_graph
 from eventformers.inference.commonsense.complete_many import ManyCompletions, complete_many
-from eventformers.inference.commonsense.graph_words import trained_templates
 from eventformers.inference.commonsense.neighbour_votes import vote_settings
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.induction.type_naming import has_only_stop_words, words_of

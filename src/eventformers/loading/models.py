@@ -18,6 +18,7 @@ from torch import nn
 from transformers import (
     AutoConfig,
     AutoModel,
+    AutoTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -35,15 +36,17 @@ from eventformers.loading.model_files import (
     check_config,
     check_folder,
     check_weights,
+    find_file,
     read_object,
     read_weight_files,
 )
-from eventformers.loading.tokenizers import load_tokenizer
 from eventformers.methods import all_methods
 from eventformers.models.configuration_base import EventConfig
 from eventformers.models.event_tokens import longest_input
+from eventformers.models.loaded_files import check_tokenizer
 from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.models.pooling import POOLINGS
+from eventformers.models.text_prompts import clear_call_settings
 
 for _capacity in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
     # oneDNN keeps its last 1,024 kernels, each for one shape of a batch, and batches of texts have ever new
@@ -356,3 +359,40 @@ def first_sentence(error: BaseException) -> str:
         error = error.__cause__
     line = first_line(error)
     return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]} …"
+
+
+def load_tokenizer(
+    source: str, config: PreTrainedConfig, revision: str | None = None
+) -> PreTrainedTokenizerBase:
+    """Load a model's tokenizer and check that it fits the model; no code of a repository is run.
+
+    Args:
+        source: folder or Hub id.
+        config: the model's configuration, whose `vocab_size` is the number of its token embeddings.
+        revision: commit of a Hub id; None uses the latest.
+
+    Raises:
+        EventformersError: its files cannot be read, it has no vocabulary, or it does not fit the model.
+    """
+    # None would be read as the name of a branch.
+    where = {} if revision is None else {"revision": revision}
+    tokenizer: PreTrainedTokenizerBase | None = None
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **where)
+        clear_call_settings(tokenizer)
+        check_tokenizer(tokenizer, getattr(config.get_text_config(), "vocab_size", None))
+    except Exception as error:
+        # With damaged files, libraries raise errors of every kind, plain `Exception` included.
+        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        told = f"cannot load the tokenizer of {source}: {_missing_files(source, tokenizer)}{kind}"
+        accepted = "" if "; accepted: " in str(error) else "; accepted: its files as they were saved"
+        raise EventformersError(f"{told}{first_line(error)}{accepted}") from error
+    return tokenizer
+
+
+def _missing_files(source: str, tokenizer: PreTrainedTokenizerBase | None) -> str:
+    """Name the vocabulary files if a folder has none of them; else empty."""
+    names = {"tokenizer.json", *(getattr(tokenizer, "vocab_files_names", None) or {}).values()}
+    if not Path(source).is_dir() or any(find_file(source, name, None) for name in names):
+        return ""
+    return f"found no {' and no '.join(sorted(names))}; "

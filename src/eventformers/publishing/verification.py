@@ -120,8 +120,7 @@ def _show_model(asked: Asked) -> Any:
     import torch
     from transformers import AutoModel
 
-    from eventformers.loading.models import faults_told, load_config, load_whole
-    from eventformers.loading.tokenizers import load_tokenizer
+    from eventformers.loading.models import faults_told, load_config, load_tokenizer, load_whole
 
     source, revision = asked["source"], asked["revision"] or None
     with faults_told(source):

@@ -19,8 +19,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
-from eventformers.inference.chains.scorers import DistinctEvents, Scores
-from eventformers.inference.chains.vectors import encode_states
+from eventformers.inference.chains.scorers import DistinctEvents, Scores, encode_states
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.event_reader import EventLike, read_items
 from eventformers.inference.encoding.vectors import Positions, Vectors

@@ -8,13 +8,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
+import yaml
 from datasets import Dataset, DatasetDict
 
+from eventformers.datasets_scripts.commonsense_graphs import graph_of
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.known_pairs import choose_splits, known_pairs
+from eventformers.datasets_scripts.loading import load_built
+from eventformers.datasets_scripts.relation_templates import own_templates
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import Positions, Vectors
@@ -188,3 +193,30 @@ def graph_fingerprint(pairs: Mapping[str, Dataset], splits: Collection[str] | No
     return dataset_fingerprint(
         DatasetDict({name: pairs[name].select_columns(["premise", "alternative"]) for name in chosen})
     )
+
+
+def trained_templates(encoder: EventEncoder) -> Mapping[str, Mapping[str, str]]:
+    """Return the templates of the relations that a model was trained with, besides those of all models."""
+    return getattr(encoder.model.config, "relation_templates", None) or {}
+
+
+def load_pairs(
+    encoder: EventEncoder, data: str | Path | None, config: str, templates: str | Path | None
+) -> Mapping[str, Dataset]:
+    """Build or load the pairs of a graph, with the templates of the model and of a file.
+
+    Args:
+        encoder: the model.
+        data: raw files, a built dataset or a Hub id; None for the bundled samples.
+        config: the graph's config.
+        templates: YAML file with templates of more relations.
+    """
+    words = {**trained_templates(encoder), **own_templates(graph_of(config), templates)}
+    with TemporaryDirectory(prefix="eventformers-") as scratch:
+        settings: dict[str, object] = {}
+        if words:
+            # The builder reads a file, whose bytes are part of the identity of its rows.
+            file = Path(scratch) / "templates.yaml"
+            file.write_text(yaml.safe_dump(words, allow_unicode=True), encoding="utf-8")
+            settings["templates"] = str(file)
+        return load_built(data, f"{config}_pairs", builder="commonsense_graphs", streaming=False, **settings)

@@ -10,8 +10,8 @@ import torch
 
 from eventformers.datasets_scripts.relation_templates import RelationTemplates
 from eventformers.inference.commonsense.alternative_index import AlternativeIndex
+from eventformers.inference.commonsense.complete import Query, own_texts
 from eventformers.inference.commonsense.neighbour_votes import VoteSettings, voted_ranking
-from eventformers.inference.commonsense.queries import Query, own_texts
 from eventformers.inference.encode import EventEncoder
 
 BLOCK_SCORES = 2**24

@@ -15,7 +15,7 @@ from scipy.special import rel_entr
 from eventformers.errors import EventformersError
 from eventformers.inference.encoding.vectors import rounded_cosines, unit_vectors
 from eventformers.inference.induction.mention_distances import Labels, Matrix
-from eventformers.inference.search.bm25s_library import import_bm25s
+from eventformers.inference.search import import_bm25s
 
 FEWEST_MENTIONS = 3
 """Minimum number of mentions of a cluster that is not weak."""

@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast, get_type_hints
 
 import faiss
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from rich.console import Console
 from rich.progress import Progress
@@ -45,7 +47,6 @@ from eventformers.inference.search.approximate import (
     read_search,
 )
 from eventformers.inference.search.candidate_index import SearchKind, chosen_kind
-from eventformers.inference.search.earlier_rows import earlier_places
 from eventformers.inference.search.exact import nearest
 from eventformers.provenance import library_versions
 from eventformers.strict import check_types
@@ -537,3 +538,28 @@ def _open_table(folder: Path, name: str, record: IndexRecord) -> IndexTable:
             f"{record.rows[name]:,} do not match; {AGAIN}"
         )
     return IndexTable(rows, vectors)
+
+
+_DIGEST_BYTES = 16
+_BLOCK_ROWS = 65_536
+
+
+def earlier_places(rows: pa.Table, earlier: pa.Table | None) -> Positions:
+    """Return the position in an earlier table of each row with the same texts; -1 for a new row, `(rows,)`.
+
+    The texts of a row are its columns of strings: what a model encodes.
+    """
+    if earlier is None or not len(earlier):
+        return np.full(len(rows), -1, dtype=np.int64)
+    places = pc.index_in(_digests(rows), value_set=_digests(earlier))
+    return places.fill_null(-1).to_numpy().astype(np.int64)
+
+
+def _digests(rows: pa.Table) -> pa.Array:
+    texts = rows.select([field.name for field in rows.schema if pa.types.is_large_string(field.type)])
+    digests = [
+        blake2b(repr(row).encode(), digest_size=_DIGEST_BYTES).digest()
+        for batch in texts.to_batches(max_chunksize=_BLOCK_ROWS)
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    ]
+    return pa.array(digests, pa.binary(_DIGEST_BYTES))
