@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from eventformers.datasets_scripts.events import EVENT_SCHEMA, Event
+from eventformers.datasets_scripts.events import EVENT_ORDERS, EVENT_SCHEMA, Event
 from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import HeldFaults, SkippedRows
 from eventformers.datasets_scripts.reading.fields import (
-    check_keys,
+    Record,
     checked_event,
     event_of,
     has_word,
     role_of,
-    text_field,
-    text_of_either,
 )
 from eventformers.datasets_scripts.reading.lines import file_stem, read_lines, read_rows
 from eventformers.datasets_scripts.reading.tables import (
@@ -162,75 +161,10 @@ DOCUMENT_COLUMNS = (
 )
 """Columns of a table with one document or chain a row."""
 
-_IGNORED = frozenset(EVENT_SCHEMA.names) | {"n_sent"}
-_ORIGIN = ("source", "license", "chain_id", "protagonist")
-
 
 def holds_documents(columns: Mapping[str, object]) -> bool:
     """True if a table with these columns holds documents or chains."""
     return "events" in columns or "predicate" in columns
-
-
-def read_document_records(path: Path, skipped: SkippedRows, accepted: str) -> Iterator[tuple[int, Any]]:
-    """Read the documents or chains of JSON lines or a table, each as an object of JSON with its line.
-
-    Args:
-        path: the file.
-        skipped: count of blank lines, and policy for malformed lines and rows.
-        accepted: the accepted content of a line of JSON, for errors.
-
-    Raises:
-        DataFormatError: the file cannot be read, a table lacks a column, a row is no event, or a document
-            continues after another one.
-    """
-    columns = first_record(path) if is_table(path) else None
-    if columns is None or "events" in columns:
-        return read_records(path, skipped, DOCUMENT_COLUMNS, accepted, ignored=_IGNORED)
-    rows = read_records(path, skipped, EVENT_COLUMNS, accepted, ignored=_IGNORED)
-    return _documents_of(skipped.parsed(rows, lambda row: _event_row(*row, path)), path, skipped)
-
-
-def _event_row(line: int, row: Mapping[str, Any], path: Path) -> tuple[int, str, dict[str, Any], list[Any]]:
-    """Read the line of an event, its document, the facts about its document, and its fields."""
-    document_id = text_of_either(row, ("document_id", "id"), path, line)
-    if not document_id:
-        raise DataFormatError(path, line, "an event without document_id", "the id of its document")
-    event = event_of({role: row.get(role) for role in ("subject", "predicate", "object")}, path, line)
-    origin = {name: text_field(row, name, path, line) for name in _ORIGIN if name in row}
-    marks = [text_field(row, "lemma", path, line), 0, int(bool(row.get("negated")))]
-    # The fields of an extracted event, which begin with its sentence and place.
-    return line, document_id, origin, [0, 0, *event.values(), *marks]
-
-
-def _documents_of(
-    rows: Iterator[tuple[int, str, dict[str, Any], list[Any]]], path: Path, skipped: SkippedRows
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Join the rows of each document or chain, which must follow each other and agree in its facts."""
-    complete: set[int] = set()
-    key: tuple[str, str] | None = None
-    first, record = 0, dict[str, Any]()
-    for line, document_id, origin, fields in rows:
-        found = (document_id, origin.get("chain_id") or origin.get("protagonist", ""))
-        name = shown(found[1] or document_id)
-        if hash(found) in complete:
-            text = f"an event of {name} after other documents"
-            skipped.leave_out(DataFormatError(path, line, text, "all events of a document together"), "row")
-            continue
-        if found != key:
-            if key is not None:
-                yield first, record
-                complete.add(hash(key))
-            key, first, record = found, line, {"document_id": document_id, **origin, "events": []}
-        # A table may state the facts of a document in one of its rows alone.
-        stated = {fact: text for fact, text in origin.items() if text}
-        if other := next((fact for fact, text in stated.items() if record[fact] not in ("", text)), None):
-            text = f"the {other} {shown(origin[other])} of {name}, which has {shown(record[other])} above"
-            skipped.leave_out(DataFormatError(path, line, text, f"one {other} for a document"), "row")
-            continue
-        record.update(stated)
-        record["events"].append(fields)
-    if key is not None:
-        yield first, record
 
 
 REPORTING_PREDICATES: tuple[str, ...] = (
@@ -278,7 +212,8 @@ _ACCEPTED_TUPLES = (
     " between events"
 )
 
-_KEYS = frozenset({"document_id", "id", "source", "license", "events", "protagonist", "chain_id", "n_sent"})
+_IGNORED = frozenset(EVENT_SCHEMA.names) | {"n_sent"}
+_ROLES = EVENT_ORDERS["subject_predicate_object"]
 KeepDocument = Callable[[str, str], bool]
 """Predicate that selects documents by id and source."""
 
@@ -442,10 +377,16 @@ def read_records_of_events(
         DataFormatError: a line is not such a document.
     """
     lines = skipped if skipped_lines is None else skipped_lines
-    values = read_document_records(path, lines, ACCEPTED_DOCUMENT)
-    heads = lines.parsed(values, lambda value: _head(*value, path), "document")
+    columns = first_record(path) if is_table(path) else None
+    if columns is None or "events" in columns:
+        heads = read_records(
+            path, lines, DOCUMENT_COLUMNS, ACCEPTED_DOCUMENT, _head, ignored=_IGNORED, whole="document"
+        )
+    else:
+        rows = read_records(path, lines, EVENT_COLUMNS, ACCEPTED_DOCUMENT, _event_row, ignored=_IGNORED)
+        heads = lines.parsed(_documents_of(rows, lines), _head, "document")
     wanted = (head for head in heads if keep is None or keep(head[0].document_id, head[0].source))
-    return skipped.parsed(wanted, lambda head: _document(*head, predicate_form, path), "document")
+    return skipped.parsed_rows(wanted, partial(_document, predicate_form), "document")
 
 
 def read_cloze_contexts(path: Path, skipped: SkippedRows) -> Iterator[RawDocument]:
@@ -496,35 +437,74 @@ def _is_chain(record: dict[str, object]) -> bool:
     return "protagonist" in record or "chain_id" in record
 
 
-def _head(line: int, record: object, path: Path) -> tuple[RawDocument, list[object], int]:
-    """Parse a document without its events, its unparsed events, and its line."""
-    if not isinstance(record, dict):
-        raise DataFormatError(path, line, 'no "events" list', ACCEPTED_DOCUMENT)
-    check_keys(record, _KEYS, path, line)
-    events = record.get("events")
-    if not isinstance(events, list):
-        raise DataFormatError(path, line, 'no "events" list', ACCEPTED_DOCUMENT)
-    stem = file_stem(path)
-    source = text_field(record, "source", path, line) or stem
-    document_id = text_of_either(record, ("document_id", "id"), path, line) or f"{stem}/{line}"
+def _head(record: Record) -> tuple[RawDocument, Record]:
+    """Parse a document without its events."""
+    if not isinstance(record.get("events"), list):
+        raise record.fault('no "events" list', ACCEPTED_DOCUMENT)
+    stem = file_stem(record.path)
+    source = record.text("source") or stem
+    document_id = record.text("document_id", "id") or f"{stem}/{record.line}"
     protagonist = chain_id = ""
     if _is_chain(record):
-        protagonist = text_field(record, "protagonist", path, line)
-        chain_id = text_field(record, "chain_id", path, line) or f"{document_id}/{protagonist or line}"
-    license_name = license_of_source(source, text_field(record, "license", path, line))
-    return RawDocument(document_id, source, license_name, [], chain_id, protagonist), events, line
+        protagonist = record.text("protagonist")
+        chain_id = record.text("chain_id") or f"{document_id}/{protagonist or record.line}"
+    license_name = license_of_source(source, record.text("license"))
+    return RawDocument(document_id, source, license_name, [], chain_id, protagonist), record
 
 
-def _document(
-    head: RawDocument, events: list[object], line: int, predicate_form: str, path: Path
-) -> RawDocument:
-    return replace(head, events=[_raw_event(item, predicate_form, path, line) for item in events])
+def _document(predicate_form: str, head: RawDocument, record: Record) -> RawDocument:
+    path, line = record.path, record.line
+    events = [
+        _extracted_event(item, predicate_form, path, line)
+        if isinstance(item, list) and len(item) == 8
+        else RawEvent(event_of(item, path, line, ACCEPTED_DOCUMENT))
+        for item in record["events"]
+    ]
+    return replace(head, events=events)
 
 
-def _raw_event(item: object, predicate_form: str, path: Path, line: int) -> RawEvent:
-    if isinstance(item, list) and len(item) == 8:
-        return _extracted_event(item, predicate_form, path, line)
-    return RawEvent(event_of(item, path, line, ACCEPTED_DOCUMENT))
+def _event_row(record: Record) -> tuple[str, dict[str, str], list[Any], Record]:
+    """Read the document of an event, the facts about its document, and its fields."""
+    document_id = record.text("document_id", "id")
+    if not document_id:
+        raise record.fault("an event without document_id", "the id of its document")
+    event = event_of({role: record.get(role) for role in _ROLES}, record.path, record.line)
+    origin = {column.name: record.text(column.name) for column in _ORIGIN_COLUMNS if column.name in record}
+    # The fields of an extracted event, which begin with its sentence and place.
+    fields = [0, 0, *event.values(), record.text("lemma"), 0, int(bool(record.get("negated")))]
+    return document_id, origin, fields, record
+
+
+def _documents_of(
+    rows: Iterable[tuple[str, dict[str, str], list[Any], Record]], skipped: SkippedRows
+) -> Iterator[Record]:
+    """Join the rows of each document or chain, which must follow each other and agree in its facts."""
+    complete: set[int] = set()
+    key: tuple[str, str] | None = None
+    document: Record | None = None
+    for document_id, origin, fields, row in rows:
+        found = (document_id, origin.get("chain_id") or origin.get("protagonist", ""))
+        name = shown(found[1] or document_id)
+        if hash(found) in complete:
+            text = f"an event of {name} after other documents"
+            skipped.leave_out(row.fault(text, "all events of a document together"), "row")
+            continue
+        if document is None or found != key:
+            if document is not None:
+                yield document
+                complete.add(hash(key))
+            values = {"document_id": document_id, **origin, "events": []}
+            key, document = found, Record(values, row.path, row.line)
+        # A table may state the facts of a document in one of its rows alone.
+        stated = {fact: text for fact, text in origin.items() if text}
+        if other := next((fact for fact, text in stated.items() if document[fact] not in ("", text)), None):
+            text = f"the {other} {shown(origin[other])} of {name}, which has {shown(document[other])} above"
+            skipped.leave_out(row.fault(text, f"one {other} for a document"), "row")
+            continue
+        document.update(stated)
+        document["events"].append(fields)
+    if document is not None:
+        yield document
 
 
 def _extracted_event(item: list[object], predicate_form: str, path: Path, line: int) -> RawEvent:

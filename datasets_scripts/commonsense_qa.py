@@ -15,8 +15,8 @@ from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, EventDatasetBuilde
 from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.reading.fields import check_keys, json_object
-from eventformers.datasets_scripts.reading.lines import file_stem, parse_json, read_json_values, read_lines
+from eventformers.datasets_scripts.reading.fields import Record, check_keys, checked_record
+from eventformers.datasets_scripts.reading.lines import file_stem, parse_json, read_lines
 from eventformers.datasets_scripts.reading.markup import XmlElement, elements, read_xml
 from eventformers.datasets_scripts.reading.tables import Column, is_table, may_hold, read_records, table_names
 from eventformers.errors import SHOWN_CHARACTERS, DataFormatError, shown
@@ -150,16 +150,15 @@ def read_copa_json(path: Path, skipped: SkippedRows) -> Iterator[Question]:
         DataFormatError: a row cannot be read; names the line.
     """
 
-    def question(line: int, value: object) -> Question:
-        row = json_object(value, _COPA_KEYS, path, line, _ACCEPTED_ROW)
-        alternatives = _present(row, ("option1", "option2"), path, line)
+    def question(row: Record) -> Question:
+        alternatives = _present(row, ("option1", "option2"))
         return {
-            "premise": _text(row, "sentence", path, line).removesuffix("_").rstrip(),
-            "alternatives": _checked_alternatives(alternatives, 2, path, line),
-            "label": _index(row.get("answer"), ("1", "2"), "answer", path, line),
+            "premise": _text(row, "sentence").removesuffix("_").rstrip(),
+            "alternatives": _checked_alternatives(alternatives, 2, path, row.line),
+            "label": _index(row.get("answer"), ("1", "2"), "answer", path, row.line),
         }
 
-    return skipped.parsed_rows(read_json_values(path, skipped, _ACCEPTED_ROW), question)
+    return read_records(path, skipped, (), _ACCEPTED_ROW, question, ignored=_COPA_KEYS)
 
 
 def read_siqa(path: Path, labels_path: Path, rules: Counter[str], skipped: SkippedRows) -> Iterator[Question]:
@@ -199,11 +198,11 @@ def read_siqa(path: Path, labels_path: Path, rules: Counter[str], skipped: Skipp
     def question(item: tuple[tuple[int, str], tuple[int, str]]) -> tuple[str, Question]:
         (line, text), (label_line, label) = item
         value = parse_json(text, path, line, _ACCEPTED_ROW)
-        row = json_object(value, _SIQA_KEYS, path, line, _ACCEPTED_ROW)
-        rule, template = siqa_template(_text(row, "question", path, line))
-        alternatives = _present(row, ("answerA", "answerB", "answerC"), path, line)
+        row = checked_record(value, _SIQA_KEYS, path, line, _ACCEPTED_ROW)
+        rule, template = siqa_template(_text(row, "question"))
+        alternatives = _present(row, ("answerA", "answerB", "answerC"))
         return rule, {
-            "premise": f"{_text(row, 'context', path, line)} {template}",
+            "premise": f"{_text(row, 'context')} {template}",
             "alternatives": _checked_alternatives(alternatives, 3, path, line),
             "label": _index(label.strip(), ("1", "2", "3"), "the label", labels_path, label_line),
         }
@@ -222,28 +221,27 @@ def read_csqa(path: Path, skipped: SkippedRows) -> Iterator[Question]:
         DataFormatError: a row cannot be read; names the line.
     """
 
-    def question(line: int, value: object) -> Question:
-        row = json_object(value, _CSQA_KEYS, path, line, _ACCEPTED_ROW)
-        asked = row.get("question")
+    def question(row: Record) -> Question:
+        line, asked = row.line, row.get("question")
         choices = asked.get("choices") if isinstance(asked, dict) else None
         if not isinstance(asked, dict) or not isinstance(choices, list):
-            raise DataFormatError(path, line, "a row without question or choices", _ACCEPTED_CSQA)
+            raise row.fault("a row without question or choices", _ACCEPTED_CSQA)
         check_keys(asked, _CSQA_QUESTION_KEYS, path, line)
         texts: dict[str, str] = {}
         for choice in choices:
-            known = json_object(choice, _CSQA_CHOICE_KEYS, path, line, _ACCEPTED_CSQA)
-            name, text = _text(known, "label", path, line), _text(known, "text", path, line)
+            known = checked_record(choice, _CSQA_CHOICE_KEYS, path, line, _ACCEPTED_CSQA)
+            name, text = _text(known, "label"), _text(known, "text")
             if name in texts:
-                raise DataFormatError(path, line, f"the choice {shown(choice)} twice", _ACCEPTED_CSQA)
+                raise row.fault(f"the choice {shown(choice)} twice", _ACCEPTED_CSQA)
             texts[name] = text
         names = tuple(sorted(texts))
         return {
-            "premise": _text(asked, "stem", path, line),
+            "premise": _text(Record(asked, path, line), "stem"),
             "alternatives": _checked_alternatives([texts[name] for name in names], 2, path, line),
             "label": _index(row.get("answerKey"), names, "answerKey", path, line),
         }
 
-    return skipped.parsed_rows(read_json_values(path, skipped, _ACCEPTED_ROW), question)
+    return read_records(path, skipped, (), _ACCEPTED_ROW, question, ignored=_CSQA_KEYS)
 
 
 def read_question_table(path: Path, skipped: SkippedRows) -> Iterator[Question]:
@@ -253,21 +251,20 @@ def read_question_table(path: Path, skipped: SkippedRows) -> Iterator[Question]:
         DataFormatError: a row cannot be read; names the row.
     """
 
-    def question(line: int, row: Mapping[str, object]) -> Question:
+    def question(row: Record) -> Question:
         alternatives = row.get("alternatives")
         if not isinstance(alternatives, list) or not all(
             isinstance(one, str) and one.strip() for one in alternatives
         ):
-            accepted = "a list of texts, none of them empty"
-            raise DataFormatError(path, line, f"alternatives={shown(alternatives)}", accepted)
-        label, places = row.get("label"), tuple(map(str, range(len(alternatives))))
+            raise row.fault(f"alternatives={shown(alternatives)}", "a list of texts, none of them empty")
+        places = tuple(map(str, range(len(alternatives))))
         return {
-            "premise": _text(row, "premise", path, line),
-            "alternatives": _checked_alternatives(alternatives, 2, path, line),
-            "label": _index(label, places, "label", path, line),
+            "premise": _text(row, "premise"),
+            "alternatives": _checked_alternatives(alternatives, 2, path, row.line),
+            "label": _index(row.get("label"), places, "label", path, row.line),
         }
 
-    return skipped.parsed_rows(read_records(path, skipped, QUESTION_COLUMNS, ""), question)
+    return read_records(path, skipped, QUESTION_COLUMNS, "", question)
 
 
 def _copa_item(item: XmlElement, path: Path) -> Question:
@@ -305,15 +302,15 @@ def _lines_with_gaps(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, st
     yield from [None] * (skipped["malformed_line"] - left_out)
 
 
-def _text(row: Mapping[str, object], name: str, path: Path, line: int) -> str:
+def _text(row: Record, name: str) -> str:
     value = row.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise DataFormatError(path, line, f"{name}={shown(value)}", f"a text in {name}")
+        raise row.fault(f"{name}={shown(value)}", f"a text in {name}")
     return value.strip()
 
 
-def _present(row: Mapping[str, object], names: tuple[str, ...], path: Path, line: int) -> list[str]:
-    return [_text(row, name, path, line) for name in names if row.get(name) not in (None, "")]
+def _present(row: Record, names: tuple[str, ...]) -> list[str]:
+    return [_text(row, name) for name in names if row.get(name) not in (None, "")]
 
 
 def _checked_alternatives(alternatives: list[str], least: int, path: Path, line: int) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, cast
 
@@ -13,7 +14,7 @@ from datasets import Value
 from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, EventDatasetBuilder
 from eventformers.datasets_scripts.events import EVENT_FEATURE, Event
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
-from eventformers.datasets_scripts.reading.fields import checked_event, event_of
+from eventformers.datasets_scripts.reading.fields import Record, checked_event, event_of
 from eventformers.datasets_scripts.reading.lines import read_rows
 from eventformers.datasets_scripts.reading.tables import Column, is_table, read_records, table_names
 from eventformers.errors import DataFormatError, EventformersError, shown
@@ -133,10 +134,9 @@ class EventSimilarity(EventDatasetBuilder):
         skipped = self.report.skipped
         if is_table(path):
             columns = _PAIR_TABLE if config in _RATED else _HARD_TABLE
-            records = read_records(path, skipped, columns, "")
-            rows = skipped.parsed(records, lambda item: _row_of_record(config, path, *item))
+            rows = read_records(path, skipped, columns, "", partial(_row_of_record, config))
         else:
-            rows = skipped.parsed(read_rows(path, skipped), lambda item: _row(config, path, *item))
+            rows = skipped.parsed_rows(read_rows(path, skipped), partial(_row, config, path))
         for row in rows:
             self.report.read["rows"] += 1
             self.report.add_source(source, license_name, documents=1, events=2 if "score" in row else 4)
@@ -159,15 +159,14 @@ def _row(config: str, path: Path, line: int, text: str) -> dict[str, Event | flo
     return row
 
 
-def _row_of_record(
-    config: str, path: Path, line: int, record: Mapping[str, object]
-) -> dict[str, Event | float]:
+def _row_of_record(config: str, record: Record) -> dict[str, Event | float]:
     is_scored = config in _RATED
     row: dict[str, Event | float] = {
-        name: event_of(record[name], path, line) for name in (_PAIR_COLUMNS if is_scored else _HARD_COLUMNS)
+        name: event_of(record[name], record.path, record.line)
+        for name in (_PAIR_COLUMNS if is_scored else _HARD_COLUMNS)
     }
     if is_scored:
-        row["score"] = _score(record.get("score"), path, line)
+        row["score"] = _score(record.get("score"), record.path, record.line)
     return row
 
 

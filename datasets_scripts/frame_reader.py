@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.reading.fields import check_keys, text_field, text_of_either
+from eventformers.datasets_scripts.reading.fields import Record
 from eventformers.datasets_scripts.reading.markup import (
     XmlElement,
     attribute,
@@ -21,7 +21,7 @@ from eventformers.datasets_scripts.reading.markup import (
     read_xml,
     replace_marked,
 )
-from eventformers.datasets_scripts.reading.tables import Column, known_names, read_records, same_names
+from eventformers.datasets_scripts.reading.tables import Column, read_records
 from eventformers.errors import DataFormatError, shown
 
 FRAME_FOLDER = "frame"
@@ -37,8 +37,6 @@ FRAME_COLUMNS = (
     Column("frame_id", "text", "number or id of the frame; without it, its name", other_names=("id",)),
 )
 """Columns of a table of frames, and keys of JSON lines."""
-
-_KEYS = known_names(FRAME_COLUMNS)
 _UNUSED_KEYS = frozenset({"children", "relations", "fes", "semtypes", "source", "license"})
 # The elements that the schema of FrameNet 1.7, frame.xsd, allows in a frame.
 _FRAME_PARTS = frozenset({"definition", "semType", "FE", "FEcoreSet", "frameRelation", "lexUnit"})
@@ -107,8 +105,9 @@ def read_frames(paths: Iterable[Path], skipped: SkippedRows) -> Iterator[Frame]:
             frames = skipped.parsed([path], partial(_frame_of_xml, parents=parents), "document")
             yield from skipped.parsed_rows(frames, checked, "document")
         else:
-            values = read_records(path, skipped, FRAME_COLUMNS, ACCEPTED_FRAME, ignored=_UNUSED_KEYS)
-            rows = skipped.parsed_rows(values, partial(_frame_of_json, path))
+            rows = read_records(
+                path, skipped, FRAME_COLUMNS, ACCEPTED_FRAME, _frame_of_record, ignored=_UNUSED_KEYS
+            )
             yield from skipped.parsed_rows(rows, checked)
 
 
@@ -171,21 +170,16 @@ def _frame_of_xml(path: Path, parents: Mapping[str, list[str]] | None) -> tuple[
         except ValueError as error:
             found = f"a reference to no character ({error})"
             raise DataFormatError(path, element.line, found, "a definition") from error
-    own = [
-        _related(element, path)
-        for relation in children(root, "frameRelation")
-        if relation.get("type") == "Inherits from"
-        for element in children(relation, "relatedFrame")
-    ]
+    own = []
+    for relation in children(root, "frameRelation"):
+        if relation.get("type") == "Inherits from":
+            for element in children(relation, "relatedFrame"):
+                own.append((element.text or "").strip())
+                if not own[-1]:
+                    found = "<relatedFrame> without a name"
+                    raise DataFormatError(path, element.line, found, "the name of a frame")
     inherited = own if parents is None else parents.get(name, [])
     return path, root.line, Frame(root.get("ID", name), name, definition, inherited, examples)
-
-
-def _related(element: XmlElement, path: Path) -> str:
-    name = (element.text or "").strip()
-    if not name:
-        raise DataFormatError(path, element.line, "<relatedFrame> without a name", "the name of a frame")
-    return name
 
 
 def _inheritance(path: Path, skipped: SkippedRows) -> dict[str, list[str]]:
@@ -202,24 +196,15 @@ def _inheritance(path: Path, skipped: SkippedRows) -> dict[str, list[str]]:
     return parents
 
 
-def _frame_of_json(path: Path, line: int, record: object) -> tuple[Path, int, Frame]:
-    if not isinstance(record, dict):
-        raise DataFormatError(path, line, "a line without the name of a frame", ACCEPTED_FRAME)
-    check_keys(record, _KEYS | _UNUSED_KEYS, path, line, same=same_names(FRAME_COLUMNS))
-    name = text_field(record, "name", path, line).strip()
+def _frame_of_record(record: Record) -> tuple[Path, int, Frame]:
+    name = record.text("name").strip()
     if not name:
-        raise DataFormatError(path, line, "a line without the name of a frame", ACCEPTED_FRAME)
-
-    def texts(key: str, accepted: str) -> list[str]:
-        given = record.get(key)
-        if given is None:
-            return []
-        if not isinstance(given, list) or not all(isinstance(item, str) and item.strip() for item in given):
-            found = f"the {key} {shown(given)} of {shown(name)}"
-            raise DataFormatError(path, line, found, f"a list of {accepted}")
-        return given
-
-    parents, examples = texts("parents", "names"), texts("examples", "sentences")
-    definition = " ".join(text_field(record, "definition", path, line).split())
-    identifier = text_of_either(record, ("frame_id", "id"), path, line)
-    return path, line, Frame(identifier or name, name, definition, parents, examples)
+        raise record.fault("a line without the name of a frame", ACCEPTED_FRAME)
+    frame = Frame(
+        frame_id=record.text("frame_id", "id") or name,
+        name=name,
+        definition=" ".join(record.text("definition").split()),
+        parents=record.texts("parents", "a list of names", f" of {shown(name)}"),
+        examples=record.texts("examples", "a list of sentences", f" of {shown(name)}"),
+    )
+    return record.path, record.line, frame

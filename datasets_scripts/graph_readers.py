@@ -9,7 +9,7 @@ from pathlib import Path
 
 from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.reading.fields import check_keys, text_field
+from eventformers.datasets_scripts.reading.fields import Record, check_keys
 from eventformers.datasets_scripts.reading.lines import (
     format_suffix,
     parse_json,
@@ -245,20 +245,19 @@ def _is_other_table(path: Path) -> bool:
 def _first_relation(path: Path) -> str:
     """The relation in the first readable row of a table of triples; "" if there is none."""
     try:
-        rows = read_records(path, SkippedRows("skip"), TRIPLE_COLUMNS, "")
-        return next((str(row.get("relation", "")) for _, row in rows), "")
+        rows = read_records(path, SkippedRows("skip"), TRIPLE_COLUMNS, "", lambda row: row.get("relation"))
+        return str(next(rows, ""))
     except EventformersError:
         return ""
 
 
 def _table_triples(path: Path, known: Collection[str], skipped: SkippedRows) -> Iterator[Triple]:
-    def triple(item: tuple[int, Mapping[str, object]]) -> Triple:
-        line, row = item
-        head, relation, tail = (text_field(row, column.name, path, line) for column in TRIPLE_COLUMNS)
-        _check_relation(relation, known, path, line)
+    def triple(row: Record) -> Triple:
+        head, relation, tail = map(row.text, _TRIPLE_NAMES)
+        _check_relation(relation, known, path, row.line)
         return head, relation, tail
 
-    return skipped.parsed(read_records(path, skipped, TRIPLE_COLUMNS, "", row_is_line=True), triple)
+    return read_records(path, skipped, TRIPLE_COLUMNS, "", triple, row_is_line=True)
 
 
 def _tab_triples(path: Path, graph: str, known: Collection[str], skipped: SkippedRows) -> Iterator[Triple]:

@@ -21,13 +21,11 @@ from eventformers.datasets_scripts.hierarchy_files import (
 )
 from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.reading.fields import check_keys, json_object, text_field, text_of_either
-from eventformers.datasets_scripts.reading.lines import parse_json, read_json_values, read_lines
+from eventformers.datasets_scripts.reading.fields import Record, check_keys
+from eventformers.datasets_scripts.reading.lines import parse_json, read_lines
 from eventformers.datasets_scripts.reading.tables import (
     is_table,
-    known_names,
     read_records,
-    same_names,
     tab_rows,
     table_columns,
 )
@@ -71,19 +69,15 @@ _UNUSED_MENTION_KEYS = frozenset(
         *("mention_type", "page_path", "sources"),
     }
 )
-_MENTION_KEYS = known_names(MENTION_COLUMNS) | _UNUSED_MENTION_KEYS
 _ORIGIN_KEYS = frozenset({"source", "license"})
-_EVENT_KEYS = known_names(EVENT_COLUMNS) | _ORIGIN_KEYS
 _UNUSED_HIERARCHY_KEYS = frozenset(
     {
         *("title", "component", "n_items", "n_certain", "first_date", "last_date", "desc_date", "qid"),
         *("surface_label", "derived_label", "surfaces", "event_evidence"),
     }
 )
-_HIERARCHY_KEYS = known_names(HIERARCHY_COLUMNS) | _UNUSED_HIERARCHY_KEYS
 _ITEM_KEYS = frozenset({"label_id", "count", "title"})
 _UNUSED_EDGE_KEYS = frozenset({"child", "parent", "count", "provenance", "stated_in", *_ORIGIN_KEYS})
-_EDGE_KEYS = known_names(EDGE_COLUMNS) | _UNUSED_EDGE_KEYS
 _TABLE_COLUMNS = frozenset(
     {
         *("Wikidata Item", "Wikipedia Language", "Language", "Context", "Wikipedia Inlink Title"),
@@ -186,35 +180,33 @@ def read_linked_mentions(path: Path, skipped: SkippedRows) -> Iterator[LinkedMen
         DataFormatError: a line cannot be read, has no field `mention` or names no language.
     """
 
-    def mention(line: int, value: object) -> LinkedMention:
-        record = json_object(value, _MENTION_KEYS, path, line, ACCEPTED_MENTION, same_names(MENTION_COLUMNS))
+    def mention(record: Record) -> LinkedMention:
         if "mention" not in record:
-            raise DataFormatError(path, line, 'a line without "mention"', ACCEPTED_MENTION)
-        language = _one_text(record, ("context_lang", "language"), path, line).strip()
+            raise record.fault('a line without "mention"', ACCEPTED_MENTION)
+        language = record.text("context_lang", "language").strip()
         if not language:
-            raise DataFormatError(path, line, 'a mention without "context_lang"', ACCEPTED_MENTION)
-        gold_events = _gold_events(record, path, line)
-        event_id = _id(record, ("label_id",), path, line)
-        source = _text(record, "source", path, line)
-        stated = _text(record, "license", path, line)
+            raise record.fault('a mention without "context_lang"', ACCEPTED_MENTION)
+        stated = next((name for name in ("gold_label_ids", "event_ids") if record.get(name) is not None), "")
+        gold_events = _ids(record, stated) or None
+        event_id = _stated_id(record.text("label_id"))
+        source, license_name = record.text("source"), record.text("license")
         return LinkedMention(
-            line=line,
-            mention_id=_text(record, "mention_id", path, line) or _text(record, "id", path, line),
+            line=record.line,
+            mention_id=record.text("mention_id") or record.text("id"),
             language=language,
-            context_left=_text(record, "context_left", path, line),
-            mention=_text(record, "mention", path, line),
-            context_right=_text(record, "context_right", path, line),
-            title=_one_text(record, ("context_title", "title"), path, line),
-            date=_one_text(record, ("context_date", "date"), path, line),
+            context_left=record.text("context_left"),
+            mention=record.text("mention"),
+            context_right=record.text("context_right"),
+            title=record.text("context_title", "title"),
+            date=record.text("context_date", "date"),
             event_id=event_id or next(iter(gold_events or ()), ""),
             gold_events=gold_events,
             source=source,
-            license=license_of_source(source, stated) if source or stated else "",
+            license=license_of_source(source, license_name) if source or license_name else "",
         )
 
     ignored = _UNUSED_MENTION_KEYS
-    records = read_records(path, skipped, MENTION_COLUMNS, ACCEPTED_MENTION, ignored=ignored)
-    return skipped.parsed_rows(records, mention)
+    return read_records(path, skipped, MENTION_COLUMNS, ACCEPTED_MENTION, mention, ignored=ignored)
 
 
 def read_mention_table(path: Path, skipped: SkippedRows) -> Iterator[LinkedMention]:
@@ -266,24 +258,25 @@ def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
         DataFormatError: a line cannot be read, or has no id or no language.
     """
 
-    def event(line: int, value: object) -> StatedTitle:
-        record = json_object(value, _EVENT_KEYS, path, line, ACCEPTED_EVENT, same_names(EVENT_COLUMNS))
-        event_id = _id(record, ("label_id", "event_id"), path, line)
-        language = _one_text(record, ("label_lang", "language"), path, line).strip()
-        if not event_id or not language:
-            missing = "a language" if event_id else "an id"
-            raise DataFormatError(path, line, f"an event without {missing}", ACCEPTED_EVENT)
-        descriptions = ("label_desc", "label_description", "description")
+    def event(record: Record) -> StatedTitle:
+        event_id = _stated_id(record.text("label_id", "event_id"))
+        language = record.text("label_lang", "language").strip()
+        _check_event(event_id, language, record.path, record.line, ACCEPTED_EVENT)
         return StatedTitle(
-            line=line,
+            line=record.line,
             event_id=event_id,
             language=language,
-            title=_one_text(record, ("label_title", "title"), path, line).strip(),
-            description=_one_text(record, descriptions, path, line).strip(),
+            title=record.text("label_title", "title").strip(),
+            description=record.text("label_desc", "label_description", "description").strip(),
         )
 
-    records = read_records(path, skipped, EVENT_COLUMNS, ACCEPTED_EVENT, ignored=_ORIGIN_KEYS)
-    return skipped.parsed_rows(records, event)
+    return read_records(path, skipped, EVENT_COLUMNS, ACCEPTED_EVENT, event, ignored=_ORIGIN_KEYS)
+
+
+def _check_event(event_id: str, language: str, path: Path, line: int, accepted: str) -> None:
+    if not event_id or not language:
+        missing = "a language" if event_id else "an id"
+        raise DataFormatError(path, line, f"an event without {missing}", accepted)
 
 
 def read_description_table(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
@@ -297,9 +290,7 @@ def read_description_table(path: Path, skipped: SkippedRows) -> Iterator[StatedT
 
     def event(line: int, row: Mapping[str, str]) -> StatedTitle:
         event_id, language = _stated_id(row["Wikidata Item"]), row.get("Wikipedia Language", "").strip()
-        if not event_id or not language:
-            missing = "a language" if event_id else "an id"
-            raise DataFormatError(path, line, f"an event without {missing}", "both of them")
+        _check_event(event_id, language, path, line, "both of them")
         title = row.get("Wikipedia Title", "").strip()
         return StatedTitle(line, event_id, language, title, row["Wikipedia Description"].strip())
 
@@ -319,23 +310,23 @@ def read_hierarchy(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]
         DataFormatError: a line cannot be read or has no id, or a split is unknown.
     """
 
-    def entry(line: int, value: object) -> HierarchyEntry:
-        record = json_object(
-            value, _HIERARCHY_KEYS, path, line, ACCEPTED_HIERARCHY, same_names(HIERARCHY_COLUMNS)
-        )
-        event_id = _id(record, ("label_id", "event_id"), path, line)
+    def entry(record: Record) -> HierarchyEntry:
+        event_id = _stated_id(record.text("label_id", "event_id"))
         if not event_id:
-            raise DataFormatError(path, line, "a line without the id of an event", ACCEPTED_HIERARCHY)
+            raise record.fault("a line without the id of an event", ACCEPTED_HIERARCHY)
         statements = [
             Statement(event_id, relation, other)
             for relation in HIERARCHY_FIELDS
-            for other in _ids(record, relation, path, line)
+            for other in _ids(record, relation)
         ]
-        return HierarchyEntry(event_id, _stated_split(record, path, line), statements)
+        stated = record.text("split")
+        split = "validation" if stated in ("dev", "valid") else stated
+        if split and split not in SPLITS:
+            raise record.fault(f"the split {shown(stated)}", ", ".join(("dev", *SPLITS)))
+        return HierarchyEntry(event_id, split or None, statements)
 
     ignored = _UNUSED_HIERARCHY_KEYS
-    records = read_records(path, skipped, HIERARCHY_COLUMNS, ACCEPTED_HIERARCHY, ignored=ignored)
-    return skipped.parsed_rows(records, entry)
+    return read_records(path, skipped, HIERARCHY_COLUMNS, ACCEPTED_HIERARCHY, entry, ignored=ignored)
 
 
 def read_edges(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
@@ -349,16 +340,15 @@ def read_edges(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
         DataFormatError: a row cannot be read, or its relation is unknown.
     """
 
-    def entry(line: int, value: object) -> HierarchyEntry:
-        row = json_object(value, _EDGE_KEYS, path, line, "one JSON object a line", same_names(EDGE_COLUMNS))
-        columns = _edge_columns(row, path, line)
-        values = [_text(row, name, path, line) for name in columns]
+    def entry(record: Record) -> HierarchyEntry:
+        columns = _edge_columns(record, path, record.line)
+        values = [record.text(name) for name in columns]
         relation = values[1].strip() if len(values) == 3 else _RELATION_OF_COLUMNS[columns[0], columns[-1]]
         if relation not in RELATIONS:
-            raise DataFormatError(path, line, f"the relation {shown(relation)}", ", ".join(RELATIONS))
+            raise record.fault(f"the relation {shown(relation)}", ", ".join(RELATIONS))
         subject, other = _stated_id(values[0]), _stated_id(values[-1])
         if not subject or not other:
-            raise DataFormatError(path, line, "an edge without one of its events", "two ids")
+            raise record.fault("an edge without one of its events", "two ids")
         return HierarchyEntry(None, None, [Statement(subject, relation, other)])
 
     if is_table(path):
@@ -366,8 +356,7 @@ def read_edges(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
         _edge_columns(table_columns(path), path, 1)
     accepted = "one JSON object a line"
     ignored = _UNUSED_EDGE_KEYS
-    records = read_records(path, skipped, EDGE_COLUMNS, accepted, ignored=ignored, row_is_line=True)
-    return skipped.parsed_rows(records, entry)
+    return read_records(path, skipped, EDGE_COLUMNS, accepted, entry, ignored=ignored, row_is_line=True)
 
 
 def _edge_columns(row: Collection[str], path: Path, line: int) -> tuple[str, ...]:
@@ -385,58 +374,27 @@ def _without_padding(text: str) -> str:
     return text[:-1] if text[-1:].isspace() else text
 
 
-def _text(record: Mapping[str, object], name: str, path: Path, line: int) -> str:
-    """Read a text of a JSON object; "" also for NaN, which tables use for missing values."""
-    value = record.get(name)
-    if isinstance(value, float) and value != value:
-        return ""
-    return text_field(record, name, path, line)
-
-
-def _one_text(record: Mapping[str, object], names: tuple[str, ...], path: Path, line: int) -> str:
-    """Read the text under one of several names; "" if there is none."""
-    return text_of_either(record, names, path, line, read=_text)
-
-
-def _id(record: Mapping[str, object], names: tuple[str, ...], path: Path, line: int) -> str:
-    return _stated_id(_one_text(record, names, path, line))
-
-
 def _stated_id(text: str) -> str:
     """Return an id as it is stated; "" if it is only white space."""
     return text if text.strip() else ""
 
 
-def _gold_events(record: Mapping[str, object], path: Path, line: int) -> list[str] | None:
-    """The events that a line states for its mention; None if it states only the atomic one, by its id."""
-    name = next((name for name in ("gold_label_ids", "event_ids") if record.get(name) is not None), None)
-    return (_ids(record, name, path, line) or None) if name is not None else None
-
-
-def _ids(record: Mapping[str, object], name: str, path: Path, line: int) -> list[str]:
-    """Read a list of ids from a JSON object, without repeats; empty if the list is absent."""
+def _ids(record: Record, name: str) -> list[str]:
+    """Read a list of ids, without repeats; empty if it is absent."""
     value = record.get(name)
     if value is None:
         return []
     if not isinstance(value, list):
-        raise DataFormatError(path, line, f'"{name}" of type {type(value).__name__}', "a list of ids")
+        raise record.fault(f'"{name}" of type {type(value).__name__}', "a list of ids")
     found: dict[str, None] = {}
     for item in value:
         if isinstance(item, dict):
-            check_keys(item, _ITEM_KEYS, path, line)
+            check_keys(item, _ITEM_KEYS, record.path, record.line)
         stated = item.get("label_id") if isinstance(item, dict) else item
         if not isinstance(stated, (str, int)) or isinstance(stated, bool) or not str(stated).strip():
-            raise DataFormatError(path, line, f'{shown(item)} in "{name}"', "ids")
+            raise record.fault(f'{shown(item)} in "{name}"', "ids")
         found[str(stated)] = None
     return list(found)
-
-
-def _stated_split(record: Mapping[str, object], path: Path, line: int) -> str | None:
-    stated = _text(record, "split", path, line)
-    split = "validation" if stated in ("dev", "valid") else stated
-    if split and split not in SPLITS:
-        raise DataFormatError(path, line, f"the split {shown(stated)}", ", ".join(("dev", *SPLITS)))
-    return split or None
 
 
 ACCEPTED_ENTITY = 'one entity of Wikidata a line with "id" and "claims", as in the dumps latest-all.json'
@@ -449,9 +407,6 @@ TIME_PROPERTIES = (("P580", "P582"), ("P585",), ("P2047",))
 """Start with end, point in time, duration: XLEL-WD's event candidates have all properties of one of these."""
 PLACE_PROPERTIES = ("P276", "P625")
 """Location, coordinates: event candidates also have one of these."""
-
-_PROPERTY_KEYS = frozenset({"qid", "pid", "datavalue"})
-_DESCRIPTION_KEYS = frozenset({"qid", "lang", "label", "description"})
 _ITEM = re.compile(r"Q[0-9]+")
 
 _TIME_MARKS = tuple(f'"{name}"' for names in TIME_PROPERTIES for name in names)
@@ -548,19 +503,18 @@ def read_item_properties(path: Path, skipped: SkippedRows) -> Iterator[Statement
         DataFormatError: a line cannot be read.
     """
 
-    def statements(line: int, value: object) -> tuple[str, str, list[Any]]:
-        record = json_object(value, _PROPERTY_KEYS, path, line, ACCEPTED_PROPERTY)
+    def statements(record: Record) -> tuple[str, str, list[Any]]:
         values = record.get("datavalue")
         if not isinstance(values, list):
-            raise DataFormatError(path, line, 'a line without a list "datavalue"', ACCEPTED_PROPERTY)
-        relation = text_field(record, "pid", path, line)
-        subject = text_field(record, "qid", path, line).strip()
+            raise record.fault('a line without a list "datavalue"', ACCEPTED_PROPERTY)
+        subject, relation = record.text("qid").strip(), record.text("pid")
         if not subject or not relation:
-            raise DataFormatError(path, line, "a line without an item or a property", ACCEPTED_PROPERTY)
+            raise record.fault("a line without an item or a property", ACCEPTED_PROPERTY)
         return subject, relation, values
 
-    rows = read_json_values(path, skipped, ACCEPTED_PROPERTY)
-    for subject, relation, values in skipped.parsed_rows(rows, statements):
+    keys = ("qid", "pid", "datavalue")
+    rows = read_records(path, skipped, (), ACCEPTED_PROPERTY, statements, ignored=keys)
+    for subject, relation, values in rows:
         if relation not in EDGE_PROPERTIES:
             skipped["property_of_no_edge"] += 1
             continue
@@ -579,15 +533,14 @@ def read_item_descriptions(path: Path, skipped: SkippedRows) -> Iterator[StatedT
         DataFormatError: a line cannot be read.
     """
 
-    def event(line: int, value: object) -> StatedTitle:
-        record = json_object(value, _DESCRIPTION_KEYS, path, line, ACCEPTED_DESCRIPTION)
-        names = ("qid", "lang", "label", "description")
-        item, language, label, description = (text_field(record, name, path, line).strip() for name in names)
+    def event(record: Record) -> StatedTitle:
+        item, language, label, description = (record.text(name).strip() for name in names)
         if not item or not language:
-            raise DataFormatError(path, line, "a line without an item or a language", ACCEPTED_DESCRIPTION)
-        return StatedTitle(line, item, language, label, description)
+            raise record.fault("a line without an item or a language", ACCEPTED_DESCRIPTION)
+        return StatedTitle(record.line, item, language, label, description)
 
-    return skipped.parsed_rows(read_json_values(path, skipped, ACCEPTED_DESCRIPTION), event)
+    names = ("qid", "lang", "label", "description")
+    return read_records(path, skipped, (), ACCEPTED_DESCRIPTION, event, ignored=names)
 
 
 def is_event_candidate(properties: Container[str]) -> bool:

@@ -7,16 +7,16 @@ via Contrastive Loss-Enforced Batch Attention".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.reading.fields import check_keys, text_field, text_of_either
+from eventformers.datasets_scripts.reading.fields import Record, check_keys, text_field
 from eventformers.datasets_scripts.reading.lines import file_stem
-from eventformers.datasets_scripts.reading.tables import Column, known_names, read_records, same_names
-from eventformers.errors import DataFormatError, shown
+from eventformers.datasets_scripts.reading.tables import Column, read_records
+from eventformers.errors import shown
 
 ACE_SEEN_TYPES: tuple[str, ...] = (
     "Conflict:Attack",
@@ -106,8 +106,6 @@ MENTION_COLUMNS = (
     Column("license", "text", "terms of use, as an identifier of SPDX"),
 )
 """Columns of a table of mentions, and keys of JSON lines."""
-
-_KEYS = known_names(MENTION_COLUMNS)
 _UNUSED_KEYS = frozenset({"split", "sent_id", "tokens", "arguments", "raw_sentence", "seen"})
 _OFFSETS = ("trigger_start", "trigger_end")
 _TRIGGER_KEYS = frozenset({"text", "start_char", "end_char"})
@@ -168,47 +166,47 @@ def read_mentions(path: Path, skipped: SkippedRows, notes: Counter[str]) -> Iter
     Raises:
         DataFormatError: a line cannot be read, or its trigger is not in its sentence; names the mention.
     """
-    values = read_records(path, skipped, MENTION_COLUMNS, ACCEPTED_MENTION, ignored=_UNUSED_KEYS)
-    return skipped.parsed(values, lambda value: _mention(*value, path, notes))
+    return read_records(
+        path,
+        skipped,
+        MENTION_COLUMNS,
+        ACCEPTED_MENTION,
+        lambda record: _mention(record, notes),
+        ignored=_UNUSED_KEYS,
+    )
 
 
-def _mention(line: int, record: object, path: Path, notes: Counter[str]) -> Mention:
-    if not isinstance(record, dict):
-        raise DataFormatError(path, line, f"JSON of type {type(record).__name__}", ACCEPTED_MENTION)
-    stem = file_stem(path)
-    mention_id = text_of_either(record, ("mention_id", "id"), path, line) or f"{stem}/{line}"
+def _mention(record: Record, notes: Counter[str]) -> Mention:
+    stem = file_stem(record.path)
+    mention_id = record.text("mention_id", "id") or f"{stem}/{record.line}"
     name = named(mention_id)
     given = [key for key in _OFFSETS if record.get(key) is not None]
     if given and isinstance(record.get("trigger"), dict):
         found = f"the key {given[0]!r} beside an object as trigger"
-        raise DataFormatError(path, line, found, '"start_char" and "end_char" of the trigger')
-    check_keys(record, _KEYS | _UNUSED_KEYS, path, line, same=same_names(MENTION_COLUMNS))
+        raise record.fault(found, '"start_char" and "end_char" of the trigger')
     for key in ("text", "sentence"):
         if not isinstance(record.get(key), str | None):
             found = f'"{key}" of type {type(record[key]).__name__} in the mention {name}'
-            raise DataFormatError(path, line, found, ACCEPTED_MENTION)
-    text = text_of_either(record, ("text", "sentence"), path, line)
+            raise record.fault(found, ACCEPTED_MENTION)
+    text = record.text("text", "sentence")
     if not text.strip():
-        raise DataFormatError(path, line, f"no sentence in the mention {name}", ACCEPTED_MENTION)
-    source = text_field(record, "source", path, line) or stem
-    stated = text_field(record, "license", path, line)
-    event_type = text_field(record, "event_type", path, line).strip()
-    parent_type = text_field(record, "parent_type", path, line).strip()
-    document_id = text_of_either(record, ("document_id", "doc_id"), path, line)
-    frames = _frames(record, path, line) or list(ace_frames(event_type, parent_type))
+        raise record.fault(f"no sentence in the mention {name}", ACCEPTED_MENTION)
+    source = record.text("source") or stem
+    event_type, parent_type = record.text("event_type").strip(), record.text("parent_type").strip()
+    frames = record.texts("frames", "a list of names of frames")
     # Last, because it adds to the notes, and a row that is skipped must not count there.
-    start, end = _trigger(record, text, name, path, line, notes)
+    start, end = _trigger(record, text, name, notes)
     return Mention(
         mention_id=mention_id,
-        document_id=document_id,
+        document_id=record.text("document_id", "doc_id"),
         source=source,
-        license=license_of_source(source, stated),
+        license=license_of_source(source, record.text("license")),
         text=text,
         trigger=text[start:end] if start >= 0 else "",
         trigger_start=start,
         trigger_end=end,
         event_type=event_type,
-        frames=frames,
+        frames=frames or list(ace_frames(event_type, parent_type)),
     )
 
 
@@ -276,78 +274,56 @@ def _is_whole(text: str, span: Span) -> bool:
     )
 
 
-def _trigger(
-    record: Mapping[str, object], text: str, mention_id: str, path: Path, line: int, notes: Counter[str]
-) -> Span:
+def _trigger(record: Record, text: str, mention_id: str, notes: Counter[str]) -> Span:
     """The span of a line's trigger, (-1, -1) if it has none."""
     value = record.get("trigger")
     if isinstance(value, dict):
         used = {key: None for key in value if key not in _UNUSED_TRIGGER_KEYS}
-        check_keys(used, _TRIGGER_KEYS, path, line, what="key of a trigger", complete=True)
-        wanted = text_field(value, "text", path, line)
+        check_keys(used, _TRIGGER_KEYS, record.path, record.line, what="key of a trigger", complete=True)
+        wanted = text_field(value, "text", record.path, record.line)
         offsets = (value.get("start_char"), value.get("end_char"))
     elif value is None or isinstance(value, str):
-        wanted = text_field(record, "trigger", path, line)
+        wanted = record.text("trigger")
         offsets = (record.get("trigger_start"), record.get("trigger_end"))
     else:
         found = f"a trigger of type {type(value).__name__} in the mention {mention_id}"
-        raise DataFormatError(path, line, found, ACCEPTED_MENTION)
-    start, end = (_offset(offset, mention_id, path, line) for offset in offsets)
+        raise record.fault(found, ACCEPTED_MENTION)
+    start, end = (_offset(offset, mention_id, record) for offset in offsets)
     if (start is None and end is not None) or (end is None and start is not None and not wanted.strip()):
         found = f"a trigger with one offset in the mention {mention_id}"
-        raise DataFormatError(path, line, found, "its start and its end, or its text")
+        raise record.fault(found, "its start and its end, or its text")
     if not wanted.strip():
         if start is None or end is None:
             notes["mentions_without_trigger"] += 1
             return -1, -1
         if not start < end <= len(text):
             found = f"a trigger from {start} to {end} in the mention {mention_id} of {len(text)} characters"
-            raise DataFormatError(path, line, found, "offsets within the sentence, end exclusive")
+            raise record.fault(found, "offsets within the sentence, end exclusive")
         return start, end
     if start is None:
-        return _first_place(text, wanted, mention_id, path, line, notes)
-    if text[start : start + len(wanted)] == wanted and end in (None, start + len(wanted)):
+        anywhere = list(_places(text, wanted)) or list(_places(text, wanted, fold=True))
+        places = [span for span in anywhere if _is_whole(text, span)] or anywhere
+        if not places:
+            found = f"the trigger {shown(wanted)} of the mention {mention_id}, which is not in its sentence"
+            raise record.fault(found, "a trigger from the sentence")
+        if len(places) > 1:
+            notes["triggers_at_several_places"] += 1
+        return places[0]
+    there = text[start : start + len(wanted)]
+    if there == wanted and end in (None, start + len(wanted)):
         return start, start + len(wanted)
     near = nearest(text, wanted, start)
     if near is None:
-        there = text[start : start + len(wanted)]
-        raise DataFormatError(
-            path,
-            line,
-            f"the trigger {shown(wanted)} of the mention {mention_id} at {start}, where it has"
-            f" {shown(there)}",
-            f"a trigger within {REACH} characters of its offset",
-        )
+        found = f"the trigger {shown(wanted)} of the mention {mention_id} at {start}, where it has"
+        raise record.fault(f"{found} {shown(there)}", f"a trigger within {REACH} characters of its offset")
     notes["triggers_moved_to_their_text"] += 1
     return near
 
 
-def _first_place(text: str, wanted: str, mention_id: str, path: Path, line: int, notes: Counter[str]) -> Span:
-    anywhere = list(_places(text, wanted)) or list(_places(text, wanted, fold=True))
-    places = [span for span in anywhere if _is_whole(text, span)] or anywhere
-    if not places:
-        found = f"the trigger {shown(wanted)} of the mention {mention_id}, which is not in its sentence"
-        raise DataFormatError(path, line, found, "a trigger from the sentence")
-    if len(places) > 1:
-        notes["triggers_at_several_places"] += 1
-    return places[0]
-
-
-def _offset(value: object, mention_id: str, path: Path, line: int) -> int | None:
+def _offset(value: object, mention_id: str, record: Record) -> int | None:
     """Read an offset; None if it is absent or -1."""
     if value is None or value == -1:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise DataFormatError(
-            path, line, f"the offset {shown(value)} in the mention {mention_id}", "a whole number from 0"
-        )
-    return value
-
-
-def _frames(record: Mapping[str, object], path: Path, line: int) -> list[str]:
-    value = record.get("frames")
-    if value is None:
-        return []
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise DataFormatError(path, line, f"the frames {shown(value)}", "a list of names of frames")
+        raise record.fault(f"the offset {shown(value)} in the mention {mention_id}", "a whole number from 0")
     return value

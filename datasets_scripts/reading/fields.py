@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
@@ -103,23 +103,65 @@ def _are_alike(words: Sequence[str], others: Sequence[str]) -> bool:
 _NEAR = 0.8
 
 
-def json_object(
+class Record(dict[str, Any]):
+    """A JSON object or a row of a table, with its place for errors.
+
+    Args:
+        values: its values by key or column.
+        path: its file.
+        line: its line, from 1; of Parquet its row.
+    """
+
+    def __init__(self, values: Mapping[str, Any], path: Path, line: int) -> None:
+        super().__init__(values)
+        self.path, self.line = path, line
+
+    def fault(self, found: str, accepted: str) -> DataFormatError:
+        """Return an error that names the file and the line."""
+        return DataFormatError(self.path, self.line, found, accepted)
+
+    def text(self, *names: str) -> str:
+        """Read the text under one of several names; "" if each is absent, null, or NaN, which tables use for
+        missing values; see `text_field`.
+
+        Raises:
+            DataFormatError: two of them have different texts, or one has another type.
+        """
+        present = [name for name in names if self.get(name) == self.get(name)]
+        texts = {name: text for name in present if (text := text_field(self, name, self.path, self.line))}
+        if len(set(texts.values())) > 1:
+            found = " and ".join(f'"{name}"' for name in texts)
+            raise self.fault(f"{found} that differ", "one of them")
+        return next(iter(texts.values()), "")
+
+    def texts(self, name: str, accepted: str, owner: str = "") -> list[str]:
+        """Read a list of texts; empty if it is absent or null.
+
+        Args:
+            name: its key.
+            accepted: the accepted content, for errors.
+            owner: what the texts belong to, for errors, such as " of a frame".
+
+        Raises:
+            DataFormatError: it is something else, or one of them has no word.
+        """
+        value = self.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, list) or not all(isinstance(one, str) and one.strip() for one in value):
+            raise self.fault(f"the {name} {shown(value)}{owner}", accepted)
+        return value
+
+
+def checked_record(
     value: object,
     known: Iterable[str],
     path: Path,
-    line: int | None,
+    line: int,
     accepted: str,
     same: Iterable[Collection[str]] = (),
-) -> dict[str, Any]:
-    """Check that a JSON value is an object without misspelt keys, and return it.
-
-    Args:
-        value: the value.
-        known: see `check_keys`.
-        path: the file, for errors.
-        line: the line, for errors.
-        accepted: the accepted content if the value is not an object.
-        same: see `check_keys`.
+) -> Record:
+    """Check that a JSON value is an object without misspelt keys; see `check_keys`.
 
     Raises:
         DataFormatError: it is not an object, or one of its keys may be misspelt.
@@ -127,7 +169,7 @@ def json_object(
     if not isinstance(value, dict):
         raise DataFormatError(path, line, f"JSON of type {type(value).__name__}", accepted)
     check_keys(value, known, path, line, same=same)
-    return value
+    return Record(value, path, line)
 
 
 def text_field(record: Mapping[str, object], name: str, path: Path, line: int) -> str:
@@ -143,39 +185,12 @@ def text_field(record: Mapping[str, object], name: str, path: Path, line: int) -
         return value
     if not isinstance(value, (str, int)) or isinstance(value, bool):
         raise DataFormatError(path, line, f'"{name}" of type {type(value).__name__}', "a text")
-    return check_characters(str(value), f'"{name}"', path, line)
-
-
-def check_characters(text: str, where: str, path: Path, line: int | None) -> str:
-    """Return a text, or raise `DataFormatError` if it has half of a surrogate pair, which UTF-8 cannot
-    represent.
-    """
-    if not text.isascii():
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            found = f"half of a surrogate pair in {where}"
-            raise DataFormatError(path, line, found, "whole characters") from error
-    return text
-
-
-def text_of_either(
-    record: Mapping[str, object],
-    names: Sequence[str],
-    path: Path,
-    line: int,
-    read: Callable[[Mapping[str, object], str, Path, int], str] = text_field,
-) -> str:
-    """Read a text of a JSON object under one of several names, with `read`; "" if there is none.
-
-    Raises:
-        DataFormatError: two of them have different texts; or see `text_field`.
-    """
-    texts = {name: text for name in names if (text := read(record, name, path, line))}
-    if len(set(texts.values())) > 1:
-        found = " and ".join(f'"{name}"' for name in texts)
-        raise DataFormatError(path, line, f"{found} that differ", "one of them")
-    return next(iter(texts.values()), "")
+    try:
+        str(value).encode("utf-8")
+    except UnicodeEncodeError as error:
+        found = f'half of a surrogate pair in "{name}"'
+        raise DataFormatError(path, line, found, "whole characters") from error
+    return str(value)
 
 
 def is_blank(text: str) -> bool:

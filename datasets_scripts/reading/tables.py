@@ -10,14 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from itertools import dropwhile, islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventformers.datasets_scripts.events import EVENT_ORDERS
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.reading.fields import check_keys
+from eventformers.datasets_scripts.reading.fields import Record, check_keys, checked_record
 from eventformers.datasets_scripts.reading.lines import (
     MAX_LINE_BYTES_VARIABLE,
     file_stem,
@@ -31,6 +31,8 @@ from eventformers.datasets_scripts.reading.lines import (
     read_rows,
 )
 from eventformers.errors import DataFormatError, EventformersError, first_line, nearest_name, shown
+
+Row = TypeVar("Row")
 
 Header: TypeAlias = Callable[[Sequence[str], Path], Collection[str]]
 """Checks the names of columns, and returns those to read."""
@@ -487,39 +489,57 @@ def read_records(
     skipped: SkippedRows,
     columns: Sequence[Column],
     accepted: str,
+    parse: Callable[[Record], Row],
     *,
     ignored: Collection[str] = (),
-    whole_characters: bool = True,
+    whole: str = "row",
     row_is_line: bool = False,
-) -> Iterator[tuple[int, Any]]:
-    """Read a file of records, with line numbers; for Parquet, numbers of rows from 1.
+) -> Iterator[Row]:
+    """Read a file of records: JSON lines, CSV, TSV or Parquet.
 
     Args:
-        path: JSON lines, CSV, TSV or Parquet.
+        path: the file.
         skipped: count of blank lines, and policy for malformed lines and rows.
-        columns: the columns of a table.
+        columns: the columns of a table, and the keys of JSON objects.
         accepted: the accepted content of a line of JSON, for errors.
-        ignored: columns that may be present and are not read.
-        whole_characters: see `parse_json`.
+        parse: converts a record; of a table with the values of its row by the names in the file, None for an
+            empty cell.
+        ignored: columns and keys that may be present and are not read.
+        whole: the unit of a record, for the counts.
         row_is_line: a row of CSV is one line: a quote that is not closed never joins rows.
 
-    Returns:
-        An iterator over line and value: any JSON value of a line; for a table, a dict with the values of the
-        row by the names in the file, None for an empty cell. The caller checks texts.
-
     Raises:
-        DataFormatError: a table has a misspelt or repeated column or lacks a required one, a cell has another
-            type, or the file cannot be read.
+        DataFormatError: a line is no JSON object, a table or an object has a misspelt key, a table has a
+            repeated column or lacks a required one, a cell has another type, `parse` raises it, or the file
+            cannot be read.
     """
-    if not is_table(path):
-        return read_json_values(path, skipped, accepted, whole_characters=whole_characters)
+    same = [column.names for column in columns]
+    known = {name for column in columns for name in (column.name, *column.other_names)}.union(ignored)
+
+    def record(line: int, value: object) -> Row:
+        return parse(checked_record(value, known, path, line, accepted, same))
+
+    if is_table(path):
+        rows = _table_rows(path, skipped, columns, ignored, row_is_line)
+        return skipped.parsed_rows(rows, lambda line, value: parse(Record(value, path, line)), whole)
+    return skipped.parsed_rows(read_json_values(path, skipped, accepted), record, whole)
+
+
+def _table_rows(
+    path: Path,
+    skipped: SkippedRows,
+    columns: Sequence[Column],
+    ignored: Collection[str],
+    row_is_line: bool,
+) -> Iterator[NumberedRow]:
+    """Read the rows of a table with values as in JSON, and events joined from the columns of their roles."""
     kinds = {name: column.kind for column in columns for name in column.names}
-    kinds |= {
-        f"{column.name}_{role}": "text" for column in columns if column.kind == "event" for role in _ROLES
-    }
+    events = [column.name for column in columns if column.kind == "event"]
+    kinds |= {f"{name}_{role}": "text" for name in events for role in _ROLES}
 
     def header(names: Sequence[str], path: Path) -> Collection[str]:
-        check_keys(dict.fromkeys(names), {*kinds, *ignored}, path, 1, what="column", same=same_names(columns))
+        same = [column.names for column in columns]
+        check_keys(dict.fromkeys(names), {*kinds, *ignored}, path, 1, what="column", same=same)
         if repeated := sorted({name for name in names if name in kinds and names.count(name) > 1}):
             raise DataFormatError(path, 1, f"the column {shown(repeated[0])} twice", "each column once")
         for column in columns:
@@ -528,31 +548,18 @@ def read_records(
                 raise DataFormatError(path, 1, found, f"a column {' or '.join(column.names)}")
         return kinds.keys()
 
-    def record(row: NumberedRow) -> tuple[int, dict[str, Any]]:
-        line, cells = row
+    def row(line: int, cells: dict[str, object]) -> NumberedRow:
         values = {name: _value(cell, kinds[name], name, path, line) for name, cell in cells.items()}
-        for column in columns:
-            if column.kind == "event" and column.name not in values:
-                roles = {role: values.pop(f"{column.name}_{role}", None) for role in _ROLES}
-                values[column.name] = roles
+        for name in events:
+            if name not in values:
+                values[name] = {role: values.pop(f"{name}_{role}", None) for role in _ROLES}
         return line, values
 
-    rows: Iterator[NumberedRow]
     if table_kind(path) == "parquet":
         rows = parquet_file_rows(path, header, row="row", skipped=skipped)
     else:
         rows = csv_file_rows(path, skipped, header, row="row", row_is_line=row_is_line)
-    return skipped.parsed(rows, record)
-
-
-def known_names(columns: Iterable[Column]) -> frozenset[str]:
-    """Return all names of columns, as keys of JSON objects."""
-    return frozenset(name for column in columns for name in (column.name, *column.other_names))
-
-
-def same_names(columns: Iterable[Column]) -> list[tuple[str, ...]]:
-    """Return the names of each column, as groups of keys that mean the same."""
-    return [column.names for column in columns]
+    return skipped.parsed_rows(rows, row)
 
 
 def _value(cell: object, kind: Kind, name: str, path: Path, line: int) -> object:
