@@ -17,7 +17,7 @@ BESIDE = ("models", "trainers", "datasets_scripts", "evaluate_metrics", "model_c
 """Folders of the repository that install into the package."""
 
 MOST_FLAT_FILES = 13
-LAZY = ("built_in/", "methods.py")
+LAZY = ("built_in.py", "methods.py")
 """Rooms that name parts of others by dotted paths, which are imported on first use."""
 _MODULE = re.compile(r"eventformers(\.\w+)+")
 _CODE = re.compile(r"`([\w./]+)`")

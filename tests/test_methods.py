@@ -27,7 +27,7 @@ REPOSITORY = Path(__file__).parents[1]
 ROOMS = ("src/eventformers", "models", "trainers", "model_cards", "datasets_scripts", "evaluate_metrics")
 OWN = re.compile(
     r"(^|/)(\w+_)?(swcc|mico|heterevent|event_type_induction|event_grounding)(_\w+)?\.py$"
-    r"|^src/eventformers/methods\.py$|^src/eventformers/built_in/"
+    r"|^src/eventformers/methods\.py$|^src/eventformers/built_in\.py$"
 )
 """The files of the methods, and the one that lists them."""
 
@@ -70,7 +70,7 @@ def test_the_classes_are_those_of_the_configuration(name: str) -> None:
 
 
 def test_type_checkers_know_the_classes() -> None:
-    text = (REPOSITORY / "src/eventformers/built_in/__init__.py").read_text(encoding="utf-8")
+    text = (REPOSITORY / "src/eventformers/built_in.py").read_text(encoding="utf-8")
     listed = {
         f"{node.module}.{alias.asname}"
         for node in ast.walk(ast.parse(text))
@@ -130,7 +130,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_another_package_adds_a_method(site: Path) -> None:
     (site / "other_method.py").write_text(
         "import dataclasses\nfrom eventformers.methods import load_object\n"
-        "METHOD = dataclasses.replace(load_object('eventformers.built_in.swcc.METHOD'), name='other')\n"
+        "METHOD = dataclasses.replace(load_object('eventformers.built_in.SWCC'), name='other')\n"
     )
     install(site, "other", anything="other_method:METHOD")
     assert list(all_methods())[-1] == "other"
@@ -145,7 +145,7 @@ def test_another_package_adds_a_method(site: Path) -> None:
         ("eventformers.methods:NOTHING", "NOTHING"),
         ("leaves:METHOD", "1"),
         ("eventformers.methods:BUILT_IN", "is tuple, not a Method"),
-        ("eventformers.built_in.swcc:METHOD", "there is already a method 'swcc'"),
+        ("eventformers.built_in:SWCC", "there is already a method 'swcc'"),
     ],
 )
 def test_a_broken_method_is_left_out(
@@ -164,7 +164,7 @@ def test_a_broken_method_is_left_out(
 def test_a_method_whose_classes_are_broken_is_left_out(tmp_path: Path) -> None:
     """Found when transformers is imported; everything else works."""
     (tmp_path / "broken_classes.py").write_text(
-        "import dataclasses\nfrom eventformers.built_in.swcc import METHOD as SWCC\n"
+        "import dataclasses\nfrom eventformers.built_in import SWCC\n"
         "CLASSES = {auto: 'nowhere.Class' for auto in SWCC.classes}\n"
         "ABSENT = dataclasses.replace(SWCC, name='absent', classes=CLASSES)\n"
         "TAKEN = dataclasses.replace(SWCC, name='other_name')\n"
@@ -204,7 +204,7 @@ def test_a_method_whose_module_is_imported_before_the_package_is_registered(
     package.mkdir()
     (package / "__init__.py").touch()
     (package / "method.py").write_text(
-        "import dataclasses\nfrom eventformers.built_in.swcc import METHOD as SWCC\n"
+        "import dataclasses\nfrom eventformers.built_in import SWCC\n"
         "MODELS = {auto: 'early.modeling.EarlyModel' for auto in SWCC.classes}\n"
         "CLASSES = MODELS | {'AutoConfig': 'early.configuration.EarlyConfig'}\n"
         "METHOD = dataclasses.replace(SWCC, name='early', classes=CLASSES)\n"

@@ -11,7 +11,8 @@ import torch
 from datasets import IterableDataset
 from transformers import PreTrainedTokenizerBase
 
-from eventformers.built_in.event_grounding import CROSS_ENCODER, METHOD
+from eventformers.built_in import EVENT_GROUNDING as METHOD
+from eventformers.built_in import EVENT_GROUNDING_CROSS as CROSS_ENCODER
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.event_hierarchies import EventHierarchiesConfig
 from eventformers.datasets_scripts.known_pairs import padded

@@ -16,7 +16,7 @@ from datasets import Dataset, IterableDataset
 from torch.utils.data import Dataset as TorchDataset
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
-from eventformers.built_in.event_type_induction import METHOD
+from eventformers.built_in import EVENT_TYPE_INDUCTION as METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.event_types import EventTypesConfig
 from eventformers.datasets_scripts.known_pairs import Codes, codes_of, grouped, text_column

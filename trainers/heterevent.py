@@ -13,7 +13,7 @@ import torch
 from datasets import Dataset, DatasetDict, IterableDataset, concatenate_datasets
 from transformers import PreTrainedTokenizerBase
 
-from eventformers.built_in.heterevent import METHOD
+from eventformers.built_in import HETEREVENT as METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.chains import EventPool, argument_texts, draw_distractors, event_key
 from eventformers.datasets_scripts.document_splits import SeededDraws, text_id

@@ -14,7 +14,7 @@ import torch
 from datasets import Dataset, DatasetDict, IterableDataset, concatenate_datasets
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
-from eventformers.built_in.mico import METHOD
+from eventformers.built_in import MICO as METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphsConfig, graph_of
 from eventformers.datasets_scripts.document_splits import text_id

@@ -14,7 +14,7 @@ import torch
 from datasets import Dataset, IterableDataset
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
-from eventformers.built_in.swcc import METHOD
+from eventformers.built_in import SWCC as METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.cooccurrence import Normalisation, normalise_frequencies
 from eventformers.datasets_scripts.event_chains import EventChainsConfig

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from eventformers.trainers.recipes import Recipe
 
 BUILT_IN = (
-    "eventformers.built_in.swcc.METHOD",
-    "eventformers.built_in.mico.METHOD",
-    "eventformers.built_in.heterevent.METHOD",
-    "eventformers.built_in.event_type_induction.METHOD",
-    "eventformers.built_in.event_grounding.METHOD",
-    "eventformers.built_in.event_grounding.CROSS_ENCODER",
+    "eventformers.built_in.SWCC",
+    "eventformers.built_in.MICO",
+    "eventformers.built_in.HETEREVENT",
+    "eventformers.built_in.EVENT_TYPE_INDUCTION",
+    "eventformers.built_in.EVENT_GROUNDING",
+    "eventformers.built_in.EVENT_GROUNDING_CROSS",
 )
 """The methods of this package, each followed by its further models."""
 

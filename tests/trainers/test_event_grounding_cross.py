@@ -17,7 +17,7 @@ from grounding_files import write_grounding
 from one_batch import FITTED, loss_after_training
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from eventformers.built_in.event_grounding import CROSS_ENCODER as METHOD
+from eventformers.built_in import EVENT_GROUNDING_CROSS as METHOD
 from eventformers.datasets_scripts import load_built
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import load_encoder
