@@ -8,8 +8,10 @@ a copy of `SHARED_INPUTS`, and needs no eventformers.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypedDict
 
 import evaluate
+from huggingface_hub import RepoCard
 
 from eventformers.errors import UnknownNameError
 
@@ -58,3 +60,23 @@ def load_metric(
         process_id=process_id,
         experiment_id=experiment_id,
     )
+
+
+class MetricEntry(TypedDict):
+    """A metric in `list_metrics`."""
+
+    name: str
+    description: str
+
+
+def list_metrics() -> list[MetricEntry]:
+    """List the metrics that `load_metric` loads.
+
+    Returns:
+        For each its `name` and the `description` on its card.
+    """
+    cards = {name: Path(__file__).parent / name / "README.md" for name in METRICS}
+    return [
+        {"name": name, "description": RepoCard.load(path).data.to_dict()["description"]}
+        for name, path in cards.items()
+    ]

@@ -283,3 +283,17 @@ def test_no_other_file_names_a_method() -> None:
     assert [line for name, lines in found.items() if name not in EXCEPTIONS for line in lines] == []
     # An exception that is none any more goes.
     assert [name for name in EXCEPTIONS if not found[name]] == []
+
+
+def test_lists_name_everything() -> None:
+    from eventformers.evaluate_metrics import METRICS
+    from eventformers.evaluation.tasks import TASKS
+
+    methods = {entry["name"]: entry for entry in eventformers.list_methods()}
+    assert list(methods) == list(main_methods())
+    assert {"demo", "paper"} <= set(methods["swcc"]["recipes"])
+    assert [entry["name"] for entry in eventformers.list_tasks()] == list(TASKS)
+    assert {
+        entry["name"]: bool(entry["description"]) for entry in eventformers.list_metrics()
+    } == dict.fromkeys(METRICS, True)
+    assert {"event_chains", "event_types"} <= {entry["name"] for entry in eventformers.list_datasets()}

@@ -13,15 +13,24 @@ from eventformers.registration import register
 
 if TYPE_CHECKING:
     from eventformers.built_in import *  # noqa: F403
+    from eventformers.datasets_scripts.building import list_datasets as list_datasets
+    from eventformers.errors import EventformersError as EventformersError
+    from eventformers.evaluate_metrics import list_metrics as list_metrics
     from eventformers.evaluate_metrics import load_metric as load_metric
     from eventformers.evaluation.core import evaluate as evaluate
+    from eventformers.evaluation.results import TaskResult as TaskResult
+    from eventformers.evaluation.session import Session as Session
+    from eventformers.evaluation.tasks import list_tasks as list_tasks
     from eventformers.exploration.explore import explore as explore
     from eventformers.extraction.pipeline import extract as extract
+    from eventformers.hub import push as push
     from eventformers.inference.chains.next_event import next_event as next_event
     from eventformers.inference.commonsense.complete import complete as complete
+    from eventformers.inference.encode import EventEncoder as EventEncoder
     from eventformers.inference.encode import encode as encode
     from eventformers.inference.grounding.ground import ground as ground
     from eventformers.inference.induction.induce import induce as induce
+    from eventformers.methods import list_methods as list_methods
     from eventformers.publishing.dataset_building import build_dataset as build_dataset
     from eventformers.trainers.arguments import EventTrainingArguments as EventTrainingArguments
     from eventformers.trainers.base import EpochCallback as EpochCallback
@@ -33,8 +42,12 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "EpochCallback": "eventformers.trainers.base",
+    "EventEncoder": "eventformers.inference.encode",
     "EventTrainer": "eventformers.trainers.base",
     "EventTrainingArguments": "eventformers.trainers.arguments",
+    "EventformersError": "eventformers.errors",
+    "Session": "eventformers.evaluation.session",
+    "TaskResult": "eventformers.evaluation.results",
     "build_dataset": "eventformers.publishing.dataset_building",
     "complete": "eventformers.inference.commonsense.complete",
     "encode": "eventformers.inference.encode",
@@ -43,8 +56,13 @@ _NAMES = {
     "extract": "eventformers.extraction.pipeline",
     "ground": "eventformers.inference.grounding.ground",
     "induce": "eventformers.inference.induction.induce",
+    "list_datasets": "eventformers.datasets_scripts.building",
+    "list_methods": "eventformers.methods",
+    "list_metrics": "eventformers.evaluate_metrics",
+    "list_tasks": "eventformers.evaluation.tasks",
     "load_metric": "eventformers.evaluate_metrics",
     "next_event": "eventformers.inference.chains.next_event",
+    "push": "eventformers.hub",
     "train": "eventformers.training",
     "training_data": "eventformers.trainers.run",
 }

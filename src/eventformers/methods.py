@@ -17,7 +17,7 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_type_hints
 
 from huggingface_hub.dataclasses import type_validator
 
@@ -278,6 +278,37 @@ def all_methods() -> Mapping[str, Method]:
 def main_methods() -> Mapping[str, Method]:
     """The methods without their further models."""
     return {name: method for name, method in all_methods().items() if method.recipes_of is None}
+
+
+class MethodEntry(TypedDict):
+    """A method in `list_methods`."""
+
+    name: str
+    title: str
+    reads: str
+    dataset: str
+    tasks: list[str]
+    recipes: list[str]
+
+
+def list_methods() -> list[MethodEntry]:
+    """List the methods, those of other packages included.
+
+    Returns:
+        For each its `name`, which is the `model_type`, `title`, `reads`, the input of its models, the
+        `dataset` that it trains on, the `tasks` that score a run, and its `recipes`.
+    """
+    return [
+        {
+            "name": method.name,
+            "title": method.title,
+            "reads": method.reads,
+            "dataset": method.dataset[0],
+            "tasks": list(method.tasks),
+            "recipes": sorted(path.stem for path in method.recipes_path.glob("*.yaml")),
+        }
+        for method in main_methods().values()
+    ]
 
 
 def load_method(name: str) -> Method:

@@ -62,7 +62,7 @@ PACKING_PAYS_FROM_TEXTS = 512
 
 @dataclass
 class EventEncoder:
-    """A loaded model with its tokenizer, ready to encode events.
+    """A loaded model with its tokenizer, ready to encode events: `EventEncoder.from_pretrained(...)`.
 
     Attributes:
         model: a model whose output has `embeddings`, `(batch, projection_dim)`.
@@ -97,6 +97,11 @@ class EventEncoder:
     def __post_init__(self) -> None:
         if self.prompts is None:
             self.prompts = getattr(self.model.config, "prompts", None) or {}
+
+    @staticmethod
+    def from_pretrained(name_or_path: str | Path | None = None, **settings: Any) -> EventEncoder:
+        """Load a model to encode often; see `load_encoder` for the arguments."""
+        return load_encoder(name_or_path, **settings)
 
     @property
     def dimension(self) -> int:

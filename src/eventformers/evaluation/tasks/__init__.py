@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, TypedDict
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation.tasks.base import Task, TaskKind
@@ -21,6 +21,7 @@ __all__ = [
     "Task",
     "check_settings",
     "get_task",
+    "list_tasks",
     "names_of_kind",
     "settings_used",
     "with_settings",
@@ -40,6 +41,39 @@ TASKS: dict[str, Task] = {
 """The tasks by name."""
 
 _KINDS = tuple(dict.fromkeys(type(task.kind) for task in TASKS.values()))
+
+
+class TaskEntry(TypedDict):
+    """A task in `list_tasks`."""
+
+    name: str
+    title: str
+    dataset: str
+    config: str
+    metric: str
+    main_score: str
+    description: str
+
+
+def list_tasks() -> list[TaskEntry]:
+    """List the evaluation tasks.
+
+    Returns:
+        For each its `name`, `title`, the `dataset` and `config` whose rows it reads, its `metric` and
+        `main_score`, and a `description` of the score.
+    """
+    return [
+        {
+            "name": task.name,
+            "title": task.title,
+            "dataset": task.dataset,
+            "config": task.config,
+            "metric": task.metric,
+            "main_score": task.main_score,
+            "description": task.description,
+        }
+        for task in TASKS.values()
+    ]
 
 
 def names_of_kind(kind: type[TaskKind[Any]]) -> list[str]:
