@@ -7,6 +7,9 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from pathlib import Path
+from threading import Event
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -272,10 +275,25 @@ def encoder_folder() -> str:
 def test_threads_share_an_encoder(tiny_encoder: Path) -> None:
     """No thread may change the truncation or the padding between setting and using them."""
     encoder = load_encoder(tiny_encoder, device="cpu")
-    groups = [["police arrested thief " * number] for number in (1, 40)]
-    expected = [encoder.encode(texts) for texts in groups]
-    with warnings.catch_warnings(), ThreadPoolExecutor(8) as pool:
+    texts = ["police arrested thief " * 40]
+    backend = type(encoder.tokenizer)
+    change, first_changed, truncation_off = backend.set_truncation_and_padding, Event(), Event()
+
+    def change_slowly(tokenizer: Any, **settings: Any) -> None:
+        """The first to change them goes on when another thread has switched truncation off."""
+        change(tokenizer, **settings)
+        if not first_changed.is_set():
+            first_changed.set()
+            truncation_off.wait(0.5)
+        elif settings["truncation_strategy"] == "do_not_truncate":
+            truncation_off.set()
+
+    with warnings.catch_warnings(), ThreadPoolExecutor(2) as pool:
         warnings.simplefilter("ignore")
-        found = pool.map(lambda place: encoder.encode(groups[place % 2]), range(64))
-        for place, vectors in enumerate(found):
-            np.testing.assert_allclose(vectors, expected[place % 2], rtol=0, atol=1e-5)
+        expected = encoder.encode(texts)
+        with mock.patch.object(backend, "set_truncation_and_padding", change_slowly):
+            first = pool.submit(encoder.encode, texts)
+            assert first_changed.wait(60)
+            second = pool.submit(encoder.encode, texts)
+            for found in (first.result(), second.result()):
+                np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
