@@ -19,7 +19,7 @@ from eventformers.reference.docstrings import docstring_entries
 from eventformers.reference.tables import results_table, table
 from eventformers.trainers.recipes import list_recipes
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 FILES = readme.default_files(REPOSITORY)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from forked import run_python
 
-REPOSITORY = Path(__file__).parents[1]
+REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = REPOSITORY / "examples" / "sixth_method"
 
 

@@ -13,7 +13,7 @@ from eventformers import cli
 from eventformers.commands.options import console
 from eventformers.evaluation.results import write_result
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from notebooks import code_cells, run_cells
 from eventformers.cli import app
 from eventformers.methods import main_methods
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
 PAGES = sorted([REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *DOCS.rglob("*.md")])
 NOTEBOOK = DOCS / "notebooks" / "events.ipynb"

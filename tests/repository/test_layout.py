@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 from sources import parsed
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = REPOSITORY / "src" / "eventformers"
 BESIDE = ("models", "trainers", "datasets_scripts", "evaluate_metrics", "model_cards")
 """Folders of the repository that install into the package."""

@@ -23,7 +23,7 @@ from transformers import (
 import eventformers
 from eventformers.models.sentence_transformers_files import write_sentence_transformers_files
 
-REPOSITORY = Path(__file__).parents[1]
+REPOSITORY = Path(__file__).parents[2]
 PAGE = (REPOSITORY / "docs" / "neighbours.md").read_text(encoding="utf-8")
 TEXTS = ["company fires worker", "storm floods city"]
 
