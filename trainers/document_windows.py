@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-from datasets import Dataset, DatasetDict
+from datasets import Dataset, DatasetDict, concatenate_datasets
 
 from eventformers.datasets_scripts.chains import distinct_events
 from eventformers.datasets_scripts.document_splits import RepeatedDocuments
@@ -17,6 +17,8 @@ from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import EventformersError
+from eventformers.trainers.chain_rows import read_chains
+from eventformers.trainers.data_reports import Arrays, cached_arrays
 
 _SPLIT = "train"
 MOST_REPEATS = 20
@@ -162,3 +164,53 @@ def times_of_rows(sizes: Sequence[int], shares: Sequence[float], seed: int) -> l
         of_rows[draws.permutation(size)[:more]] += 1
         times.append(of_rows)
     return times
+
+
+def read_chains_once(
+    chains: Dataset,
+    data: str | None,
+    builder: str,
+    settings: Mapping[str, Any],
+    *,
+    share: float,
+    cloze_share: float,
+    length: int,
+    seed: int,
+) -> Arrays:
+    """Read the training chains and the windows of documents, or take them from the cache.
+
+    Args:
+        chains: rows with a column `events`.
+        data: their raw or built data, which has the documents.
+        builder: their builder.
+        settings: the builder's settings.
+        share: share of windows among all rows; 0 reads no documents.
+        cloze_share: share of the contexts of cloze files among the windows, if the data have such files.
+        length: maximum number of events of a window.
+        seed: seed of the choice of windows.
+
+    Returns:
+        The arrays of `ChainRows`, and `sizes`, the numbers of chains and of windows of each kind of document.
+    """
+    chains = chains.select_columns(["events"])
+    least = EventChainsConfig(**settings).min_chain_length
+    decides: list[object] = [dataset_fingerprint(chains), share, MOST_REPEATS]
+    if share:
+        decides += [*what_decides_documents(data, builder, settings), length, least, seed]
+    sources: list[tuple[Dataset, float]] = []
+    if share and cloze_share:
+        contexts = load_cloze_contexts(data, builder, settings)
+        decides += [dataset_fingerprint(contexts), cloze_share]
+        if len(contexts):
+            sources.append((contexts, share * cloze_share))
+
+    def read() -> Arrays:
+        if share:
+            documents = load_training_documents(data, builder, settings)
+            sources.append((documents, share - sum(of_contexts for _, of_contexts in sources)))
+        rows, shares = zip(*with_windows(chains, sources, length, least), strict=True)
+        sizes = [len(part) for part in rows]
+        times = np.concatenate(times_of_rows(sizes, shares, seed))
+        return {**read_chains(concatenate_datasets(rows)), "times": times, "sizes": np.array(sizes)}
+
+    return cached_arrays("chains_and_windows", decides, read)

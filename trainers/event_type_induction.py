@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow.compute as pc
 import torch
 from datasets import Dataset, IterableDataset
-from torch.utils.data import Dataset as TorchDataset
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from eventformers.built_in import EVENT_TYPE_INDUCTION as METHOD
 from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.event_types import EventTypesConfig
-from eventformers.datasets_scripts.known_pairs import Codes, codes_of, grouped, text_column
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.models.event_tokens import longest_input
@@ -28,11 +25,9 @@ from eventformers.models.modeling_event_type_induction import EventTypeInduction
 from eventformers.models.processing_event_type_induction import EventTypeInductionProcessor
 from eventformers.models.processing_events import EventProcessor, num_truncated
 from eventformers.models.text_prompts import prompt_of
-from eventformers.models.type_losses import UNSEEN
 from eventformers.strict import ShareBelowOne, TextLength
 from eventformers.trainers.callbacks import UnseenMentions
 from eventformers.trainers.data_reports import report_with
-from eventformers.trainers.frame_examples import FrameExamples, frame_examples
 from eventformers.trainers.mention_augmentation import BackTranslations, WordNoise, back_translate
 from eventformers.trainers.method import (
     STREAMING_MEANINGS,
@@ -42,136 +37,21 @@ from eventformers.trainers.method import (
     TrainingData,
     add_marker_tokens,
     check_columns,
-    indexed_stream,
     is_streamed,
 )
 from eventformers.trainers.recipes import Recipe
+from eventformers.trainers.type_induction_rows import (
+    BATCH_SIZE,
+    BLOCK_ROWS,
+    FrameExamples,
+    MentionRows,
+    frame_examples,
+    streamed_mentions,
+)
 
 _MAX_LABEL_TOKENS = 256
-_BATCH_SIZE = 64
-_BLOCK_ROWS = 10_000
-_CHOOSING_MENTIONS = 5_000
-"""Maximum number of mentions of unseen types that choose the checkpoint: 0.6 GB for the distances of all
-pairs."""
 
 logger = logging.getLogger(__name__)
-
-
-class MentionRows(TorchDataset):
-    """Mentions with the number of a seen type; labels of unseen types are dropped.
-
-    Args:
-        mentions: rows of `EventTypes`, config `mentions` or `ace2005`.
-        reads_trigger: whether the input marks the trigger.
-        reads_sentence_types: whether a row has the types of its sentence.
-
-    Attributes:
-        seen_types: the seen types in alphabetical order; a type's place is its number.
-        type_ids: number of each mention's type, `(rows,)`; -1 for an unseen type.
-        num_unseen_types: number of unseen types.
-    """
-
-    def __init__(
-        self, mentions: Dataset, *, reads_trigger: bool = False, reads_sentence_types: bool = False
-    ) -> None:
-        self._mentions = mentions.select_columns(_mention_columns(reads_trigger))
-        table = mentions.select_columns(["event_type", "seen"]).with_format("arrow")[:]
-        names, is_seen = text_column(table, "event_type"), table.column("seen").combine_chunks()
-        seen = names.filter(is_seen).unique().sort()
-        self.seen_types: list[str] = seen.to_pylist()
-        # Only choosing a checkpoint uses unseen labels, and only their number.
-        unseen = names.filter(pc.and_not(pc.not_equal(names, ""), is_seen))
-        self.num_unseen_types = pc.count_distinct(unseen).as_py()
-        is_unseen = ~is_seen.to_numpy(zero_copy_only=False)
-        self.type_ids = np.where(is_unseen, UNSEEN, codes_of(names, seen))
-        self._sentence_types: tuple[Codes, Codes, Codes] | None = None
-        if reads_sentence_types:
-            texts = text_column(mentions.select_columns(["text"]).with_format("arrow")[:], "text")
-            sentences = texts.dictionary_encode()
-            numbers = sentences.indices.to_numpy().astype(np.int64)
-            # Each unseen type is the entry after the seen ones.
-            types = np.where(is_unseen, len(seen), self.type_ids)
-            self._sentence_types = (
-                numbers,
-                *grouped(numbers, types, len(sentences.dictionary), len(seen) + 1),
-            )
-
-    def __len__(self) -> int:
-        return len(self._mentions)
-
-    def __getitem__(self, index: int) -> Mapping[str, Any]:
-        """Return the mention of a row, its type and, if they are read, the types of its sentence.
-
-        `sentence_types` is `(seen types + 1,)` bool; the last entry is any unseen type.
-        """
-        [mention] = self.mentions([index])
-        row = {"row": index, "mention": mention, "type_id": int(self.type_ids[index])}
-        if self._sentence_types is None:
-            return row
-        numbers, starts, types = self._sentence_types
-        start, end = starts[numbers[index] : numbers[index] + 2]
-        of_sentence = torch.zeros(len(self.seen_types) + 1, dtype=torch.bool)
-        of_sentence[types[start:end]] = True
-        return {**row, "sentence_types": of_sentence}
-
-    def mentions(self, places: Sequence[int] | Codes) -> list[Mention]:
-        """Return the mentions of rows."""
-        return [Mention(*row) for row in zip(*self._mentions[places].values(), strict=True)]
-
-    def batches(self) -> Iterator[list[Mention]]:
-        """Yield all mentions in batches."""
-        for start in range(0, len(self), _BATCH_SIZE):
-            yield self.mentions(range(start, min(start + _BATCH_SIZE, len(self))))
-
-    def unseen(self) -> list[Mention]:
-        """Return mentions of unseen types: all, or `_CHOOSING_MENTIONS` evenly spaced ones with a warning."""
-        rows = np.flatnonzero(self.type_ids == UNSEEN)
-        if len(rows) <= _CHOOSING_MENTIONS:
-            return self.mentions(rows)
-        logger.warning(
-            "%d evenly spaced ones of %d mentions of unseen types choose the checkpoint, since their "
-            "clustering needs the distances of all pairs",
-            _CHOOSING_MENTIONS,
-            len(rows),
-        )
-        places = np.linspace(0, len(rows) - 1, _CHOOSING_MENTIONS).round().astype(np.int64)
-        return self.mentions(rows[places])
-
-
-def _mention_columns(reads_trigger: bool) -> list[str]:
-    return ["text", *(["trigger_start", "trigger_end"] if reads_trigger else [])]
-
-
-def streamed_mentions(
-    mentions: IterableDataset, seed: int, *, reads_trigger: bool = False
-) -> tuple[IterableDataset, list[str]]:
-    """Make the rows of `MentionRows` from a stream, after one pass over the types.
-
-    Args:
-        mentions: as for `MentionRows`.
-        seed: seed of the order.
-        reads_trigger: as for `MentionRows`.
-
-    Returns:
-        The endless stream of rows, and the seen types in alphabetical order.
-    """
-    seen: set[str] = set()
-    types = mentions.select_columns(["event_type", "seen"]).with_format("arrow")
-    for table in types.iter(_BLOCK_ROWS):
-        names = text_column(table, "event_type").filter(table.column("seen").combine_chunks())
-        seen.update(names.unique().to_pylist())
-    # `sort` of Arrow compares UTF-8, and so code points, as Python does.
-    seen_types = sorted(seen)
-    numbers = {name: number for number, name in enumerate(seen_types)}
-    columns = _mention_columns(reads_trigger)
-
-    def row_of(row: Mapping[str, Any]) -> dict[str, Any]:
-        type_id = numbers[row["event_type"]] if row["seen"] else UNSEEN
-        return {"mention": Mention(*(row[name] for name in columns)), "type_id": type_id}
-
-    read = mentions.select_columns([*columns, "event_type", "seen"])
-    rows = indexed_stream(read, seed).map(row_of, remove_columns=[*columns, "event_type", "seen"])
-    return rows, seen_types
 
 
 @dataclass
@@ -391,8 +271,8 @@ def _unseen(rows: MentionRows, collator: EventTypeInductionCollator) -> UnseenMe
     # Sorting by length reduces padding.
     mentions = sorted(rows.unseen(), key=lambda mention: len(mention.text))
     batches = [
-        collator.inputs(collator.tokenise(mentions[start : start + _BATCH_SIZE]))
-        for start in range(0, len(mentions), _BATCH_SIZE)
+        collator.inputs(collator.tokenise(mentions[start : start + BATCH_SIZE]))
+        for start in range(0, len(mentions), BATCH_SIZE)
     ]
     return UnseenMentions(batches, len(mentions), rows.num_unseen_types)
 
@@ -420,7 +300,7 @@ def _definitions(
     """Yield the definition of each seen type's frame, the one that most of its mentions name first."""
     known = dict(zip(frames["name"], frames["definition"], strict=True))
     first: dict[str, Counter[str]] = {name: Counter() for name in seen_types}
-    for block in mentions.select_columns(["event_type", "seen", "frames"]).iter(_BLOCK_ROWS):
+    for block in mentions.select_columns(["event_type", "seen", "frames"]).iter(BLOCK_ROWS):
         for name, seen, frames in zip(block["event_type"], block["seen"], block["frames"], strict=True):
             if seen and frames:
                 first[name][frames[0]] += 1

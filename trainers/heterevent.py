@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypedDict, cast, get_type_hints
 
 import numpy as np
 import torch
-from datasets import Dataset, DatasetDict, IterableDataset, concatenate_datasets
+from datasets import DatasetDict, IterableDataset
 from transformers import PreTrainedTokenizerBase
 
 from eventformers.built_in import HETEREVENT as METHOD
@@ -19,7 +19,6 @@ from eventformers.datasets_scripts.chains import EventPool, argument_texts, draw
 from eventformers.datasets_scripts.document_splits import SeededDraws, text_id
 from eventformers.datasets_scripts.event_chains import EventChainsConfig
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
-from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.known_pairs import PADDING, Codes, padded
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import EventformersError
@@ -46,18 +45,9 @@ from eventformers.trainers.chain_rows import (
     ChainRows,
     StreamedChains,
     StreamedRow,
-    read_chains,
     stream_chains,
 )
-from eventformers.trainers.data_reports import Arrays, cached_arrays
-from eventformers.trainers.document_windows import (
-    MOST_REPEATS,
-    load_cloze_contexts,
-    load_training_documents,
-    times_of_rows,
-    what_decides_documents,
-    with_windows,
-)
+from eventformers.trainers.document_windows import MOST_REPEATS, read_chains_once
 from eventformers.trainers.method import (
     STREAMING_MEANINGS,
     STREAMING_TYPES,
@@ -307,56 +297,6 @@ def _distinct(numbers: Codes) -> tuple[Codes, Codes]:
     distinct, places = np.unique(numbers, return_inverse=True)
     padding = int(len(distinct) > 0 and distinct[0] == PADDING)
     return distinct[padding:], places.reshape(numbers.shape) - padding
-
-
-def read_chains_once(
-    chains: Dataset,
-    data: str | None,
-    builder: str,
-    settings: Mapping[str, Any],
-    *,
-    share: float,
-    cloze_share: float,
-    length: int,
-    seed: int,
-) -> Arrays:
-    """Read the training chains and the windows of documents, or take them from the cache.
-
-    Args:
-        chains: rows with a column `events`.
-        data: their raw or built data, which has the documents.
-        builder: their builder.
-        settings: the builder's settings.
-        share: share of windows among all rows; 0 reads no documents.
-        cloze_share: share of the contexts of cloze files among the windows, if the data have such files.
-        length: maximum number of events of a window.
-        seed: seed of the choice of windows.
-
-    Returns:
-        The arrays of `ChainRows`, and `sizes`, the numbers of chains and of windows of each kind of document.
-    """
-    chains = chains.select_columns(["events"])
-    least = EventChainsConfig(**settings).min_chain_length
-    decides: list[object] = [dataset_fingerprint(chains), share, MOST_REPEATS]
-    if share:
-        decides += [*what_decides_documents(data, builder, settings), length, least, seed]
-    sources: list[tuple[Dataset, float]] = []
-    if share and cloze_share:
-        contexts = load_cloze_contexts(data, builder, settings)
-        decides += [dataset_fingerprint(contexts), cloze_share]
-        if len(contexts):
-            sources.append((contexts, share * cloze_share))
-
-    def read() -> Arrays:
-        if share:
-            documents = load_training_documents(data, builder, settings)
-            sources.append((documents, share - sum(of_contexts for _, of_contexts in sources)))
-        rows, shares = zip(*with_windows(chains, sources, length, least), strict=True)
-        sizes = [len(part) for part in rows]
-        times = np.concatenate(times_of_rows(sizes, shares, seed))
-        return {**read_chains(concatenate_datasets(rows)), "times": times, "sizes": np.array(sizes)}
-
-    return cached_arrays("chains_and_windows", decides, read)
 
 
 def _prepare(

@@ -25,7 +25,7 @@ from eventformers.inference.commonsense.complete_many import ManyCompletions
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.grounding import linking, retrieve_rerank
 from eventformers.inference.grounding.knowledge_base import load_knowledge_base
-from eventformers.inference.induction.frame_linking import Frames
+from eventformers.inference.induction.type_naming import Frames
 
 ROLES = [
     *(("police", "arrested", "arrest", thing) for thing in ("thief", "man", "woman", "driver")),

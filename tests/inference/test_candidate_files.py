@@ -19,7 +19,7 @@ from datasets import Dataset
 
 from eventformers.errors import EventformersError
 from eventformers.inference.encoding.vectors import Vectors
-from eventformers.inference.grounding.candidate_files import CandidateRecord, EventRow, stored_candidates
+from eventformers.inference.grounding.knowledge_base import CandidateRecord, EventRow, stored_candidates
 from eventformers.inference.search import index_folder
 from eventformers.inference.search.approximate import SMALLEST, ApproximateSearch
 from eventformers.inference.search.candidate_index import CandidateIndex

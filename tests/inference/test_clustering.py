@@ -18,8 +18,12 @@ from eventformers.inference.induction.clustering import (
     distances_to_cluster,
     silhouette,
 )
-from eventformers.inference.induction.manifold import manifold_distances
-from eventformers.inference.induction.mention_distances import MentionVectors, distances, unit_embeddings
+from eventformers.inference.induction.mention_distances import (
+    MentionVectors,
+    distances,
+    manifold_distances,
+    unit_embeddings,
+)
 
 GROUPS = np.repeat([0, 1, 2, 3], [18, 14, 9, 5])
 

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
-from eventformers.inference.induction.frame_linking import (
+from eventformers.inference.induction.type_naming import (
     Frames,
+    label_cosines,
+    label_ranks,
     load_frames,
+    name_clusters,
     valid_frames,
 )
-from eventformers.inference.induction.type_naming import label_cosines, label_ranks, name_clusters
 
 NAMES = ["Attack", "Besieging", "Birth"]
 FRAMES = Frames(NAMES, [f"about {name}" for name in NAMES], {"Attack": {"Besieging"}, "Act": {*NAMES[:2]}}, 0)

@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
-from eventformers.inference.induction import manifold
-from eventformers.inference.induction.manifold import manifold_distances, manifold_weights
-from eventformers.inference.induction.mention_distances import MentionVectors, distances
+from eventformers.inference.induction import mention_distances
+from eventformers.inference.induction.mention_distances import (
+    MentionVectors,
+    distances,
+    manifold_distances,
+    manifold_weights,
+)
 
 
 def by_bisection(row: np.ndarray, place: int) -> np.ndarray:
@@ -40,7 +44,7 @@ def random_distances(number: int, *, seed: int = 0, kind: str = "cosine") -> np.
 @pytest.mark.parametrize("kind", ["cosine", "dot", "encoder"])
 @pytest.mark.parametrize("number", [40, 15, 3])
 def test_equals_a_bisection_row_by_row(kind: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifold, "BLOCK_BYTES", 4 * 40 * 7)
+    monkeypatch.setattr(mention_distances, "BLOCK_BYTES", 4 * 40 * 7)
     asked = random_distances(number, kind=kind)
     expected = np.stack([by_bisection(row, place) for place, row in enumerate(asked)])
     weights = manifold_weights(asked, symmetrise=False)
@@ -56,7 +60,7 @@ def test_known_values() -> None:
     np.testing.assert_array_equal(weights[0], [1, 1, 1, 0])
     np.testing.assert_array_equal(weights[3], [1, 1, 1, 1])
     assert weights[1, 0] == 1
-    assert weights[1].sum() == pytest.approx(1 + math.log2(3), abs=manifold.TOLERANCE)
+    assert weights[1].sum() == pytest.approx(1 + math.log2(3), abs=mention_distances.TOLERANCE)
 
 
 def test_symmetrised_by_mean() -> None:

@@ -20,9 +20,12 @@ from eventformers.evaluation.tasks.induction_protocols import InductionSettings,
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.induction.fitted_types import load_fitted_types
 from eventformers.inference.induction.induce import induce
-from eventformers.inference.induction.mention_encoding import encode_mentions
+from eventformers.inference.induction.mention_encoding import (
+    cluster_dependence,
+    encode_mentions,
+    token_factors,
+)
 from eventformers.inference.induction.report import write_induction
-from eventformers.inference.induction.token_weighting import cluster_dependence, token_factors
 from eventformers.models.modeling_event_type_induction import EventTypeInductionModel
 
 VERBS = ("arrested", "flooded", "sold")

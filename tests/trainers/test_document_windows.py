@@ -16,16 +16,16 @@ from eventformers.datasets_scripts.building import build_dataset
 from eventformers.datasets_scripts.events import EVENT_FEATURE, Event
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
-from eventformers.trainers import heterevent
+from eventformers.trainers import document_windows
 from eventformers.trainers.chain_rows import read_chains
 from eventformers.trainers.data_reports import Arrays
 from eventformers.trainers.document_windows import (
     load_cloze_contexts,
     load_training_documents,
+    read_chains_once,
     times_of_rows,
     with_windows,
 )
-from eventformers.trainers.heterevent import read_chains_once
 
 
 def rows(*documents: list[str]) -> Dataset:
@@ -161,7 +161,9 @@ def test_a_second_start_reads_the_cache_unless_data_or_settings_change(
 ) -> None:
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     calls = []
-    monkeypatch.setattr(heterevent, "read_chains", lambda rows: calls.append(len(rows)) or read_chains(rows))
+    monkeypatch.setattr(
+        document_windows, "read_chains", lambda rows: calls.append(len(rows)) or read_chains(rows)
+    )
     build_dataset("event_chains", "documents", data_dir=raw, output=tmp_path / "built")
     build_dataset("event_chains", "chains", data_dir=raw, output=tmp_path / "built")
     chains = load_built(tmp_path / "built", "chains")["train"].select(range(6))

@@ -9,7 +9,7 @@ import pytest
 from datasets import Dataset
 
 from eventformers.errors import EventformersError
-from eventformers.trainers.frame_examples import FrameExample, FrameExamples, frame_examples
+from eventformers.trainers.type_induction_rows import FrameExample, FrameExamples, frame_examples
 
 FRAMES = (
     ("Act", [], ["She acted."]),

@@ -22,14 +22,15 @@ from eventformers.exploration.steps import Rows, Step, StepRun, key_of, keys_fil
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import Positions, Vectors, unit_vectors
 from eventformers.inference.induction.clustering import ALIKE, by_size
-from eventformers.inference.induction.frame_linking import Frames, load_frames
 from eventformers.inference.induction.induce import NAME_PARTS, usual_trigger_input
 from eventformers.inference.induction.mention_distances import Labels
 from eventformers.inference.induction.mention_encoding import encode_labels, encode_mentions
 from eventformers.inference.induction.type_naming import (
+    Frames,
     ScoredLabel,
     has_only_stop_words,
     key_terms,
+    load_frames,
     name_clusters,
     weaknesses,
 )

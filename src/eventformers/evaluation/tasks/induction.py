@@ -28,8 +28,13 @@ from eventformers.evaluation.tasks.protocols import Embed, JsonValue, ProtocolOu
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.event_inputs import digest_of
 from eventformers.inference.induction.mention_distances import Labels, MentionVectors
-from eventformers.inference.induction.mention_encoding import WITHOUT_TRIGGERS, encode_labels, encode_mentions
-from eventformers.inference.induction.token_weighting import token_factors, weighting_rounds_of
+from eventformers.inference.induction.mention_encoding import (
+    WITHOUT_TRIGGERS,
+    encode_labels,
+    encode_mentions,
+    token_factors,
+    weighting_rounds_of,
+)
 
 _MAKING_CLUSTERS = ("distance", "manifold", "method", "num_clusters", "weighting_rounds", "clustered_by")
 

@@ -22,7 +22,6 @@ from eventformers.inference.induction.clustering import (
     cluster_affinity,
     distances_to_cluster,
 )
-from eventformers.inference.induction.frame_linking import defined_frames, valid_frames
 from eventformers.inference.induction.induce import ClusterMethod
 from eventformers.inference.induction.mention_distances import (
     DistanceKind,
@@ -32,9 +31,11 @@ from eventformers.inference.induction.mention_distances import (
 from eventformers.inference.induction.mention_encoding import TriggerInput
 from eventformers.inference.induction.type_naming import (
     cluster_centroids,
+    defined_frames,
     label_cosines,
     label_ranks,
     majority_type,
+    valid_frames,
 )
 from eventformers.strict import count, strict_settings
 from eventformers.trainers.event_type_induction import type_name

@@ -16,7 +16,6 @@ from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.reading.lines import DataDir
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.encode import EventEncoder, as_encoder
-from eventformers.inference.grounding.candidate_files import CandidateRecord, stored_candidates
 from eventformers.inference.grounding.encoding import BatchSize
 from eventformers.inference.grounding.grounded_text import (
     FoundParent,
@@ -27,8 +26,10 @@ from eventformers.inference.grounding.grounded_text import (
 from eventformers.inference.grounding.hierarchy_discovery import DEPTH, discover_hierarchy
 from eventformers.inference.grounding.knowledge_base import (
     FALLBACK_LANGUAGE,
+    CandidateRecord,
     KnowledgeBase,
     load_knowledge_base,
+    stored_candidates,
 )
 from eventformers.inference.grounding.linking import find_threshold
 from eventformers.inference.grounding.mention_files import TextMention, Texts, load_text_mentions

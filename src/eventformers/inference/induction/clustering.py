@@ -20,7 +20,6 @@ from sklearn.cluster import AffinityPropagation
 from sklearn.exceptions import ConvergenceWarning
 
 from eventformers.errors import EventformersError
-from eventformers.inference.induction.manifold import manifold_distances
 from eventformers.inference.induction.mention_distances import (
     DistanceKind,
     Labels,
@@ -29,6 +28,7 @@ from eventformers.inference.induction.mention_distances import (
     average_distances,
     distance_factors,
     distances,
+    manifold_distances,
     unit_embeddings,
 )
 from eventformers.inference.induction.reciprocal_linkage import merge_mentions

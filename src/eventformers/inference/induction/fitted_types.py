@@ -15,9 +15,8 @@ from eventformers.errors import DataFormatError, EventformersError
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import Vectors, unit_vectors
 from eventformers.inference.induction.mention_distances import Labels
-from eventformers.inference.induction.mention_encoding import TriggerInput, encode_mentions
+from eventformers.inference.induction.mention_encoding import TriggerInput, encode_mentions, token_factors
 from eventformers.inference.induction.report import MENTIONS_FILE
-from eventformers.inference.induction.token_weighting import token_factors
 from eventformers.inference.induction.type_naming import cluster_centroids
 
 

@@ -25,20 +25,21 @@ from eventformers.inference.induction.clustering import (
     cluster_affinity,
     distances_to_cluster,
 )
-from eventformers.inference.induction.frame_linking import load_frames
 from eventformers.inference.induction.mention_distances import DistanceKind, Labels, Matrix, MentionVectors
 from eventformers.inference.induction.mention_encoding import (
     TriggerInput,
     encode_labels,
     encode_mentions,
     has_trigger,
+    token_factors,
+    weighting_rounds_of,
 )
 from eventformers.inference.induction.mention_files import Mentions, load_mentions
-from eventformers.inference.induction.token_weighting import token_factors, weighting_rounds_of
 from eventformers.inference.induction.type_naming import (
     ScoredLabel,
     cluster_centroids,
     key_terms,
+    load_frames,
     majority_type,
     name_clusters,
     weaknesses,

@@ -16,8 +16,12 @@ from rich.console import Console
 from rich.progress import Progress, track
 from scipy.sparse import coo_array, csr_array
 
-from eventformers.inference.induction.manifold import nearest_weights
-from eventformers.inference.induction.mention_distances import DistanceFactors, Labels, Matrix
+from eventformers.inference.induction.mention_distances import (
+    DistanceFactors,
+    Labels,
+    Matrix,
+    nearest_weights,
+)
 
 Places = NDArray[np.integer]
 """Numbers of clusters or mentions, in 32 bits where there are many."""
