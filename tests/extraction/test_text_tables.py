@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
@@ -272,3 +273,13 @@ def test_names_of_columns() -> None:
         TextColumns(id="").named()
     with pytest.raises(EventformersError, match="found 'a' for two columns"):
         TextColumns(id="a", text="a").named()
+
+
+def test_a_named_column_without_a_table_is_not_used_and_said(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("One.\n", encoding="utf-8")
+    with pytest.warns(UserWarning, match="--text-column body: not used, as no file is a table or JSON lines"):
+        read(tmp_path / "a.txt", columns=TextColumns(text="body"))
+    (tmp_path / "b.csv").write_text("body\nTwo.\n", encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read(tmp_path / "a.txt", tmp_path / "b.csv", columns=TextColumns(text="body"))

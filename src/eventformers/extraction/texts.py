@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -191,6 +192,9 @@ def read_texts(
     Raises:
         DataFormatError: a file or row cannot be read.
     """
+    named = [f"--{part}-column {name}" for part, name in columns.named().items()]
+    if named and all(isinstance(one, TextFile) and _kind(one.path) in ("plain", "sgml") for one in sources):
+        warnings.warn(f"{', '.join(named)}: not used, as no file is a table or JSON lines", stacklevel=2)
     identifiers = DistinctIdentifiers()
     for place in sources:
         if isinstance(place, TextFile):
