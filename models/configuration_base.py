@@ -107,7 +107,13 @@ class EventConfig(PreTrainedConfig):
     """
 
     sub_configs_defaults = {"text_config": SubConfigSpec(config_class=AutoConfig, model_type="bert")}  # noqa: RUF012
+    auto_classes: ClassVar[tuple[str, ...]] = ("AutoModel", "AutoModelForPreTraining")
+    """The Auto classes that have a class of this method: `AutoModelForPreTraining` has `XForPreTraining` in
+    `modeling_x.py` for the configuration `XConfig` in `configuration_x.py`."""
+
     full_auto_map: ClassVar[dict[str, str]] = {}
+    """Maps each Auto class to `file.Class`; without its own, a subclass gets that of its `auto_classes`."""
+
     pipelines: ClassVar[dict[str, dict]] = {**EVENT_EMBEDDING, **NEXT_EVENT}
     """Maps each task to its pipeline, as `file.Class`, and its Auto classes; the first is the default."""
 
@@ -131,6 +137,19 @@ class EventConfig(PreTrainedConfig):
     added_token_ids: list[int] | None = None
     prompts: dict[str, str] | None = None
     truncate_dim: int | None = None
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "model_type" not in vars(cls):
+            return
+        cls._auto_class = "AutoConfig"
+        if "full_auto_map" not in vars(cls):
+            file, stem = cls.__module__.rpartition(".")[2], cls.__name__.removesuffix("Config")
+            modeling = file.replace("configuration_", "modeling_")
+            cls.full_auto_map = {"AutoConfig": f"{file}.{cls.__name__}"} | {
+                name: f"{modeling}.{stem}{name.removeprefix('AutoModel') or 'Model'}"
+                for name in cls.auto_classes
+            }
 
     def __post_init__(self, **kwargs):
         for name in self.retired.keys() & kwargs.keys():

@@ -83,11 +83,6 @@ class EventGroundingConfig(GroundingConfig):
     """
 
     model_type = "event_grounding"
-    full_auto_map: ClassVar[dict[str, str]] = {
-        "AutoConfig": "configuration_event_grounding.EventGroundingConfig",
-        "AutoModel": "modeling_event_grounding.EventGroundingModel",
-        "AutoModelForPreTraining": "modeling_event_grounding.EventGroundingForPreTraining",
-    }
     pipelines: ClassVar[dict[str, dict]] = {**EVENT_GROUNDING, **EVENT_EMBEDDING}
 
     share_towers: bool = False
@@ -195,7 +190,3 @@ class EventGroundingCrossConfig(GroundingConfig):
             raise ValueError(
                 f"null_threshold is {self.null_threshold}; accepted: a probability between 0 and 1, or None"
             )
-
-
-EventGroundingConfig.register_for_auto_class()
-EventGroundingCrossConfig.register_for_auto_class()

@@ -57,11 +57,6 @@ class EventTypeInductionConfig(EventConfig):
     """
 
     model_type = "event_type_induction"
-    full_auto_map: ClassVar[dict[str, str]] = {
-        "AutoConfig": "configuration_event_type_induction.EventTypeInductionConfig",
-        "AutoModel": "modeling_event_type_induction.EventTypeInductionModel",
-        "AutoModelForPreTraining": "modeling_event_type_induction.EventTypeInductionForPreTraining",
-    }
     pipelines: ClassVar[dict[str, dict]] = {
         "event-type-induction": {
             "impl": "pipeline_event_type_induction.EventTypeInductionPipeline",
@@ -188,6 +183,3 @@ class EventTypeInductionConfig(EventConfig):
                 f"weighting_rounds is {self.weighting_rounds} with found_exponent=None; accepted: 0, or a "
                 "found_exponent, whose weights of tokens the rounds change"
             )
-
-
-EventTypeInductionConfig.register_for_auto_class()

@@ -73,12 +73,11 @@ class HeterEventConfig(EventConfig):
     """
 
     model_type = "heterevent"
-    full_auto_map: ClassVar[dict[str, str]] = {
-        "AutoConfig": "configuration_heterevent.HeterEventConfig",
-        "AutoModel": "modeling_heterevent.HeterEventModel",
-        "AutoModelForPreTraining": "modeling_heterevent.HeterEventForPreTraining",
-        "AutoModelForMultipleChoice": "modeling_heterevent.HeterEventForMultipleChoice",
-    }
+    auto_classes: ClassVar[tuple[str, ...]] = (
+        "AutoModel",
+        "AutoModelForPreTraining",
+        "AutoModelForMultipleChoice",
+    )
     pipelines: ClassVar[dict[str, dict]] = {**NEXT_EVENT, **EVENT_EMBEDDING}
     processor: ClassVar[str] = "processing_heterevent.HeterEventProcessor"
 
@@ -171,6 +170,3 @@ class HeterEventConfig(EventConfig):
         names = weights.get(self.stage, ())
         if names and not any(getattr(self, name) for name in names):
             raise ValueError(f"{', '.join(names)} are all 0; accepted: at least one above 0")
-
-
-HeterEventConfig.register_for_auto_class()

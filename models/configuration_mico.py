@@ -41,12 +41,11 @@ class MicoConfig(EventConfig):
     """
 
     model_type = "mico"
-    full_auto_map: ClassVar[dict[str, str]] = {
-        "AutoConfig": "configuration_mico.MicoConfig",
-        "AutoModel": "modeling_mico.MicoModel",
-        "AutoModelForPreTraining": "modeling_mico.MicoForPreTraining",
-        "AutoModelForMultipleChoice": "modeling_mico.MicoForMultipleChoice",
-    }
+    auto_classes: ClassVar[tuple[str, ...]] = (
+        "AutoModel",
+        "AutoModelForPreTraining",
+        "AutoModelForMultipleChoice",
+    )
     pipelines: ClassVar[dict[str, dict]] = {
         "commonsense-completion": {
             "impl": "pipeline_commonsense_completion.CommonsenseCompletionPipeline",
@@ -83,6 +82,3 @@ class MicoConfig(EventConfig):
                 "frequency_correction=true corrects the alternatives of a batch alone; accepted: with "
                 "self_negatives=false and pre_batch_negatives=0"
             )
-
-
-MicoConfig.register_for_auto_class()

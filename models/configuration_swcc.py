@@ -1,6 +1,6 @@
 """Configuration of SWCC (Gao et al., 2022)."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from huggingface_hub.dataclasses import strict
 
@@ -40,11 +40,6 @@ class SwccConfig(EventConfig):
     """
 
     model_type = "swcc"
-    full_auto_map: ClassVar[dict[str, str]] = {
-        "AutoConfig": "configuration_swcc.SwccConfig",
-        "AutoModel": "modeling_swcc.SwccModel",
-        "AutoModelForPreTraining": "modeling_swcc.SwccForPreTraining",
-    }
 
     pooling: Pooling = "cls"
     contrastive_objective: Literal["weakly_supervised", "dropout_views", "info_nce", "margin"] = (
@@ -64,6 +59,3 @@ class SwccConfig(EventConfig):
     shared_word_co_event_weight: float | int = limited(0.0, NOT_NEGATIVE)
     shared_word_temperature: float | int = limited(0.1, POSITIVE)
     predicate_weight: float | int = limited(0.0, NOT_NEGATIVE)
-
-
-SwccConfig.register_for_auto_class()

@@ -154,6 +154,12 @@ class EventPreTrainedModel(PreTrainedModel):
     # Without this, Trainer multiplies loss and gradient by accumulation steps and processes.
     accepts_loss_kwargs = False
 
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        for auto_class, place in cls.config_class.full_auto_map.items():
+            if place.endswith(f".{cls.__name__}"):
+                cls._auto_class = auto_class
+
     def post_init(self):
         """Finish the construction, as in the base class; `Trainer.predict` then returns only what counts.
 

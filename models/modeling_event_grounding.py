@@ -412,7 +412,3 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
     forward = training_forward(
         EventGroundingModel, encode_views, losses_from_views, EventGroundingForPreTrainingOutput
     )
-
-
-EventGroundingModel.register_for_auto_class("AutoModel")
-EventGroundingForPreTraining.register_for_auto_class("AutoModelForPreTraining")

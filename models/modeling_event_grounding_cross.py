@@ -168,7 +168,3 @@ class EventGroundingForSequenceClassification(EventGroundingCrossPreTrainedModel
         if self.config.linking_objective == "softmax":
             return candidate_contrast(logits, gold, present)
         return candidate_loss(logits, gold, present)
-
-
-EventGroundingCrossModel.register_for_auto_class("AutoModel")
-EventGroundingForSequenceClassification.register_for_auto_class("AutoModelForSequenceClassification")

@@ -502,7 +502,3 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
     forward = training_forward(
         EventTypeInductionModel, encode_views, losses_from_views, EventTypeInductionForPreTrainingOutput
     )
-
-
-EventTypeInductionModel.register_for_auto_class("AutoModel")
-EventTypeInductionForPreTraining.register_for_auto_class("AutoModelForPreTraining")

@@ -482,8 +482,3 @@ class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
             logits = logits.view(shape)
         loss = None if labels is None else functional.cross_entropy(logits, labels)
         return HeterEventForMultipleChoiceOutput(loss=loss, logits=logits, **layers)
-
-
-HeterEventModel.register_for_auto_class("AutoModel")
-HeterEventForPreTraining.register_for_auto_class("AutoModelForPreTraining")
-HeterEventForMultipleChoice.register_for_auto_class("AutoModelForMultipleChoice")

@@ -399,8 +399,3 @@ def _is_known(known_ids: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     wanted = ids.expand(len(known_ids), -1).contiguous()
     places = torch.searchsorted(known_ids, wanted).clamp(max=known_ids.shape[1] - 1)
     return known_ids.gather(1, places) == wanted
-
-
-MicoModel.register_for_auto_class("AutoModel")
-MicoForPreTraining.register_for_auto_class("AutoModelForPreTraining")
-MicoForMultipleChoice.register_for_auto_class("AutoModelForMultipleChoice")

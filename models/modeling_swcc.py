@@ -271,7 +271,3 @@ class SwccForPreTraining(SwccPreTrainedModel):
         )
 
     forward = training_forward(SwccModel, encode_views, losses_from_views, SwccForPreTrainingOutput)
-
-
-SwccModel.register_for_auto_class("AutoModel")
-SwccForPreTraining.register_for_auto_class("AutoModelForPreTraining")

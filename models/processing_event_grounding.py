@@ -166,6 +166,3 @@ def event_of(event: object) -> EventText:
     title, description = (checked_text(row.get(name), name, may_be_empty=True) for name in names)
     checked_text(f"{title} {description}", "the title and description of an event")
     return EventText(title, description)
-
-
-EventGroundingProcessor.register_for_auto_class()

@@ -94,6 +94,3 @@ def mention_of(item: object) -> Mention:
             "accepted: offsets within it, end exclusive, or -1 for both"
         )
     return Mention(text, start, end)
-
-
-EventTypeInductionProcessor.register_for_auto_class()

@@ -51,6 +51,8 @@ class EventProcessor(ProcessorMixin):
         prompts: text before each text, by its kind; see `EventConfig`.
     """
 
+    _auto_class = "AutoProcessor"
+
     def __init__(self, tokenizer, event_order="subject_predicate_object", max_length=None, prompts=None):
         clear_call_settings(tokenizer)
         super().__init__(tokenizer)
@@ -129,6 +131,3 @@ class EventProcessor(ProcessorMixin):
 def num_truncated(encoded: BatchEncoding) -> int:
     """Number of truncated texts of an encoding by a fast tokenizer; 0 with a slow one."""
     return sum(bool(encoding.overflowing) for encoding in encoded.encodings or ())
-
-
-EventProcessor.register_for_auto_class()

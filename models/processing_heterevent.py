@@ -117,6 +117,3 @@ def _event_of(item: object) -> Event:
     """Read an event; a text is an event with only a predicate."""
     found = read_item(item)
     return {**dict.fromkeys(ROLES, ""), "predicate": found} if isinstance(found, str) else found
-
-
-HeterEventProcessor.register_for_auto_class()

@@ -115,6 +115,3 @@ def question_texts(
     head, relation = (checked_text(question[name], name) for name in ("head", "relation"))
     is_atomic = relation.strip("~ ").lower() in map(str.lower, ATOMIC)
     return premise(head, relation, own), [atomic_text(text) for text in texts] if is_atomic else texts
-
-
-MicoProcessor.register_for_auto_class()

@@ -97,7 +97,7 @@ def test_cloze_items_give_their_context_alone(tmp_path: Path) -> None:
         ('{"events": [["", " ", ""]]}\n', 1, "an event without any word"),
         ('{"events": [["a", 3, ""]]}\n', 1, "a role of type int"),
         ('{"events": 3}\n', 1, 'no "events" list'),
-        ("[]\n", 1, 'JSON of type list'),
+        ("[]\n", 1, "JSON of type list"),
         ('{"events": [\n', 1, "invalid JSON"),
         ("", None, "an empty file"),
     ],

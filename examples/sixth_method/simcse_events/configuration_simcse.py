@@ -1,6 +1,6 @@
 """Configuration of SimCSE (Gao et al., 2021)."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from huggingface_hub.dataclasses import strict
 
@@ -19,14 +19,6 @@ class SimCseConfig(EventConfig):
     """
 
     model_type = "simcse"
-    full_auto_map: ClassVar[dict[str, str]] = {
-        "AutoConfig": "configuration_simcse.SimCseConfig",
-        "AutoModel": "modeling_simcse.SimCseModel",
-        "AutoModelForPreTraining": "modeling_simcse.SimCseForPreTraining",
-    }
 
     pooling: Literal["cls", "mean"] = "cls"
     contrastive_temperature: float | int = limited(0.05, POSITIVE)
-
-
-SimCseConfig.register_for_auto_class()

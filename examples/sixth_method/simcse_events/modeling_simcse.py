@@ -110,7 +110,3 @@ class SimCseForPreTraining(SimCsePreTrainedModel):
         return SimCseForPreTrainingOutput(loss=loss, contrastive_loss=loss, embeddings=views["anchor"])
 
     forward = training_forward(SimCseModel, encode_views, losses_from_views, SimCseForPreTrainingOutput)
-
-
-SimCseModel.register_for_auto_class("AutoModel")
-SimCseForPreTraining.register_for_auto_class("AutoModelForPreTraining")
