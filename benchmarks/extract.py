@@ -3,9 +3,9 @@
     python benchmarks/extract.py --texts ../shared/data/text/docs.jsonl.gz --pipeline en_core_web_sm
 
 The other side only parses the same texts with the same pipeline, which is the lower bound. The ratio is the
-cost of reading events and chains, of the filters and of writing the rows. The third rate is of this work
-only, on parsed texts. The sides take turns, so other load affects both; both run in one process, with one
-thread if OMP_NUM_THREADS=1 is set. On a machine with other load, compare processor time.
+cost of reading events and chains, of the filters and of writing the rows. The sides take turns, so other load
+affects both; both run in one process, with one thread if OMP_NUM_THREADS=1 is set. On a machine with other
+load, compare processor time.
 
 Without `--pipeline`, the script takes the one that is installed.
 """
@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import spacy
-from side_by_side import CLOCKS, machine, ratios_of, take_turns
+from side_by_side import CLOCKS, CPU, describe_machine, take_turns
 
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.extraction.counts import ExtractionCounts
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     pipeline = options.pipeline or installed_pipeline()
     extractor = EventExtractor(ExtractionSettings(pipeline, arguments=options.arguments))
     words = sum(len(document.text.split()) for document in documents)
-    print(f"{machine()}, spaCy {spacy.__version__}")
+    print(f"{describe_machine(CPU)}, spaCy {spacy.__version__}")
     print(f"pipeline {pipeline}: {', '.join(extractor.pipeline.pipe_names)}")
     print(f"{len(documents)} documents, {words:,} words")
     counts = ExtractionCounts()
@@ -52,29 +52,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         assert len(event_lines(extracted)) == counts.written["documents"]
         assert len(chain_lines(extracted)) == counts.written["chains"]
 
-    parser = extractor.parser
-    parsed = list(parser.parse((document, parser.normalised(document.text)) for document in documents))
-
-    def read_parses() -> None:
-        found = [extractor.extract_parsed(doc, document, ExtractionCounts()) for doc, document in parsed]
-        kept = [document for document in found if document is not None]
-        assert event_lines(kept)
-        chain_lines(kept)
-
-    sides = {"nlp.pipe": plain, "extraction": extract, "ready parses": read_parses}
-    costs = take_turns(sides, options.rounds, warm_up=1)
+    sides = {"nlp.pipe": plain, "extraction": extract}
+    costs = take_turns(sides, options.rounds, reference="extraction")
     written = counts.written
     print(
         f"{written['events']:,} events ({words / max(written['events'], 1):.1f} words an event),"
         f" {written['chains']:,} chains"
     )
     for clock, kind in enumerate(CLOCKS):
-        taken = {side: statistics.median(cost[clock] for cost in rounds) for side, rounds in costs.items()}
-        ratios = ratios_of(costs, "extraction", "nlp.pipe", clock)
+        taken = {side: cost.seconds[clock] for side, cost in costs.items()}
+        ratios = costs["nlp.pipe"].ratios[clock]
         rates = ", ".join(f"{side} {words / seconds:,.0f} words/s" for side, seconds in taken.items())
         print(
-            f"{kind}: {rates}; {written['events'] / taken['extraction']:,.0f} events/s,"
-            f" {written['events'] / taken['ready parses']:,.0f} events/s from ready parses;"
+            f"{kind}: {rates}; {written['events'] / taken['extraction']:,.0f} events/s;"
             f" extraction / nlp.pipe: median {statistics.median(ratios):.3f}"
             f" ({min(ratios):.3f} to {max(ratios):.3f})"
         )

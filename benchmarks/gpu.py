@@ -12,40 +12,37 @@ with a random encoder unless `--encoder` names one: two minutes on two cores.
 
 Writes `gpu.json` to the output folder after every part, and `gpu.md` with the tables of the notes on
 performance.
-
-The training part reads built samples from the cache of `datasets`. Where DuckDB is not installed, build them
-on another machine and carry the folder:
-
-    HF_HOME=FOLDER python benchmarks/gpu.py --output gpu --device cpu --small --parts training --minutes 20
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Sequence
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element
 
 import torch
-from gpu_parts import device_tests, encoding, search, steps, training
-from gpu_parts.measuring import Bench, Clock, Part, describe_machine, float32_encoder, matrix_product_rate
+from defusedxml.ElementTree import parse
+from gpu_parts import encoding, search, steps
 from paper_data import write_encoder
+from side_by_side import Bench, Clock, Part, Row, describe_machine, float32_encoder, matrix_product_rate
 
+from eventformers.evaluation.results import TaskResult
 from eventformers.files import write_text
+from eventformers.markdown import number
+from eventformers.methods import all_methods
 from eventformers.reference.benchmark_record import benchmark_tables
-
-PARTS: dict[str, Part] = {
-    "tests": device_tests.PART,
-    "encoding": encoding.PART,
-    "steps": steps.PART,
-    "search": search.PART,
-    "training": training.PART,
-}
+from eventformers.training import train
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -119,6 +116,117 @@ def run_part(part: Part, bench: Bench, seconds: float) -> dict[str, Any]:
         "left_out": left_out + clock.left_out,
         "seconds": round(seconds - clock.left, 1),
     }
+
+
+def run_tests(bench: Bench, clock: Clock) -> list[Row]:
+    """Run them until the part's time is over.
+
+    Raises:
+        RuntimeError: a test failed, or there is no report.
+    """
+    report = bench.scratch / "tests.xml"
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "cuda", "--tb=short", "-p", "no:cacheprovider"]
+    if find_spec("xdist"):
+        command.append(f"-n{min(6, os.cpu_count() or 1)}")  # They share the device.
+    if bench.small:
+        command += ["-k", "not training"]
+    environment = {**os.environ, "EVENTFORMERS_TEST_DEVICE": bench.device.type}
+    try:
+        done = subprocess.run(
+            [*command, f"--junitxml={report}", "tests/cuda"],
+            cwd=Path(__file__).resolve().parents[1],
+            env=environment,
+            timeout=max(clock.left, 1),
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        clock.left_out.append("tests that were not run when the time was over; their results are not known")
+        return []
+    if not report.is_file():
+        raise RuntimeError(f"pytest ended with exit code {done.returncode} and wrote no report")
+    suite = next(parse(report).getroot().iter("testsuite"))
+    row = counts(suite)
+    if done.returncode:
+        failed = [case.get("name", "") for case in suite.iter("testcase") if case.find("failure") is not None]
+        raise RuntimeError(f"exit code {done.returncode}, {row}: {', '.join(failed)[:400]}")
+    return [row]
+
+
+def counts(suite: Element) -> Row:
+    """Numbers of tests and seconds of a JUnit report."""
+    total, failed, errors, skipped = (
+        int(suite.get(name, 0)) for name in ("tests", "failures", "errors", "skipped")
+    )
+    return {
+        "passed": total - failed - errors - skipped,
+        "failed": failed + errors,
+        "skipped": skipped,
+        "seconds": round(float(suite.get("time", 0)), 1),
+    }
+
+
+def train_method(bench: Bench, clock: Clock, *, name: str) -> list[Row]:
+    """Train, save, score beside the untrained encoder, and write the card."""
+    on_cuda = bench.device.type == "cuda"
+    if on_cuda:
+        torch.cuda.reset_peak_memory_stats(bench.device)
+    method = all_methods()[name]
+    recipe = "demo" if method.recipes_of is None else method.default_recipe
+    # A further model of a method reranks what the method's own model retrieves.
+    retriever = (
+        [] if method.recipes_of is None else [f"retriever={bench.scratch / f'run-{method.recipes_of}'}"]
+    )
+    started = time.perf_counter()
+    finished = train(
+        name,
+        bench.scratch / f"run-{name}",
+        recipe=recipe,
+        encoder=bench.encoder,
+        settings=[*(["max_steps=2"] if bench.small else []), *retriever],
+        tasks=() if bench.small else None,
+        device=str(bench.device),
+        dtype="bfloat16",
+    )
+    taken = time.perf_counter() - started
+    steps = sum(stage.steps for stage in finished.run.stages)
+    in_training = sum(stage.seconds for stage in finished.run.stages)
+    return [
+        {
+            "method": method.title,
+            "recipe": recipe,
+            "steps": steps,
+            "steps a second": f"{steps / in_training:.1f}",
+            "seconds in all": f"{taken:.0f}",
+            "MiB": f"{torch.cuda.max_memory_allocated(bench.device) / 2**20:,.0f}" if on_cuda else "",
+            "scores (untrained)": "; ".join(
+                f"`{result.task}` {value_text(result)} ({value_text(result.baseline)})"
+                for result in finished.results
+            ),
+        }
+    ]
+
+
+def value_text(result: TaskResult | None) -> str:
+    """A main score as the cards write it."""
+    value = None if result is None else result.main_value
+    return "undefined" if value is None else number(round(value, 3))
+
+
+PARTS: dict[str, Part] = {
+    "tests": Part(title="Tests marked `cuda`", share=1.5, measurements={"tests": run_tests}),
+    "encoding": encoding.PART,
+    "steps": steps.PART,
+    "search": search.PART,
+    "training": Part(
+        title="Training on the bundled samples",
+        share=2.5,
+        measurements={name: partial(train_method, name=name) for name in all_methods()},
+        note=(
+            "The recipe `demo` fits a method's default recipe to the samples. Training is in mixed precision "
+            "with bfloat16. The time includes reading the data, saving, scoring and the card."
+        ),
+    ),
+}
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -1,6 +1,6 @@
 """Time and memory of everything that a user runs, on synthetic data of the paper's size.
 
-    python benchmarks/paper_size.py swcc --scale 0.01 --scale 0.1 --output FOLDER
+    python benchmarks/paper_size.py swcc --scale 0.01 --scale 0.1
 
 The script writes raw files in the owners' formats (`paper_data.py`), then runs each step in a process of its
 own: `data build`; training until a checkpoint, which a kill ends; `--resume` until 50 steps; `evaluate`;
@@ -13,7 +13,6 @@ activations.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import platform
@@ -122,7 +121,7 @@ class Measured(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print, and write the record."""
+    """Measure and print."""
     options = parse_arguments(arguments)
     found: dict[float, list[Measured]] = {}
     for scale in sorted(options.scale or [0.01]):
@@ -132,14 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 told = f"{one.processor:.1f} s, {one.peak:.2f} GB, without mapped files {one.own:.2f} GB"
                 print(f"  {one.step}: {told}", file=sys.stderr)
                 found[scale].append(one)
-    text = report(options.method, found, options.encoder)
-    print(text)
-    if options.output is not None:
-        options.output.mkdir(parents=True, exist_ok=True)
-        record = {str(scale): [step._asdict() for step in steps] for scale, steps in found.items()}
-        path = options.output / f"paper_size-{options.method}"
-        path.with_suffix(".json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-        path.with_suffix(".md").write_text(text, encoding="utf-8")
+    print(report(options.method, found, options.encoder))
 
 
 def measure(method: str, folder: Path, scale: float, options: argparse.Namespace) -> Iterator[Measured]:
@@ -229,7 +221,7 @@ def memory_of(pid: int, kind: str) -> float:
 
 
 def report(method: str, found: dict[float, list[Measured]], encoder: str) -> str:
-    """Format the steps of all scales as a Markdown table with the exponents of growth."""
+    """Format the steps as a Markdown table, with the exponents of growth between the two largest scales."""
     scales = list(found)
     header = ["step"]
     for scale in scales:
@@ -241,18 +233,14 @@ def report(method: str, found: dict[float, list[Measured]], encoder: str) -> str
         for one in of_step:
             cells += [f"{one.wall:.1f}", f"{one.processor:.1f}", f"{one.peak:.2f} ({one.own:.2f})"]
         if len(scales) > 1:
-            cells.append(f"{exponent(scales, [one.processor for one in of_step]):.2f}")
+            before, last = (one.processor for one in of_step[-2:])
+            cells.append(f"{math.log(last / before) / math.log(scales[-1] / scales[-2]):.2f}")
         rows.append(cells)
     title = (
         f"{method}: {SIZES[method][1]:,} {SIZES[method][0]} at scale 1; encoder {encoder}, random weights; "
     )
     title += f"{platform.machine()}, {os.cpu_count()} processor cores"
     return f"{title}\n\n{table(header, rows)}\n"
-
-
-def exponent(scales: Sequence[float], seconds: Sequence[float]) -> float:
-    """Compute the exponent of growth between the two largest scales."""
-    return math.log(seconds[-1] / seconds[-2]) / math.log(scales[-1] / scales[-2])
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -265,7 +253,6 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--scale", type=float, action="append", help="share of the paper's size; repeatable")
     parser.add_argument("--encoder", choices=SHAPES, default="tiny", help="shape of the random encoder")
     parser.add_argument("--folder", type=Path, help="folder for all files; default: the system's")
-    parser.add_argument("--output", type=Path, help="folder for the record, as JSON and Markdown")
     return parser.parse_args(arguments)
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from gpu_parts.measuring import Bench, Clock, Part, Row, mebibytes_text, take_turns
 from sentence_transformers import SentenceTransformer
+from side_by_side import Bench, Clock, Part, Row, take_turns
 from transformers import AutoModel, AutoTokenizer, BertConfig, PreTrainedConfig, Qwen3Config
 
 from eventformers.inference.encode import load_encoder
 
+TINY = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 SMALL_MODELS = {"BERT-base": "BERT, tiny", "decoder of 0.6 B": "decoder, tiny"}
 PEER_BATCHES = (128, 1024)
 """Batch sizes of sentence-transformers; the faster one counts."""
@@ -27,34 +28,17 @@ LENGTHS = {"events": (2, 4), "paragraphs": (20, 60)}
 OURS, COMPILED, PEER = "eventformers", "eventformers, compiled", "sentence-transformers"
 
 
-def shapes(vocabulary: int, *, small: bool) -> dict[str, PreTrainedConfig]:
-    """Configurations of encoders with random weights."""
-    if small:
-        tiny = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-        return {
-            "BERT, tiny": BertConfig(vocab_size=vocabulary, **tiny),
-            "decoder, tiny": Qwen3Config(
-                vocab_size=vocabulary,
-                num_key_value_heads=1,
-                head_dim=16,
-                max_position_embeddings=512,
-                pad_token_id=0,
-                **tiny,
-            ),
-        }
-    return {
-        "BERT-base": BertConfig(vocab_size=vocabulary),
-        "decoder of 0.6 B": Qwen3Config(
-            vocab_size=vocabulary,
-            hidden_size=1024,
-            intermediate_size=3072,
-            num_hidden_layers=28,
-            num_attention_heads=16,
-            num_key_value_heads=8,
-            head_dim=128,
-            pad_token_id=0,
-        ),
+def random_config(name: str, vocabulary: int) -> PreTrainedConfig:
+    """The configuration of an encoder with random weights."""
+    if name.startswith("BERT"):
+        return BertConfig(vocab_size=vocabulary, **(TINY if "tiny" in name else {}))
+    sizes = {
+        **{"hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "head_dim": 128},
+        **{"num_attention_heads": 16, "num_key_value_heads": 8},
     }
+    if "tiny" in name:
+        sizes = {**TINY, "num_key_value_heads": 1, "head_dim": 16, "max_position_embeddings": 512}
+    return Qwen3Config(vocab_size=vocabulary, pad_token_id=0, **sizes)
 
 
 def made_up_texts(number: int, seed: int, least: int, most: int) -> list[str]:
@@ -70,7 +54,7 @@ def save_random(name: str, bench: Bench) -> Path:
     tokenizer = AutoTokenizer.from_pretrained(bench.encoder)
     folder = bench.scratch / name.replace(" ", "-").replace(",", "")
     if not folder.exists():
-        config = shapes(len(tokenizer), small=bench.small)[name]
+        config = random_config(name, len(tokenizer))
         with bench.device:
             model = AutoModel.from_config(config)
         model.save_pretrained(folder)
@@ -107,12 +91,14 @@ def measure(bench: Bench, clock: Clock, *, model: str, kind: str, number: int) -
             sides[f"{PEER}, batch {size}"] = partial(
                 peer.encode, texts, batch_size=size, show_progress_bar=False
             )
-        taken = take_turns(sides, bench.device, 2, reference=OURS)
-        best = min((name for name in sides if name.startswith(PEER)), key=lambda name: taken[name].seconds)
-        agreement = cosine(sides[OURS](), sides[best]())
+        taken = take_turns(sides, 2, reference=OURS, device=bench.device)
+        best = min((name for name in sides if name.startswith(PEER)), key=lambda name: taken[name].seconds[0])
+        own, other = (np.asarray(sides[name](), dtype=np.float64) for name in (OURS, best))
+        lengths = np.linalg.norm(own, axis=1) * np.linalg.norm(other, axis=1)
+        agreement = ((own * other).sum(axis=1) / lengths).min()
         for name in (OURS, COMPILED, best):
             if name in taken:
-                seconds = taken[name].seconds
+                seconds = taken[name].seconds[0]
                 rows.append(
                     {
                         "model": model,
@@ -120,21 +106,14 @@ def measure(bench: Bench, clock: Clock, *, model: str, kind: str, number: int) -
                         "precision": dtype,
                         "side": name,
                         "texts a second": f"{len(texts) / seconds:,.0f}",
-                        "speed": f"{taken[best].seconds / seconds:.2f}",
+                        "speed": f"{taken[best].seconds[0] / seconds:.2f}",
                         "share of the peak": f"{operations(ours.model, tokens) / seconds / bench.peak:.1%}",
-                        "MiB": mebibytes_text(taken[name]),
+                        "MiB": taken[name].mebibytes,
                         "least cosine": f"{agreement:.5f}" if name == OURS else "",
                     }
                 )
         torch.compiler.reset()
     return rows
-
-
-def cosine(ours: object, theirs: object) -> float:
-    """The least cosine of a text's vectors on both sides."""
-    left, right = (np.asarray(side, dtype=np.float64) for side in (ours, theirs))
-    products = (left * right).sum(axis=1)
-    return float((products / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1)).min())
 
 
 def operations(model: torch.nn.Module, tokens: list[int]) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 
 import faiss
 import numpy as np
 import torch
-from gpu_parts.measuring import Bench, Clock, Part, Row, Taken, mebibytes_text, take_turns
+from side_by_side import Bench, Clock, Part, Row, Taken, take_turns
 
 from eventformers.inference.search.candidate_index import CandidateIndex
 from eventformers.inference.search.ranking import RankingQueries, rank_by_cosine
@@ -53,7 +54,7 @@ def graph_ranking(bench: Bench, clock: Clock) -> list[Row]:
 
     devices = dict.fromkeys((str(bench.device), "cpu"))
     sides = {name: (lambda name=name: rank(name)) for name in devices}
-    taken = take_turns(sides, bench.device, 1 if len(devices) > 1 else 2, reference="cpu", warm_up=0)
+    taken = take_turns(sides, 1 if len(devices) > 1 else 2, reference="cpu", warm_up=0, device=bench.device)
     assert all((ranks == found["cpu"]).all() for ranks in found.values()), "the ranks differ"
     size = f"{sizes['queries']:,} queries, {sizes['alternatives']:,} candidates"
     return [_row("filtered ranks", f"eventformers, {name}", size, values) for name, values in taken.items()]
@@ -70,28 +71,25 @@ def nearest(bench: Bench, clock: Clock) -> list[Row]:
     on_device, asked_on_device = (torch.from_numpy(side).to(bench.device) for side in (vectors, queries))
     found: dict[str, np.ndarray] = {}
 
-    def ours() -> None:
-        found["ours"] = index.search(queries, 8).events
-
-    def theirs() -> None:
-        found["theirs"] = flat.search(queries, 8)[1]
-
-    def products() -> None:
+    def products() -> np.ndarray:
         parts = [(part @ on_device.T).topk(8).indices.cpu().numpy() for part in asked_on_device.split(256)]
-        found["products"] = np.concatenate(parts)
+        return np.concatenate(parts)
 
-    sides: dict[str, Callable[[], None]] = {
-        "eventformers, processor": ours,
+    runs: dict[str, Callable[[], np.ndarray]] = {
+        "eventformers, processor": lambda: index.search(queries, 8).events,
         f"products on {bench.device}": products,
-        "FAISS flat, processor": theirs,
+        "FAISS flat, processor": lambda: flat.search(queries, 8)[1],
     }
-    taken = take_turns(sides, bench.device, 1, reference="FAISS flat, processor", warm_up=1)
-    equal = {name: float((found[name] == found["ours"]).all(axis=1).mean()) for name in found}
+    sides = {name: (lambda name=name, run=run: found.update({name: run()})) for name, run in runs.items()}
+    taken = take_turns(sides, 1, reference="FAISS flat, processor", device=bench.device)
+    ours = found["eventformers, processor"]
     size = f"{asked:,} queries, {number:,} vectors"
-    shares = (1.0, equal["products"], equal["theirs"])
     return [
-        {**_row("nearest 8", name, size, values), "equal lists": f"{share:.1%}"}
-        for (name, values), share in zip(((name, taken[name]) for name in sides), shares, strict=True)
+        {
+            **_row("nearest 8", name, size, taken[name]),
+            "equal lists": f"{(lists == ours).all(axis=1).mean():.1%}",
+        }
+        for name, lists in found.items()
     ]
 
 
@@ -100,9 +98,9 @@ def _row(search: str, side: str, size: str, taken: Taken) -> Row:
         "search": search,
         "size": size,
         "side": side,
-        "seconds": f"{taken.seconds:.2f}",
-        "speed": f"{taken.ratio:.2f}",
-        "MiB": mebibytes_text(taken),
+        "seconds": f"{taken.seconds[0]:.2f}",
+        "speed": f"{statistics.median(taken.ratios[0]):.2f}",
+        "MiB": taken.mebibytes,
         "equal lists": "100.0%",
     }
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import copy
 import itertools
 import random
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import torch
-from gpu_parts.measuring import Bench, Clock, Part, Row, Side, Taken, mebibytes_text, take_turns
+from side_by_side import Bench, Clock, Part, Row, Side, take_turns
 from transformers import AutoTokenizer, PreTrainedModel
 
 from eventformers.datasets_scripts.base import SAMPLES
@@ -23,7 +24,6 @@ from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.models.event_graph import build_event_graph, draw_kept_edges, draw_kept_features
 from eventformers.models.losses import corrupted_corrupted_contrast, normal_corrupted_contrast
-from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
 from eventformers.models.modeling_heterevent import HeterEventForPreTraining
 from eventformers.models.modeling_mico import MicoForPreTraining
 from eventformers.models.modeling_swcc import SwccForPreTraining
@@ -36,7 +36,6 @@ from eventformers.trainers.swcc import SwccCollator
 Batch = dict[str, torch.Tensor]
 Context = Callable[[], AbstractContextManager[object]]
 PRECISIONS = ("float32", "bfloat16")
-FIRST_WORD = 1_000
 EVENTS = ("input_ids", "attention_mask", "role_masks", "word_index")
 """The inputs of HeterEvent's text encoder."""
 LARGEST_DIFFERENCE = 1e-9
@@ -107,25 +106,20 @@ def in_precisions(
             continue
         sides = sides_in(autocast(bench.device, precision))
         rounds = min(bench.rounds, most_rounds or bench.rounds)
-        taken = take_turns(sides, bench.device, rounds, reference=list(sides)[-1], warm_up=warm_up)
-        rows += rows_of(name, precision, taken, size)
+        taken = take_turns(sides, rounds, reference=list(sides)[-1], warm_up=warm_up, device=bench.device)
+        rows += [
+            {
+                "step": name,
+                "batch": size,
+                "precision": precision,
+                "side": side,
+                "ms a step": f"{1e3 * values.seconds[0]:,.1f}",
+                "speed": f"{statistics.median(values.ratios[0]):.2f}",
+                "MiB": values.mebibytes,
+            }
+            for side, values in taken.items()
+        ]
     return rows
-
-
-def rows_of(step_name: str, precision: str, taken: Mapping[str, Taken], size: str) -> list[Row]:
-    """A row for each side; the last side is the alternative that the speeds refer to."""
-    return [
-        {
-            "step": step_name,
-            "batch": size,
-            "precision": precision,
-            "side": side,
-            "ms a step": f"{1e3 * values.seconds:,.1f}",
-            "speed": f"{values.ratio:.2f}",
-            "MiB": mebibytes_text(values),
-        }
-        for side, values in taken.items()
-    ]
 
 
 def swcc(bench: Bench, clock: Clock) -> list[Row]:
@@ -187,7 +181,7 @@ def mulcl(bench: Bench, clock: Clock, *, stage: str) -> list[Row]:
     head = HeterEventForPreTraining.from_encoder(bench.encoder, stage=stage).to(bench.device).eval()
     batch = batch_of_chains(bench, head, chains)
     if stage == "sequence":
-        parts = [with_every_chain_encoded(one_chain(batch, chain)) for chain in range(chains)]
+        parts = [with_every_chain_encoded(batch, chain) for chain in range(chains)]
         loop = partial(steps, head, parts, lambda part: head(**part).loss / chains)
     else:
         loop = partial(steps, head, [batch], partial(graph_by_graph, head))
@@ -220,18 +214,14 @@ def batch_of_chains(bench: Bench, head: HeterEventForPreTraining, number: int) -
     return {name: value.to(bench.device) for name, value in batch.items()}
 
 
-def one_chain(batch: Batch, chain: int) -> Batch:
-    """The batch of one chain with its corruptions; all events stay."""
-    return {name: value if name in EVENTS else value[chain : chain + 1] for name, value in batch.items()}
-
-
-def with_every_chain_encoded(batch: Batch) -> Batch:
-    """The same batch, where each event of each chain is a row of its own for the text encoder."""
+def with_every_chain_encoded(batch: Batch, place: int) -> Batch:
+    """One chain and its corruptions, where each event of each is a row of its own for the text encoder."""
     rows: list[torch.Tensor] = []
     spread = {}
     start = 0
-    for name, chains in batch.items():
+    for name, of_batch in batch.items():
         if name not in EVENTS:
+            chains = of_batch[place : place + 1]
             events = chains[chains >= 0]
             numbers = torch.arange(start, start + len(events), device=chains.device)
             spread[name] = chains.masked_scatter(chains >= 0, numbers)
@@ -274,9 +264,9 @@ def mico(bench: Bench, clock: Clock) -> list[Row]:
     vocabulary = head.config.encoder_config.vocab_size
     ids = torch.arange(rows_of_batch * alternatives, device=bench.device).view(rows_of_batch, alternatives)
     batch = {
-        **random_texts(bench, "", (rows_of_batch,), 16, vocabulary),
-        **random_texts(bench, "alternative_", (rows_of_batch, alternatives), 12, vocabulary),
-        **random_texts(bench, "entity_", (rows_of_batch,), 6, vocabulary),
+        **random_texts(bench, "", (rows_of_batch, 16), vocabulary),
+        **random_texts(bench, "alternative_", (rows_of_batch, alternatives, 12), vocabulary),
+        **random_texts(bench, "entity_", (rows_of_batch, 6), vocabulary),
         "alternative_ids": ids,
         "known_alternative_ids": ids.sort(dim=1).values,
         "entity_ids": torch.full((rows_of_batch,), -1, device=bench.device),
@@ -297,34 +287,10 @@ def mico(bench: Bench, clock: Clock) -> list[Row]:
     return in_precisions(bench, clock, "MICO", size, sides)
 
 
-def grounding(bench: Bench, clock: Clock) -> list[Row]:
-    """Linking with mentions and events of the paper's lengths."""
-    number = 4 if bench.small else 256
-    head = EventGroundingForPreTraining.from_encoder(bench.encoder, stage="linking").to(bench.device)
-    vocabulary = head.config.encoder_config.vocab_size
-    ids = torch.arange(number, device=bench.device).view(number, 1)
-    batch = {
-        **random_texts(bench, "", (number,), 16 if bench.small else 128, vocabulary),
-        **random_texts(bench, "event_", (number, 1), 16 if bench.small else 128, vocabulary),
-        "event_ids": ids,
-        "gold_event_ids": ids,
-    }
-    sides: dict[str, Side] = {
-        precision: partial(step, head, batch, autocast(bench.device, precision)) for precision in PRECISIONS
-    }
-    taken = take_turns(sides, bench.device, bench.rounds, reference="float32", warm_up=2)
-    return [
-        row
-        for precision, values in taken.items()
-        for row in rows_of("grounding, linking", precision, {"batch as one": values}, f"{number} mentions")
-    ]
-
-
-def random_texts(bench: Bench, prefix: str, shape: tuple[int, ...], length: int, vocabulary: int) -> Batch:
+def random_texts(bench: Bench, prefix: str, shape: tuple[int, ...], vocabulary: int) -> Batch:
     """Token ids without padding, and their mask."""
-    generator = torch.Generator().manual_seed(bench.seed + length)
-    first = min(FIRST_WORD, vocabulary // 2)
-    ids = torch.randint(first, vocabulary, (*shape, length), generator=generator).to(bench.device)
+    generator = torch.Generator().manual_seed(bench.seed + shape[-1])
+    ids = torch.randint(vocabulary // 2, vocabulary, shape, generator=generator).to(bench.device)
     return {f"{prefix}input_ids": ids, f"{prefix}attention_mask": torch.ones_like(ids)}
 
 
@@ -336,11 +302,10 @@ PART = Part(
         "SeqCL": partial(mulcl, stage="sequence"),
         "GraCL": partial(mulcl, stage="graph"),
         "MICO": mico,
-        "grounding": grounding,
     },
     note=(
         "A step is a forward and a backward pass with the encoder of the benchmark. `speed` compares with "
-        "the last side of the same step and precision, for grounding with float32. MiB is the peak memory of "
+        "the last side of the same step and precision. MiB is the peak memory of "
         "a step, gradients included and weights excluded."
     ),
 )

@@ -81,7 +81,7 @@ def test_trains_small(benchmark: ModuleType, tmp_path: Path, method: str) -> Non
     # A reranker needs the model of its method.
     earlier = load_method(method).recipes_of
     for name in [*([] if earlier is None else [earlier]), method]:
-        (row,) = benchmark.training.train_method(bench, benchmark.Clock(60), name=name)
+        (row,) = benchmark.train_method(bench, benchmark.Clock(60), name=name)
     assert row["recipe"] == ("demo" if earlier is None else load_method(method).default_recipe)
     stages = len(stage_recipes(resolve_recipe(load_method(method), row["recipe"], seed=1)))
     assert row["steps"] == 2 * stages
@@ -108,7 +108,7 @@ def test_counts_tests_and_stops_them(
     benchmark: ModuleType, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suite = fromstring('<testsuite tests="9" failures="1" errors="1" skipped="2" time="3.25"/>')  # noqa: S314
-    counted = benchmark.device_tests.counts(suite)
+    counted = benchmark.counts(suite)
     assert counted == {"passed": 5, "failed": 2, "skipped": 2, "seconds": 3.2}
 
     def times_out(*_: object, timeout: float, **__: object) -> None:
@@ -116,7 +116,7 @@ def test_counts_tests_and_stops_them(
 
     monkeypatch.setattr(subprocess, "run", times_out)
     clock = benchmark.Clock(1)
-    assert benchmark.device_tests.run_tests(bench_of(benchmark, tiny_encoder, tmp_path), clock) == []
+    assert benchmark.run_tests(bench_of(benchmark, tiny_encoder, tmp_path), clock) == []
     assert len(clock.left_out) == 1
 
 

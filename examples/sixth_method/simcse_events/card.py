@@ -34,7 +34,8 @@ def summary(config: Settings) -> str:
 
 def text_read(config: Settings) -> str:
     """The form of a text."""
-    order = "predicate subject object" if _predicate_first(config) else "subject predicate object"
+    is_first = config.get("event_order") == "predicate_first"
+    order = "predicate subject object" if is_first else "subject predicate object"
     return f"an event as `{order}`, absent roles skipped"
 
 
@@ -68,10 +69,6 @@ def usage(config: Settings) -> list[Snippet]:
 def limits(config: Settings) -> list[str]:
     """What the model cannot do."""
     return ["It learns from the words of an event alone: which events occur together plays no part."]
-
-
-def _predicate_first(config: Settings) -> bool:
-    return config.get("event_order") == "predicate_first"
 
 
 METHOD_CARD = MethodCard(
