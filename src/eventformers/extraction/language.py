@@ -32,8 +32,9 @@ _SCRIPTS = {
 _WITHOUT_PIPELINE = ("ar", "he", "hi", "th")
 _FEWEST_WORDS = 8
 _FEW_WORDS = 50
-_CLEAR_SHARE, _CLEAR_DIFFERENCE = 0.2, 0.15
-"""Smallest share of another language's stop words in a text of few words, and its lead over the own share."""
+_CLEAR_SHARE, _CLEAR_DIFFERENCE, _CLEAR_WORDS = 0.2, 0.25, 3
+"""Smallest share of another language's stop words in a text of few words, its lead over the own share, and
+the number of them that are none of the own language: "man" and "for" of a headline are Danish, too."""
 _FEWEST_LETTERS = 100
 _MOST_WORDS = 1000
 _JUDGED_FIRST = 200
@@ -78,7 +79,10 @@ def other_language(text: str, language: str) -> str | None:
     }
     best = max(shares, key=shares.__getitem__)
     if len(words) < _FEW_WORDS:
-        is_clear = shares[best] >= max(_CLEAR_SHARE, shares[language] + _CLEAR_DIFFERENCE)
+        foreign = (_stop_words(best) - own_words).intersection(words)
+        is_clear = len(foreign) >= _CLEAR_WORDS and shares[best] >= max(
+            _CLEAR_SHARE, shares[language] + _CLEAR_DIFFERENCE
+        )
         return _NAMES[best] if is_clear else None
     if shares[best] < _SMALLEST_SHARE:
         return UNKNOWN
