@@ -1,4 +1,4 @@
-"""Folders of finished runs as models of sentence-transformers; tests/hub/test_hub_loading.py loads from a Hub."""
+"""Folders of finished runs as models of sentence-transformers; tests/hub has those of a Hub."""
 
 from __future__ import annotations
 
