@@ -26,6 +26,7 @@ from eventformers.datasets_scripts.malformed import (
     MALFORMED_POLICIES,
     SkippedRows,
     check_malformed,
+    malformed_parts,
     malformed_policy,
     malformed_text,
 )
@@ -339,7 +340,8 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
             EventformersError: a raw file cannot be read, or the rows cannot be written.
         """
         try:
-            super().download_and_prepare(*arguments, **options)
+            with malformed_parts(self.config.malformed):
+                super().download_and_prepare(*arguments, **options)
             return
         except (datasets.exceptions.DatasetGenerationError, OSError) as error:
             faults = [cause for cause in causes(error) if isinstance(cause, (EventformersError, OSError))]

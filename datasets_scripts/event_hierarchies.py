@@ -26,11 +26,10 @@ from eventformers.datasets_scripts.event_knowledge import (
     MentionSurvey,
     StatedTitles,
     component_splits,
-    knowledge_of,
+    facts_of,
     later_split,
     mention_id_of,
     mentions_of,
-    survey_of,
     text_files,
 )
 from eventformers.datasets_scripts.hierarchy_files import (
@@ -388,7 +387,7 @@ class EventHierarchies(EventDatasetBuilder):
     def _mentions_of_split(self) -> Iterator[tuple[HierarchyFile, LinkedMention]]:
         """The mentions of `self.split`; those without event belong to the first split."""
         read = set(self.split_files[self.split])
-        first = next(iter(self.split_files))
+        first, id_of = next(iter(self.split_files)), self._knowledge.id_of
         for file in self._files:
             if file.kind not in MENTION_KINDS or file.path not in read:
                 continue
@@ -397,18 +396,15 @@ class EventHierarchies(EventDatasetBuilder):
             skipped = self.report.skipped
             if drawn and not self._is_first_split:
                 skipped = skipped.uncounted()
-            for mention in map(self._with_known_ids, mentions_of(file, skipped)):
+            for mention in mentions_of(file, skipped):
+                gold = mention.gold_events and list(dict.fromkeys(map(id_of, mention.gold_events)))
+                mention = mention._replace(event_id=id_of(mention.event_id), gold_events=gold)
                 split = self._splits.get(mention.event_id, first) if drawn else self.split
                 if split == self.split:
                     yield file, mention
                 elif split not in self.split_files and self._is_first_split:
                     self.report.read["mentions"] += 1
                     self.report.skipped["mention_of_a_split_left_out"] += 1
-
-    def _with_known_ids(self, mention: LinkedMention) -> LinkedMention:
-        id_of = self._knowledge.id_of
-        gold = mention.gold_events and list(dict.fromkeys(map(id_of, mention.gold_events)))
-        return mention._replace(event_id=id_of(mention.event_id), gold_events=gold)
 
     def _why_left_out(self, mention: LinkedMention) -> str | None:
         """Reason to skip a mention; None to keep it."""
@@ -488,7 +484,7 @@ class EventHierarchies(EventDatasetBuilder):
     @cached_property
     def _knowledge(self) -> EventKnowledge:
         """The facts about events in the raw files."""
-        return knowledge_of(self._knowledge_files, self.config.malformed)
+        return facts_of(EventKnowledge, self._knowledge_files)
 
     @cached_property
     def _survey(self) -> MentionSurvey:
@@ -496,7 +492,7 @@ class EventHierarchies(EventDatasetBuilder):
         if self.config.name in EDGE_CONFIGS:
             # Wikinews is for testing, even if training has its events.
             files = [file for file in files if file.domain == "wikipedia"]
-        return survey_of(files, self.config.malformed)
+        return facts_of(MentionSurvey, files)
 
     @cached_property
     def _split_notes(self) -> Counter[str]:

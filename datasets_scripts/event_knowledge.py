@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -36,7 +36,7 @@ from eventformers.datasets_scripts.hierarchy_readers import (
     read_linked_mentions,
     read_mention_table,
 )
-from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.malformed import SkippedRows, malformed_policy
 from eventformers.datasets_scripts.reading.lines import file_stem
 from eventformers.errors import EventformersError
 from eventformers.files import file_digest
@@ -111,7 +111,14 @@ class EventHierarchy:
         """
         kept: dict[str, list[Edge]] = {}
         if events is not None:
-            self._use_ids_of(events)
+            # The ends of the stated edges are written as the events are.
+            given, self._stated = self._stated, {kind: Counter() for kind in self._stated}
+            places, self._places = self._places, {}
+            for kind, stated in given.items():
+                for edge, count in stated.items():
+                    known = id_among(edge[0], events), id_among(edge[1], events)
+                    self._stated[kind][known] += count
+                    self._places.setdefault((kind, known), places[kind, edge])
         for kind, stated in self._stated.items():
             kept[kind] = []
             for edge in sorted(stated, key=lambda edge: (id_order(edge[0]), id_order(edge[1]))):
@@ -139,16 +146,6 @@ class EventHierarchy:
         self.sequence = {edge: self._places["sequence", edge] for edge in kept["sequence"]}
         self._stated.clear()
         self._places.clear()
-
-    def _use_ids_of(self, events: Container[str]) -> None:
-        """Write the ends of the stated edges as the events do."""
-        given, self._stated = self._stated, {kind: Counter() for kind in self._stated}
-        places, self._places = self._places, {}
-        for kind, stated in given.items():
-            for edge, count in stated.items():
-                known = id_among(edge[0], events), id_among(edge[1], events)
-                self._stated[kind][known] += count
-                self._places.setdefault((kind, known), places[kind, edge])
 
     def gold_path(self, event_id: str) -> list[str]:
         """An event and all its ancestors, from the atomic event to the roots.
@@ -202,7 +199,12 @@ def edges_closing_cycles(edges: list[Edge], stated: Mapping[Edge, int]) -> list[
     above: dict[str, list[str]] = defaultdict(list)
     cut = []
     for child, parent in sorted(inside, key=lambda edge: -stated[edge]):
-        if _reaches(above, parent, child):
+        reached, waiting = {parent}, [parent]
+        while waiting:
+            new = set(above[waiting.pop()]) - reached
+            reached |= new
+            waiting += new
+        if child in reached:
             cut.append((child, parent))
         else:
             above[child].append(parent)
@@ -268,19 +270,6 @@ def _component_labels(names: list[str], edges: Iterable[Edge], *, directed: bool
     _, labels = connected_components(matrix.tocsr(), directed=directed, connection="strong")
     numbers: list[int] = labels.tolist()
     return numbers
-
-
-def _reaches(above: Mapping[str, list[str]], start: str, wanted: str) -> bool:
-    """True if a path upwards leads from one event to another."""
-    seen, waiting = {start}, [start]
-    while waiting:
-        for parent in above.get(waiting.pop(), ()):
-            if parent == wanted:
-                return True
-            if parent not in seen:
-                seen.add(parent)
-                waiting.append(parent)
-    return False
 
 
 _TEXT_READERS: dict[str, Callable[[Path, SkippedRows], Iterator[StatedTitle]]] = {
@@ -374,21 +363,20 @@ class EventKnowledge:
     skipped: SkippedRows = field(default_factory=SkippedRows)
 
     @classmethod
-    def of_files(cls, files: Sequence[HierarchyFile], malformed: str | None = None) -> EventKnowledge:
+    def of_files(cls, files: Sequence[HierarchyFile]) -> EventKnowledge:
         """Read the texts and edges of events; of the texts, memory only keeps the languages.
 
         Edges store the index of their file in the list. An entity dump is read once, with or without its
         texts.
 
         Args:
-            files: the files.
-            malformed: handling of malformed parts; None uses the active policy.
+            files: the files; the active policy applies to malformed parts.
 
         Raises:
             DataFormatError: a line cannot be read.
             EventformersError: there are files of texts, but no event in them has a title.
         """
-        known = cls(skipped=SkippedRows(malformed))
+        known = cls()
         sources = text_files(files)
         texts = StatedTitles(known.read, known.skipped)
         for file in sources:
@@ -399,7 +387,14 @@ class EventKnowledge:
         has_texts = bool(sources) and sources[0].kind != "entities"
         for place, file in enumerate(files):
             if file.kind == "entities":
-                known._add_entities(file, place, texts, has_texts)
+                for entity in read_entities(file.path, known.skipped, edges_only=has_texts):
+                    known.read["entities"] += 1
+                    if not has_texts:
+                        deque(texts.of_entity(entity), maxlen=0)
+                    if id_among(entity.event_id, texts.languages) in texts.languages:
+                        known._add(entity.statements, place)
+                    elif has_texts:
+                        known.skipped["entity_that_is_no_event"] += 1
             elif file.kind in EDGE_KINDS:
                 known._add_edges(file, place)
         if sources and not any(texts.languages.values()):
@@ -418,17 +413,6 @@ class EventKnowledge:
     def id_of(self, event_id: str) -> str:
         """Return the id of an event as the titles have it, or, without titles, as the edges have it."""
         return id_among(event_id, self.events)
-
-    def _add_entities(self, file: HierarchyFile, place: int, texts: StatedTitles, has_texts: bool) -> None:
-        for entity in read_entities(file.path, self.skipped, edges_only=has_texts):
-            self.read["entities"] += 1
-            if not has_texts:
-                deque(texts.of_entity(entity), maxlen=0)
-            is_event = id_among(entity.event_id, texts.languages) in texts.languages
-            if has_texts and not is_event:
-                self.skipped["entity_that_is_no_event"] += 1
-            if is_event:
-                self._add(entity.statements, place)
 
     def _add_edges(self, file: HierarchyFile, place: int) -> None:
         if file.kind == "properties":
@@ -463,19 +447,15 @@ class MentionSurvey:
     skipped: SkippedRows
 
     @classmethod
-    def of_files(cls, files: Iterable[HierarchyFile], malformed: str | None = None) -> MentionSurvey:
-        """Read the ids of all mentions and events once.
-
-        Args:
-            files: the files.
-            malformed: handling of malformed parts; None uses the active policy.
+    def of_files(cls, files: Iterable[HierarchyFile]) -> MentionSurvey:
+        """Read the ids of all mentions and events once; the active policy applies to malformed parts.
 
         Raises:
             DataFormatError: a line cannot be read.
         """
         splits: dict[str, set[str]] = defaultdict(set)
         hashes = array("Q")
-        skipped = SkippedRows(malformed)
+        skipped = SkippedRows()
         for file in files:
             if file.kind not in MENTION_KINDS:
                 continue
@@ -492,19 +472,18 @@ class MentionSurvey:
 Facts = TypeVar("Facts", EventKnowledge, MentionSurvey)
 
 
-def _read_once(kind: type[Facts]) -> Callable[[Iterable[HierarchyFile], str], Facts]:
-    """Cache the latest result: a dump of Wikidata takes hours, and all configs of a build need its facts."""
-
-    @lru_cache(maxsize=1)
-    def cached(files: tuple[HierarchyFile, ...], digests: tuple[str, ...], malformed: str) -> Facts:
-        return kind.of_files(files, malformed)
-
-    def of_files(files: Iterable[HierarchyFile], malformed: str) -> Facts:
-        found = tuple(files)
-        return cached(found, tuple(file_digest(file.path) for file in found), malformed)
-
-    return of_files
+def facts_of(kind: type[Facts], files: Iterable[HierarchyFile]) -> Facts:
+    """Read facts once: a dump of Wikidata takes hours, and all configs of a build need its facts."""
+    found = tuple(files)
+    digests = tuple(file_digest(file.path) for file in found)
+    return cast(Facts, _latest_facts(kind, found, digests, malformed_policy()))
 
 
-knowledge_of = _read_once(EventKnowledge)
-survey_of = _read_once(MentionSurvey)
+@lru_cache(maxsize=2)
+def _latest_facts(
+    kind: type[EventKnowledge | MentionSurvey],
+    files: tuple[HierarchyFile, ...],
+    digests: tuple[str, ...],
+    policy: str,
+) -> EventKnowledge | MentionSurvey:
+    return kind.of_files(files)

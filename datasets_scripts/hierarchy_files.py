@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -138,7 +139,9 @@ def hierarchy_files(paths: Iterable[Path]) -> list[HierarchyFile]:
     """
     found: dict[Path, HierarchyFile] = {}
     for path in paths:
-        for item in files_inside(path, _is_corpus):
+        for item in files_inside(
+            path, lambda name: _PUBLISHED_FOLDER.fullmatch(name) or name in SOURCE_LICENSES
+        ):
             kind = file_kind(item)
             if kind is None and item == path:
                 kind = "mentions"
@@ -158,7 +161,22 @@ def file_kind(path: Path) -> Kind | None:
         return _record_kind(columns) or ("edges" if "edges" in _words(path.name) else None)
     if not is_json_lines(path):
         return None
-    return next(filter(None, map(_kind_of_json, _first_lines(path))), None) or _named_kind(path)
+    try:
+        lines = (text for _, text in read_lines(path, SkippedRows("skip")) if text.strip(" \t,[]"))
+        for text in islice(lines, _LINES_TRIED):
+            with suppress(DataFormatError):
+                record = parse_json(text.strip(" \t,["), path, None, "", whole_characters=False)
+                if isinstance(record, dict) and (kind := _record_kind(record)):
+                    return kind
+    except EventformersError:
+        # The reader of the file reports its faults, for the kind that its name means.
+        pass
+    words = {*_words(unpacked_name(path))}
+    if words & {"dict", "dictionary"}:
+        return "dictionary"
+    if "hierarchy" in words:
+        return "hierarchy"
+    return "mentions" if words & _SPLIT_WORDS.keys() else None
 
 
 def origin_of(file: HierarchyFile) -> tuple[str, str]:
@@ -183,31 +201,8 @@ def origin_of(file: HierarchyFile) -> tuple[str, str]:
     return source, license_of_source(source)
 
 
-def _is_corpus(name: str) -> bool:
-    return _PUBLISHED_FOLDER.fullmatch(name) is not None or name in SOURCE_LICENSES
-
-
 def _words(name: str) -> list[str]:
     return re.split(r"[._\-]+", name.lower())
-
-
-def _first_lines(path: Path) -> list[str]:
-    """The first lines except blank ones and brackets, up to the first fault of the file."""
-    lines: list[str] = []
-    try:
-        told = (text for _, text in read_lines(path, SkippedRows("skip")) if text.strip(" \t,[]"))
-        lines.extend(islice(told, _LINES_TRIED))
-    except EventformersError:
-        pass
-    return lines
-
-
-def _kind_of_json(text: str) -> Kind | None:
-    try:
-        record = parse_json(text.strip(" \t,["), Path(), None, "", whole_characters=False)
-    except DataFormatError:
-        return None
-    return _record_kind(record) if isinstance(record, dict) else None
 
 
 def _record_kind(record: dict[str, object]) -> Kind | None:
@@ -228,16 +223,6 @@ def _record_kind(record: dict[str, object]) -> Kind | None:
     if fields & {"label_lang", "language"}:
         return "dictionary"
     return "hierarchy" if fields & set(HIERARCHY_FIELDS) else None
-
-
-def _named_kind(path: Path) -> Kind | None:
-    """The intended kind of a JSON lines file by its name, so that its faults are reported for that kind."""
-    words = _words(unpacked_name(path))
-    if "dict" in words or "dictionary" in words:
-        return "dictionary"
-    if "hierarchy" in words:
-        return "hierarchy"
-    return "mentions" if _SPLIT_WORDS.keys() & set(words) else None
 
 
 def _described(path: Path, kind: Kind) -> HierarchyFile:
