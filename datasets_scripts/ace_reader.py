@@ -16,6 +16,7 @@ from pathlib import Path
 
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.mention_reader import REACH, Mention, Span, ace_frames, named, nearest
+from eventformers.datasets_scripts.reading.lines import read_regular_text
 from eventformers.datasets_scripts.reading.markup import (
     XmlElement,
     attribute,
@@ -24,7 +25,7 @@ from eventformers.datasets_scripts.reading.markup import (
     read_xml,
     replace_marked,
 )
-from eventformers.errors import DataFormatError, EventformersError, shown
+from eventformers.errors import DataFormatError, shown
 from eventformers.files import file_digest
 
 ANNOTATION_SUFFIX = ".apf.xml"
@@ -203,7 +204,8 @@ class _AnnotatedText:
             return None
         self.read["stretches"] += 1
         span = self._place(start), self._place(end + 1)
-        if self.written[start : end + 1] == wanted and self.text[slice(*span)] == _unescaped(wanted):
+        plain = _REFERENCE.sub(lambda match: html.unescape(match.group()), wanted)
+        if self.written[start : end + 1] == wanted and self.text[slice(*span)] == plain:
             return span
         if self.text[slice(*span)] == wanted:
             self.notes["stretches_with_character_references"] += 1
@@ -263,17 +265,7 @@ def _read_text(annotation: Path, path: Path) -> str:
         raise DataFormatError(
             annotation, None, f"no {path.name} beside it", "the .sgm and .apf.xml of a document"
         )
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        found = f"the byte 0x{error.object[error.start]:02x} at position {error.start + 1}"
-        raise DataFormatError(path, None, found, "UTF-8 text") from error
-    except OSError as error:
-        raise EventformersError(f"cannot read {path}: {error.strerror or error}") from error
-
-
-def _unescaped(text: str) -> str:
-    return _REFERENCE.sub(lambda match: html.unescape(match.group()), text)
+    return read_regular_text(path, "text", is_limited=False).removeprefix("\ufeff")
 
 
 def _rank(annotation: Path) -> int:

@@ -132,7 +132,12 @@ def build_dataset(
     wanted = named or _feedable(builder_class, data_dir)
     with tempfile.TemporaryDirectory(prefix="eventformers-") as scratch:
         builders = [builder_class(one, data_dir=data_dir, cache_dir=scratch, **settings) for one in wanted]
-        folder = Path(output) if output is not None else _cache_folder(builders)
+        if output is not None:
+            folder = Path(output)
+        else:
+            joined = sha256(" ".join(builder.fingerprint for builder in builders).encode()).hexdigest()
+            root = Path(datasets.config.HF_DATASETS_CACHE).expanduser()
+            folder = root / "eventformers" / name / joined[:16]
         try:
             with output_folder(folder, wait=output is None):
                 missing = builders
@@ -150,7 +155,10 @@ def build_dataset(
                     warnings.warn(f"left out: {error}", stacklevel=2)
         except OSError as error:
             raise write_error(str(folder), error) from error
-    _warn_of_malformed(folder, wanted)
+    # Also of builds read from the cache.
+    for one, report in build_reports(folder).items():
+        if one in wanted and isinstance(listed := report.get("malformed"), dict):
+            warn_of_malformed(listed, one)
     return folder
 
 
@@ -184,12 +192,6 @@ def _feedable(builder: type[EventDatasetBuilder], data_dir: DataDir | None) -> l
             f"{builder.unread_text(builder.find_unread_tables(paths))}; accepted: {accepted}"
         )
     return found
-
-
-def _cache_folder(builders: list[EventDatasetBuilder]) -> Path:
-    joined = sha256(" ".join(builder.fingerprint for builder in builders).encode()).hexdigest()
-    root = Path(datasets.config.HF_DATASETS_CACHE).expanduser()
-    return root / "eventformers" / builders[0].NAME / joined[:16]
 
 
 def _check_target(builder: type[EventDatasetBuilder], folder: Path) -> None:
@@ -236,10 +238,13 @@ def _build(
             else:
                 built.append(builder.config.name)
         reports = {**build_reports(folder), **build_reports(staging)}
-        first_rows = {
-            config: _first_row((staging if config in built else folder) / config, report)
-            for config, report in reports.items()
-        }
+        first_rows: dict[str, dict[str, Any]] = {}
+        for config, report in reports.items():
+            place = (staging if config in built else folder) / config
+            first = next(place.glob(f"{next(iter(report['splits']))}-*.parquet"), None)
+            if first is not None:
+                with pq.ParquetFile(first) as file:
+                    first_rows[config] = next(file.iter_batches(batch_size=1)).to_pylist()[0]
         texts = {_README: dataset_card(type(builders[0]), reports, first_rows)}
         texts |= more_files(reports) if more_files is not None else {}
         for name, text in texts.items():
@@ -260,23 +265,6 @@ def _build_config(builder: EventDatasetBuilder, staging: Path) -> None:
     (ready / REPORT_NAME).write_text(
         json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
     )
-
-
-def _first_row(folder: Path, report: Mapping[str, Any]) -> dict[str, Any]:
-    split = next(iter(report["splits"]))
-    path = next(folder.glob(f"{split}-*.parquet"), None)
-    if path is None:
-        return {}
-    with pq.ParquetFile(path) as file:
-        return next(file.iter_batches(batch_size=1)).to_pylist()[0]
-
-
-def _warn_of_malformed(folder: Path, configs: list[str]) -> None:
-    """Warn about malformed parts that a build skipped, also for builds read from the cache."""
-    for config, report in build_reports(folder).items():
-        listed = report.get("malformed")
-        if config in configs and isinstance(listed, dict):
-            warn_of_malformed(listed, config)
 
 
 def _report(builder: EventDatasetBuilder, ready: Path, seconds: float) -> dict[str, Any]:

@@ -16,14 +16,13 @@ from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, SAMPLES, EventData
 from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.datasets_scripts.graph_readers import (
     TRIPLE_COLUMNS,
-    Triple,
     graph_files,
     read_triples,
     split_files,
 )
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.reading.tables import Column
-from eventformers.datasets_scripts.relation_templates import DIRECTIONS, RelationTemplates, relation_templates
+from eventformers.datasets_scripts.relation_templates import DIRECTIONS, relation_templates
 from eventformers.errors import EventformersError
 
 _PAIRS = "_pairs"
@@ -191,7 +190,6 @@ class CommonsenseGraphs(EventDatasetBuilder):
         config, report = self.config, self.report
         graph = graph_of(config.name)
         templates = relation_templates(graph, config.templates)
-        make = _pair_columns if config.name.endswith(_PAIRS) else _triple_columns
         schema = self.features(config.name).arrow_schema
         source, license_name = self._source(graph, self.split)
         files = self.split_files[self.split]
@@ -200,7 +198,12 @@ class CommonsenseGraphs(EventDatasetBuilder):
         triples = read_triples(files, graph, self.split, templates, *counts, before)
         while batch := list(islice(triples, _TRIPLES_PER_TABLE)):
             report.add_source(source, license_name, triples=len(batch))
-            yield pa.table(make(batch, templates), schema=schema)
+            columns = [list(column) for column in zip(*batch, strict=True)]
+            if config.name.endswith(_PAIRS):
+                pairs = [templates.pair(*triple, direction) for triple in batch for direction in DIRECTIONS]
+                columns = [list(column) for column in zip(*pairs, strict=True)]
+                columns.append([*DIRECTIONS] * len(batch))
+            yield pa.table(columns, schema=schema)
 
     def facts_from_paths(self, config_name: str) -> dict[str, object]:
         """The source and the licence of each split."""
@@ -238,12 +241,3 @@ def _files_of_folder(graph: str, folder: Path) -> dict[str, list[Path]]:
         if "train" in trained:
             files = {"train": trained["train"], **files}
     return files
-
-
-def _triple_columns(triples: list[Triple], templates: RelationTemplates) -> list[list[str]]:
-    return [list(column) for column in zip(*triples, strict=True)]
-
-
-def _pair_columns(triples: list[Triple], templates: RelationTemplates) -> list[list[str]]:
-    pairs = [templates.pair(*triple, direction) for triple in triples for direction in DIRECTIONS]
-    return [*(list(column) for column in zip(*pairs, strict=True)), [*DIRECTIONS] * len(triples)]

@@ -463,7 +463,17 @@ class CommonsenseQA(EventDatasetBuilder):
         published = (file_stem(first), UNSPECIFIED) if is_table(first) else _SOURCES[config]
         source, license_name = SAMPLE_ORIGIN if self.is_sample else published
         rules: Counter[str] = Counter()
-        for question in self._questions(rules):
+        files, skipped = self.split_files[self.split], report.skipped
+        if is_table(first):
+            questions = read_question_table(first, skipped)
+        elif config == "siqa":
+            questions = read_siqa(*files, rules, skipped)
+        elif config == "csqa":
+            questions = read_csqa(first, skipped)
+        else:
+            read = read_copa_xml if first.suffix == ".xml" else read_copa_json
+            questions = read(first, skipped)
+        for question in questions:
             report.read["questions"] += 1
             report.add_source(source, license_name, questions=1)
             yield question
@@ -476,15 +486,3 @@ class CommonsenseQA(EventDatasetBuilder):
             and self.split_files[self.split][0].with_name(unlabelled).is_file()
         ):
             report.skipped["test_file_without_labels"] += 1
-
-    def _questions(self, rules: Counter[str]) -> Iterator[Question]:
-        files = self.split_files[self.split]
-        skipped = self.report.skipped
-        if is_table(files[0]):
-            return read_question_table(files[0], skipped)
-        if self.config.name == "siqa":
-            return read_siqa(files[0], files[1], rules, skipped)
-        if self.config.name == "csqa":
-            return read_csqa(files[0], skipped)
-        read = read_copa_xml if files[0].suffix == ".xml" else read_copa_json
-        return read(files[0], skipped)

@@ -63,7 +63,7 @@ def dataset_card(
     }
     first, *others = configs
     split = next(iter(reports[first]["splits"]))
-    examples = {name: _example_lines(first_rows[name], reports[name]["licenses"]) for name in configs}
+    examples = {name: _example_lines(first_rows.get(name, {}), reports[name]["licenses"]) for name in configs}
     parts = [
         f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n",
         f"# {front['pretty_name']}\n",

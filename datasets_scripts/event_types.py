@@ -197,8 +197,10 @@ class EventTypes(EventDatasetBuilder):
                 continue
             folders = corpus_folders(path, _is_framenet) if config_name == "frames" else []
             framenet = [file for folder in folders for file in frame_files(folder)]
-            inside = files_inside(path, _is_framenet)
-            kinds = {item: _record_kind(item) or _given_kind(item, path) for item in inside}
+            kinds = {item: _record_kind(item) for item in files_inside(path, _is_framenet)}
+            if path in kinds and is_table(path):
+                # A table that is given directly is read, so that its unknown columns are reported.
+                kinds[path] = kinds[path] or "mentions"
             found += framenet or [item for item, kind in kinds.items() if kind == config_name]
         return {"train": list(dict.fromkeys(found))} if found else {}
 
@@ -310,11 +312,6 @@ class EventTypes(EventDatasetBuilder):
 
 def _is_framenet(folder_name: str) -> bool:
     return folder_name.lower().startswith(_FRAMENET_FOLDERS)
-
-
-def _given_kind(item: Path, given: Path) -> Literal["mentions"] | None:
-    """The kind of a table that is given directly, so that its unknown columns are reported."""
-    return "mentions" if item == given and is_table(item) else None
 
 
 def _record_kind(path: Path) -> Literal["mentions", "frames"] | None:

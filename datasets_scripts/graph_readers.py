@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from eventformers.datasets_scripts.document_splits import SPLITS
@@ -14,12 +14,11 @@ from eventformers.datasets_scripts.reading.lines import (
     format_suffix,
     parse_json,
     read_lines,
-    read_rows,
     unpacked_name,
 )
 from eventformers.datasets_scripts.reading.tables import (
     Column,
-    csv_cells,
+    csv_file_rows,
     first_record,
     may_hold,
     read_records,
@@ -34,8 +33,6 @@ from eventformers.files import cached_by_file
 
 Triple = tuple[str, str, str]
 """Head, relation and tail."""
-_Cells = tuple[int, list[str]]
-"""The cells of a row and its line."""
 
 ATOMIC_2020_RELATIONS = frozenset(
     {
@@ -91,7 +88,13 @@ _COLUMNS = {
 
 def graph_files(folder: Path) -> list[Path]:
     """Return the files of a folder without tables that hold other data, such as questions."""
-    return [path for path in folder.iterdir() if path.is_file() and not _is_other_table(path)]
+
+    def is_other(path: Path) -> bool:
+        is_csv = format_suffix(path) == ".csv"
+        columns = _TRIPLE_NAMES if _is_triple_table(path) else _CSV_FRAME if is_csv else ()
+        return bool(columns) and not may_hold(path, columns)
+
+    return [path for path in folder.iterdir() if path.is_file() and not is_other(path)]
 
 
 def split_files(graph: str, files: Iterable[Path]) -> dict[str, list[Path]]:
@@ -208,7 +211,7 @@ def _splits_of_csv(path: Path) -> tuple[str, ...]:
     """The splits named in the rows of a csv; all if unreadable, so that the reader reports the fault."""
     try:
         # Malformed rows name no split; the reader of the file reports them.
-        names = {cells[-1] for _, cells in _csv_rows(path, SkippedRows("skip"))}
+        names = {cells[_CSV_FRAME[-1]] for _, cells in _csv_rows(path, SkippedRows("skip"))}
     except EventformersError:
         return SPLITS
     return tuple(split for split, short in _CSV_SPLITS.items() if short in names) or SPLITS
@@ -237,11 +240,6 @@ def _is_triple_table(path: Path) -> bool:
     return format_suffix(path) == ".tsv" and not {*_TRIPLE_NAMES}.isdisjoint(first_record(path) or ())
 
 
-def _is_other_table(path: Path) -> bool:
-    columns = _TRIPLE_NAMES if _is_triple_table(path) else _CSV_FRAME if format_suffix(path) == ".csv" else ()
-    return bool(columns) and not may_hold(path, columns)
-
-
 def _first_relation(path: Path) -> str:
     """The relation in the first readable row of a table of triples; "" if there is none."""
     try:
@@ -267,47 +265,33 @@ def _tab_triples(path: Path, graph: str, known: Collection[str], skipped: Skippe
     if is_conceptnet:
         accepted += ", and optionally a confidence"
 
-    def triple(row: tuple[int, str]) -> Triple | None:
-        line, text = row
+    def triple(line: int, text: str) -> Triple | None:
+        if not text.strip() and "\t" not in text:
+            skipped["blank_line"] += 1
+            return None
         fields = text.split("\t")
         if len(fields) != 3 and not (is_conceptnet and len(fields) == 4):
             number = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
             raise DataFormatError(path, line, number, accepted)
         head, relation, tail = (fields[columns.index(name)] for name in _COLUMNS["atomic"])
-        if len(fields) == 4 and _confidence(fields[3], path, line) == 0:
-            return None
+        if len(fields) == 4:
+            try:
+                confidence = float(fields[3])
+            except ValueError:
+                confidence = math.nan
+            if not 0 <= confidence < math.inf:
+                found = f"the confidence {shown(fields[3])}"
+                raise DataFormatError(
+                    path, line, found, "a number of at least 0, where 0 marks a false triple"
+                )
+            if confidence == 0:
+                skipped["triple_labelled_false"] += 1
+                return None
         _check_relation(relation, known, path, line)
         return head, relation, tail
 
-    for found in skipped.parsed(_rows_of_tabs(path, skipped), triple):
-        if found is None:
-            skipped["triple_labelled_false"] += 1
-        else:
-            yield found
-
-
-def _rows_of_tabs(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, str]]:
-    """Read the lines that are not blank; a line of tabs only is a row of empty cells."""
-    for line, text in read_lines(path, skipped):
-        if text.strip() or "\t" in text:
-            yield line, text
-        else:
-            skipped["blank_line"] += 1
-
-
-def _confidence(text: str, path: Path, line: int) -> float:
-    try:
-        confidence = float(text)
-    except ValueError:
-        confidence = math.nan
-    if not 0 <= confidence < math.inf:
-        raise DataFormatError(
-            path,
-            line,
-            f"the confidence {shown(text)}",
-            "a number of at least 0, where 0 marks a false triple",
-        )
-    return confidence
+    found = skipped.parsed_rows(read_lines(path, skipped), triple)
+    return (one for one in found if one is not None)
 
 
 def _check_relation(relation: str, known: Collection[str], path: Path, line: int) -> None:
@@ -321,51 +305,45 @@ def _csv_triples(
     path: Path, split: str, known: Collection[str], skipped: SkippedRows, shared: SkippedRows
 ) -> Iterator[Triple]:
     """Yield a triple for each item of each list in the rows of a split; `shared` counts rows of no split."""
-    rows = _csv_rows(path, shared)
-    line, header = next(rows)
-    check_keys(dict.fromkeys(header), {*_CSV_FRAME, *known}, path, line, what="column")
-    relations = [(column, name) for column, name in enumerate(header) if name in known]
 
-    def triples(row: _Cells) -> list[Triple]:
-        line, cells = row
+    def triples(line: int, cells: Mapping[str, str]) -> list[Triple]:
         return [
-            (cells[0], relation, tail.strip())
-            for column, relation in relations
-            for tail in _tails(cells[column], path, line, relation)
+            (cells[_CSV_FRAME[0]], relation, tail.strip())
+            for relation, cell in cells.items()
+            if relation in known
+            for tail in _tails(cell, path, line, relation)
         ]
 
-    of_split = (row for row in rows if row[1][-1] == _CSV_SPLITS[split])
-    for found in skipped.parsed(of_split, triples):
+    rows = _csv_rows(path, shared, known)
+    of_split = (row for row in rows if row[1][_CSV_FRAME[-1]] == _CSV_SPLITS[split])
+    for found in skipped.parsed_rows(of_split, triples):
         yield from found
 
 
-def _csv_rows(path: Path, skipped: SkippedRows) -> Iterator[_Cells]:
-    """Read the header of an ATOMIC csv and its rows, one per line."""
-    lines = read_rows(path, skipped)
-    first = next(lines, None)
-    if first is None:
-        raise DataFormatError(path, None, "only blank lines", _ACCEPTED_CSV)
-    line, text = first
-    header = csv_cells(text, path, line)
-    if len(header) < 3 or header[0] != _CSV_FRAME[0] or header[-1] != _CSV_FRAME[-1]:
-        raise DataFormatError(path, line, f"the columns {shown(', '.join(header))}", _ACCEPTED_CSV)
-    if len(set(header)) < len(header):
-        raise DataFormatError(path, line, f"a column twice in {shown(', '.join(header))}", "each column once")
-    yield line, header
+def _csv_rows(
+    path: Path, skipped: SkippedRows, known: Collection[str] | None = None
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Read the rows of an ATOMIC csv, one per line; with known relations, misspelt ones are refused."""
 
-    def row(item: tuple[int, str]) -> _Cells:
-        line, text = item
-        cells = csv_cells(text, path, line)
-        if len(cells) != len(header):
-            found = f"{len(cells)} columns"
-            raise DataFormatError(path, line, found, f"{len(header)} columns, as in the first line")
-        if cells[-1] not in _CSV_SPLITS.values():
-            raise DataFormatError(
-                path, line, f"the split {shown(cells[-1])}", ", ".join(_CSV_SPLITS.values())
-            )
+    def header(names: Sequence[str], path: Path) -> Collection[str]:
+        if not names:
+            raise DataFormatError(path, None, "only blank lines", _ACCEPTED_CSV)
+        if len(names) < 3 or names[0] != _CSV_FRAME[0] or names[-1] != _CSV_FRAME[-1]:
+            raise DataFormatError(path, 1, f"the columns {shown(', '.join(names))}", _ACCEPTED_CSV)
+        if len(set(names)) < len(names):
+            found = f"a column twice in {shown(', '.join(names))}"
+            raise DataFormatError(path, 1, found, "each column once")
+        if known is not None:
+            check_keys(dict.fromkeys(names), {*_CSV_FRAME, *known}, path, 1, what="column")
+        return names
+
+    def row(line: int, cells: dict[str, str]) -> tuple[int, dict[str, str]]:
+        if (stated := cells[_CSV_FRAME[-1]]) not in _CSV_SPLITS.values():
+            raise DataFormatError(path, line, f"the split {shown(stated)}", ", ".join(_CSV_SPLITS.values()))
         return line, cells
 
-    yield from skipped.parsed(lines, row)
+    rows = csv_file_rows(path, skipped, header, row="row", row_is_line=True)
+    return skipped.parsed_rows(rows, row)
 
 
 def _tails(cell: str, path: Path, line: int, relation: str) -> list[str]:

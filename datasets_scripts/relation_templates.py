@@ -113,7 +113,21 @@ def relation_templates(
     """
     if graph not in GRAPHS:
         raise UnknownNameError("commonsense graph", graph, GRAPHS)
-    known = _conceptnet_templates() if graph == "conceptnet" else _atomic_templates()
+    # Imported here: `eventformers.models` imports transformers, which a list of datasets does not need.
+    from eventformers.models.relation_words import ATOMIC, CONCEPTNET, atomic_text
+
+    known = {
+        relation: {"forward": f"{{head}} {forward}", "reverse": f"{{tail}} {reverse}"}
+        for relation, (forward, reverse) in CONCEPTNET.items()
+    }
+    if graph == "atomic":
+        known = {
+            relation: {
+                "forward": atomic_text(f"{{head}}. {forward}"),
+                "reverse": atomic_text(f"{first} {{tail}}. {second}"),
+            }
+            for relation, (forward, first, second) in ATOMIC.items()
+        }
     return RelationTemplates(graph, {**known, **(own or {}), **own_templates(graph, file)})
 
 
@@ -137,27 +151,6 @@ def _naming(graph: str) -> Callable[[str], str]:
     from eventformers.models.relation_words import atomic_text
 
     return atomic_text if graph == "atomic" else str
-
-
-def _conceptnet_templates() -> dict[str, dict[str, str]]:
-    from eventformers.models.relation_words import CONCEPTNET
-
-    return {
-        relation: {"forward": f"{{head}} {forward}", "reverse": f"{{tail}} {reverse}"}
-        for relation, (forward, reverse) in CONCEPTNET.items()
-    }
-
-
-def _atomic_templates() -> dict[str, dict[str, str]]:
-    from eventformers.models.relation_words import ATOMIC, atomic_text
-
-    return {
-        relation: {
-            "forward": atomic_text(f"{{head}}. {forward}"),
-            "reverse": atomic_text(f"{first} {{tail}}. {second}"),
-        }
-        for relation, (forward, first, second) in ATOMIC.items()
-    }
 
 
 def _read_templates(file: Path, graph: str) -> dict[str, dict[str, str]]:

@@ -154,7 +154,8 @@ def read_lines(path: Path, skipped: SkippedRows | None = None) -> Iterator[tuple
     number = 0
     longest = max_line_bytes()
     try:
-        with _open_bytes(path) as stream:
+        opened = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix.lower(), open)
+        with cast(BinaryIO, opened(path, "rb")) as stream:
             for number, raw in enumerate(iter(partial(stream.readline, longest + 1), b""), start=1):
                 if len(raw) > longest:
                     raise DataFormatError(
@@ -390,11 +391,3 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
         repeated = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the key {shown(repeated)} twice in one object")
     return record
-
-
-def _open_bytes(path: Path) -> BinaryIO:
-    if path.suffix.lower() == ".gz":
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    if path.suffix.lower() == ".bz2":
-        return cast(BinaryIO, bz2.open(path, "rb"))
-    return open(path, "rb")

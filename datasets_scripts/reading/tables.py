@@ -356,22 +356,6 @@ def tab_rows(
     yield from skipped.parsed_rows(rows, by_name)
 
 
-def csv_cells(text: str, path: Path, line: int) -> list[str]:
-    """Parse a row of CSV as one line, so that an unclosed quote does not swallow further rows.
-
-    Raises:
-        DataFormatError: the line is not CSV.
-    """
-    try:
-        return next(csv.reader([text], strict=True), [])
-    except csv.Error as error:
-        accepted = (
-            "a line of comma-separated fields, where a field that begins with a quote also ends with one; at"
-            f" most {csv.field_size_limit():,} characters in a field"
-        )
-        raise DataFormatError(path, line, f"invalid CSV ({error})", accepted) from error
-
-
 @contextmanager
 def _parquet_faults(path: Path) -> Iterator[None]:
     """Turn a fault of a Parquet file into an error that names the file."""
@@ -587,13 +571,9 @@ def _of_text(cell: str, kind: Kind, name: str, path: Path, line: int) -> object:
         raise DataFormatError(path, line, f"{shown(cell)} in the column {name}", accepted) from error
 
 
-def _whole_number(text: str) -> int:
-    # Tables write a column of integers with an empty cell as floats.
-    return int(text.removesuffix(".0"))
-
-
 _PARSERS: dict[str, tuple[Callable[[str], object], str]] = {
-    "integer": (_whole_number, "a whole number"),
+    # Tables write a column of integers with an empty cell as floats.
+    "integer": (lambda text: int(text.removesuffix(".0")), "a whole number"),
     "number": (float, "a number"),
     "flag": (lambda text: _FLAGS[text.lower()], ", ".join(_FLAGS)),
 }
