@@ -37,7 +37,7 @@ NAMED = re.compile(
     r"|\b(Swcc|Mico|HeterEvent|EventTypeInduction|EventGrounding)(Config|Model|For\w+)\b"
 )
 EXCEPTIONS = {
-    "src/eventformers/evaluation/tasks/induction_protocols.py": "the name of a type stands in its trainer",
+    "src/eventformers/evaluation/tasks/induction.py": "the name of a type stands in its trainer",
     "src/eventformers/reproduction/rows.py": "the cross-encoder of one paper's rows",
 }
 INSTALLED = list(all_methods())

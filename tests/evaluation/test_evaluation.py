@@ -15,11 +15,12 @@ from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
 from eventformers.evaluation import core as evaluation
 from eventformers.evaluation import data as evaluation_data
-from eventformers.evaluation import evaluate, score, session
+from eventformers.evaluation import evaluate, measure, session
 from eventformers.evaluation.data import tasks_of_data
 from eventformers.evaluation.results import UNDEFINED, load_results, read_result
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import TASKS
+from eventformers.evaluation.tasks.base import TaskRows
 from eventformers.evaluation.tasks.graph import GraphSettings
 from eventformers.inference.commonsense.neighbour_votes import VoteSettings
 from eventformers.inference.encode import load_encoder
@@ -252,7 +253,8 @@ def test_an_undefined_score_is_null_with_its_reason():
             ({"subject": "dog", "predicate": "bark", "object": ""}, 2.0),
         )
     ]
-    scored = score(TASKS["transitive_similarity"], lambda events: np.ones((len(events), 4)), rows)
+    task = TASKS["transitive_similarity"]
+    scored = measure(task, task.kind.run(lambda events: np.ones((len(events), 4)), TaskRows(rows)), 0.0)
     assert scored.scores == {"spearman": None}
     assert scored.undefined == {"spearman": UNDEFINED}
     assert scored.main_value is None
@@ -261,8 +263,10 @@ def test_an_undefined_score_is_null_with_its_reason():
 def test_a_metric_that_refuses_is_an_error_of_the_user():
     rows = [{"event_a": {"subject": "a", "predicate": "b", "object": ""}, "score": 1.0}]
     rows[0]["event_b"] = rows[0]["event_a"]
+    task = TASKS["transitive_similarity"]
+    output = task.kind.run(lambda events: np.ones((len(events), 4)), TaskRows(rows))
     with pytest.raises(EventformersError, match=r"transitive_similarity: found 1 pair; accepted: two"):
-        score(TASKS["transitive_similarity"], lambda events: np.ones((len(events), 4)), rows)
+        measure(task, output, 0.0)
 
 
 def test_what_is_unknown_or_absent_is_said(tiny_encoder, raw_folder, tmp_path):

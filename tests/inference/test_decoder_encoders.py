@@ -17,8 +17,7 @@ from transformers import AutoModel, AutoTokenizer
 import eventformers
 from eventformers import SwccModel
 from eventformers.errors import EventformersError
-from eventformers.evaluation.tasks.graph import rank_alternatives
-from eventformers.evaluation.tasks.questions import choose_alternatives
+from eventformers.evaluation.tasks.graph import choose_alternatives, rank_alternatives
 from eventformers.inference.commonsense.complete import answer
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.encoding.event_files import embed_file

@@ -14,9 +14,7 @@ from scipy.sparse import csr_array
 
 from eventformers.errors import EventformersError
 from eventformers.evaluation.session import Session
-from eventformers.evaluation.tasks import TASKS
-from eventformers.evaluation.tasks.induction import mention_model
-from eventformers.evaluation.tasks.induction_protocols import InductionSettings, induce_types
+from eventformers.evaluation.tasks.induction import InductionSettings, induce_types, mention_model
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.induction.fitted_types import load_fitted_types
 from eventformers.inference.induction.induce import induce
@@ -190,10 +188,6 @@ def test_errors(folder: Path, encoder: EventEncoder, tiny_encoder: Path) -> None
         induce(folder, TEXTS, num_clusters=2, weighting_rounds=-1, device="cpu")
     with pytest.raises(EventformersError, match=r"weighting_rounds.*0 or more"):
         InductionSettings(weighting_rounds=-1)
-    kind = TASKS["type_induction"].kind
-    asked = kind.with_settings("type_induction", InductionSettings(weighting_rounds=1))
-    with pytest.raises(EventformersError, match="weighting_rounds is 1 with vectors of texts"):
-        asked.of_vectors(lambda texts: np.ones((len(texts), 2)))
 
 
 def test_the_number_of_rounds_is_saved(folder: Path) -> None:

@@ -24,10 +24,9 @@ from eventformers.evaluation.results import (
     write_result,
 )
 from eventformers.evaluation.tasks import TASKS, Task, get_task, names_of_kind
-from eventformers.evaluation.tasks.base import TaskKind
+from eventformers.evaluation.tasks.base import JsonValue, ProtocolOutput, Row, TaskKind
 from eventformers.evaluation.tasks.chains import Chains, read_chain_question, read_steps
-from eventformers.evaluation.tasks.protocols import JsonValue, ProtocolOutput, Row
-from eventformers.evaluation.tasks.questions import read_question
+from eventformers.evaluation.tasks.graph import read_question
 from eventformers.locks import one_writer
 
 
@@ -103,7 +102,7 @@ class Baseline(ABC):
         kind: the kind of task that it can be scored on.
     """
 
-    kind: ClassVar[type[TaskKind[Any]]]
+    kind: ClassVar[type[TaskKind]]
 
     name: str
 

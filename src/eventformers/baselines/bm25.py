@@ -22,8 +22,7 @@ from eventformers.errors import EventformersError
 from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.tasks import Task, get_task, with_settings
 from eventformers.evaluation.tasks.base import Prepared
-from eventformers.evaluation.tasks.grounding import Grounding
-from eventformers.evaluation.tasks.grounding_protocols import GroundingSettings
+from eventformers.evaluation.tasks.grounding import Grounding, GroundingSettings
 from eventformers.inference.grounding.encoding import event_text, mention_text
 from eventformers.inference.grounding.retrieve_rerank import GroundingModel
 from eventformers.inference.search import import_bm25s
@@ -200,6 +199,6 @@ class Bm25(Baseline):
         return ReadyBaseline(
             self.name,
             settings_revision(asdict(weights)),
-            lambda: kind.run(prepared.asked, opened.scored_data.task_rows),
+            lambda: kind.run(prepared.scorer, opened.scored_data.task_rows),
             settings={**asdict(weights), **kind.record(prepared)},
         )

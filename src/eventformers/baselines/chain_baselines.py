@@ -20,9 +20,9 @@ from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.evaluation.tasks import names_of_kind
+from eventformers.evaluation.tasks.base import JsonValue
 from eventformers.evaluation.tasks.chains import Chains
 from eventformers.evaluation.tasks.pairs import Pairs
-from eventformers.evaluation.tasks.protocols import JsonValue
 from eventformers.inference.chains.scorers import ChainScorer, EncoderChainScorer
 from eventformers.strict import Number, check_types
 

@@ -29,8 +29,8 @@ from eventformers.baselines.knowledge_graph_embeddings import (
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.relation_templates import DIRECTIONS
 from eventformers.errors import EventformersError, shown
+from eventformers.evaluation.tasks.base import JsonValue, MetricInputs, ProtocolOutput
 from eventformers.evaluation.tasks.graph import Graph, ranks_output
-from eventformers.evaluation.tasks.protocols import JsonValue, MetricInputs, ProtocolOutput
 from eventformers.inference.search.ranking import (
     FilteredRanks,
     RankingQueries,

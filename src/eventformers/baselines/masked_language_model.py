@@ -25,8 +25,8 @@ from transformers import AutoModelForMaskedLM, PreTrainedConfig, PreTrainedModel
 
 from eventformers.baselines.base import Baseline, BaselineTask, ReadyBaseline
 from eventformers.errors import EventformersError, shown
-from eventformers.evaluation.tasks.protocols import ProtocolOutput, Row, choices_output
-from eventformers.evaluation.tasks.questions import Questions, read_question
+from eventformers.evaluation.tasks.base import ProtocolOutput, Row, choices_output
+from eventformers.evaluation.tasks.graph import Questions, read_question
 from eventformers.inference.encoding.batches import equal_length_batches, out_of_memory_explained
 from eventformers.loading.models import first_sentence, load_whole, load_with_tokenizer
 

@@ -6,10 +6,10 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from eventformers.evaluation.core import Scored, evaluate, make_result, measure, score
+    from eventformers.evaluation.core import Scored, evaluate, make_result, measure
     from eventformers.evaluation.session import Session
 
-__all__ = ["Scored", "Session", "evaluate", "make_result", "measure", "score"]
+__all__ = ["Scored", "Session", "evaluate", "make_result", "measure"]
 
 
 def __getattr__(name: str) -> object:

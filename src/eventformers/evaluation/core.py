@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
-
-import torch
 
 from eventformers.datasets_scripts.dataset_card import read_front_matter
 from eventformers.datasets_scripts.malformed import takes_malformed
@@ -29,8 +27,14 @@ from eventformers.evaluation.results import (
 )
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import Task, get_task, with_settings
-from eventformers.evaluation.tasks.base import BatchSize, Computing, TaskRows
-from eventformers.evaluation.tasks.protocols import Embed, JsonValue, ProtocolOutput, Row, TaskSettings
+from eventformers.evaluation.tasks.base import (
+    BatchSize,
+    Computing,
+    JsonValue,
+    ProtocolOutput,
+    TaskRows,
+    TaskSettings,
+)
 from eventformers.inference.encode import EventEncoder
 from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.loading.model_files import find_file, read_object
@@ -157,7 +161,7 @@ def evaluate(
                 # Fails before the work instead of after it.
                 check_same_data(path, record.fingerprint)
             training = _read_training_start(model, encoder.revision)
-            scored = _run(chosen, prepared.asked, scored_data.task_rows)
+            scored = _run(chosen, prepared.scorer, scored_data.task_rows)
             recorded, missing = _baseline(
                 chosen, scored_data, record, encoder, baseline, training, held, computing
             )
@@ -182,38 +186,9 @@ def evaluate(
             return result
 
 
-def score(
-    task: Task,
-    embed: Embed,
-    rows: Iterable[Row],
-    other_splits: Mapping[str, Iterable[Row]] | None = None,
-    device: torch.device | None = None,
-    companions: Mapping[str, Iterable[Row]] | None = None,
-    split: str = "",
-) -> Scored:
-    """Score a function from texts and events to vectors on a task's rows.
-
-    Args:
-        task: the task.
-        embed: maps texts and events to vectors, (N, d); receives each distinct input once.
-        rows: the rows to score.
-        other_splits: the rows of the other splits by name, for a task that ranks in a graph or chooses a
-            threshold.
-        device: the device that computes ranks; None takes an accelerator if there is one.
-        companions: the rows of the task's companion configs by name.
-        split: the name of the scored split; shows whether a threshold is chosen on it.
-
-    Raises:
-        EventformersError: no rows, a column is missing, a vector is not finite, or the metric rejects the
-            values.
-    """
-    asked = task.kind.of_vectors(embed, device)
-    return _run(task, asked, TaskRows(rows, other_splits or {}, companions or {}, split))
-
-
-def _run(task: Task, asked: object, rows: TaskRows) -> Scored:
+def _run(task: Task, scorer: object, rows: TaskRows) -> Scored:
     started = time.perf_counter()
-    output = task.kind.run(asked, rows)
+    output = task.kind.run(scorer, rows)
     return measure(task, output, time.perf_counter() - started)
 
 
@@ -342,7 +317,7 @@ def _baseline(
     own_task, reads = replace(task, kind=kind), _encoder_settings(untrained, computing.batch_size)
 
     def scored() -> BaselineRecord:
-        found = _run(own_task, prepared.asked, scored_data.task_rows)
+        found = _run(own_task, prepared.scorer, scored_data.task_rows)
         return BaselineRecord(
             model=untrained.name,
             model_revision=untrained.revision or "unknown",

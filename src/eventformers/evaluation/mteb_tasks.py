@@ -16,7 +16,7 @@ correlation.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -27,9 +27,11 @@ from torch.utils.data import DataLoader
 
 from eventformers.datasets_scripts.events import EVENT_ORDERS, Event, EventOrder, event_text
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.evaluation.core import score
+from eventformers.evaluation.core import measure
 from eventformers.evaluation.data import load_data
 from eventformers.evaluation.tasks import TASKS
+from eventformers.evaluation.tasks.base import Embed, Row, TaskRows
+from eventformers.inference.chains.scorers import EncoderChainScorer
 from eventformers.inference.encoding.vectors import Vectors
 
 try:
@@ -142,12 +144,17 @@ class EventTask(AbsTask):
                 vectors = vectors.float().cpu().numpy()
             return np.asarray(vectors, dtype=np.float32)
 
-        scored = score(TASKS[self.task], embed, cast(Any, data_split))
+        task, rows = TASKS[self.task], cast("Iterable[Row]", data_split)
+        scored = measure(task, task.kind.run(self._scorer(embed), TaskRows(rows)), 0.0)
         if prediction_folder is not None:
             self._save_task_predictions(
                 scored.output.predictions, model, prediction_folder, hf_split=hf_split, hf_subset=hf_subset
             )
         return {name: math.nan if value is None else value for name, value in scored.scores.items()}
+
+    def _scorer(self, embed: Embed) -> object:
+        """Make what the protocol of the task calls from a function from texts and events to vectors."""
+        return embed
 
     def _calculate_descriptive_statistics_from_split(
         self, split: str, *, hf_subset: str | None = None, **settings: Any
@@ -193,3 +200,6 @@ class NarrativeCloze(EventTask):
 
     task = "mcnc"
     metadata = _metadata(task, "MultipleChoiceNarrativeCloze", "Reranking")
+
+    def _scorer(self, embed: Embed) -> EncoderChainScorer:
+        return EncoderChainScorer(embed)

@@ -13,9 +13,8 @@ from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
 from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.significance import answers_of
-from eventformers.evaluation.tasks.base import Task
+from eventformers.evaluation.tasks.base import Row, Task
 from eventformers.evaluation.tasks.chains import Chains, read_chain_question, read_steps
-from eventformers.evaluation.tasks.protocols import Row
 from eventformers.inference.chains.virtual_context import words_of
 from eventformers.models.event_graph import NO_NODE, SELF_LOOP, build_event_graph
 

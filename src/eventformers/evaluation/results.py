@@ -23,7 +23,7 @@ from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_
 from eventformers.datasets_scripts.malformed import parts_text
 from eventformers.datasets_scripts.reading.lines import read_regular_text
 from eventformers.errors import DataFormatError, EventformersError, first_line
-from eventformers.evaluation.tasks.protocols import JsonValue
+from eventformers.evaluation.tasks.base import JsonValue
 from eventformers.files import replaced_file, write_explained, write_text
 from eventformers.strict import check_types
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from datasets import Dataset, DatasetDict, concatenate_datasets
 
@@ -21,17 +21,8 @@ from eventformers.inference.encoding.event_inputs import LatestAnswer
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, load_cross_encoder
 
 Outcome = TypeVar("Outcome")
-
-
-class ReadsRows(Protocol):
-    """A task, which reads rows of a dataset."""
-
-    def may_share_rows(self, other: Any) -> bool:
-        """Check whether another task can read the same rows."""
-        ...
-
-
-Reading = TypeVar("Reading", bound=ReadsRows)
+Reading = TypeVar("Reading", bound=Any)
+"""A `Task`, which stands above this module."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.data import load_data
 from eventformers.evaluation.results import PREDICTIONS_SUFFIX, TaskResult, require_same_data
 from eventformers.evaluation.tasks import TASKS, get_task
-from eventformers.evaluation.tasks.protocols import JsonValue
+from eventformers.evaluation.tasks.base import JsonValue
 
 CONFIDENCE = 0.95
 """The share of resamples inside the confidence interval."""

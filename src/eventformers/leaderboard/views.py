@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from eventformers.evaluation.tasks.protocols import JsonValue
+from eventformers.evaluation.tasks.base import JsonValue
 from eventformers.leaderboard.board import KINDS, Board, Cell, Kind, Leaderboard, Row, ScoreColumn
 from eventformers.markdown import cell as escaped
 from eventformers.markdown import link, table

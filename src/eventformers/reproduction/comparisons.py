@@ -32,7 +32,7 @@ from eventformers.evaluation.significance import (
     paired_correlations,
 )
 from eventformers.evaluation.tasks import TASKS, with_settings
-from eventformers.evaluation.tasks.protocols import JsonValue
+from eventformers.evaluation.tasks.base import JsonValue
 from eventformers.markdown import cell, code
 from eventformers.markdown import table as markdown_table
 from eventformers.model_cards.scores import score_text

@@ -26,9 +26,9 @@ from eventformers.evaluation.core import evaluate
 from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import TASKS, with_settings
-from eventformers.evaluation.tasks.grounding_protocols import DEVELOPMENT_SPLIT, GroundingSettings
-from eventformers.evaluation.tasks.induction_protocols import InductionSettings
-from eventformers.evaluation.tasks.protocols import TaskSettings
+from eventformers.evaluation.tasks.base import TaskSettings
+from eventformers.evaluation.tasks.grounding import DEVELOPMENT_SPLIT, GroundingSettings
+from eventformers.evaluation.tasks.induction import InductionSettings
 from eventformers.inference.chains.virtual_context import VirtualContext
 from eventformers.inference.induction.mention_encoding import WITHOUT_TRIGGERS
 from eventformers.loading.encoders import resolve_encoder

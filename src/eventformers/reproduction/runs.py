@@ -22,7 +22,7 @@ from eventformers.evaluation.data import load_task_data
 from eventformers.evaluation.results import TaskResult, read_result
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import TASKS, with_settings
-from eventformers.evaluation.tasks.protocols import JsonValue, TaskSettings
+from eventformers.evaluation.tasks.base import JsonValue, TaskSettings
 from eventformers.evaluation.training_runs import SAMPLES
 from eventformers.files import staged_folder, write_text
 from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder

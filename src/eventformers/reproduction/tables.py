@@ -32,7 +32,7 @@ import yaml
 from eventformers.datasets_scripts.reading.lines import parse_yaml, read_regular_text
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError, shown
 from eventformers.evaluation.tasks import TASKS, with_settings
-from eventformers.evaluation.tasks.protocols import TaskSettings
+from eventformers.evaluation.tasks.base import TaskSettings
 from eventformers.methods import load_method, main_methods
 from eventformers.strict import check_types, several
 from eventformers.trainers.recipes import load_recipe

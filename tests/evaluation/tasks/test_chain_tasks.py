@@ -11,11 +11,13 @@ from transformers import AutoTokenizer
 from eventformers import SwccModel
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
-from eventformers.evaluation import evaluate, score
+from eventformers.evaluation import evaluate, measure
 from eventformers.evaluation.results import load_results
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import get_task, names_of_kind
+from eventformers.evaluation.tasks.base import TaskRows
 from eventformers.evaluation.tasks.chains import Chains, ChainSettings
+from eventformers.inference.chains.scorers import chain_scorer
 from eventformers.inference.encode import load_encoder
 
 CHAIN_TASKS = names_of_kind(Chains)
@@ -92,6 +94,5 @@ def test_the_packaged_encoder_answers_what_is_known_of_it(shared_data, name, row
     splits = load_built(shared_data / "mcnc", task.config, builder=task.dataset)
     encoder = load_encoder()
     assert encoder.model.config.pooling == "mean"
-    assert (
-        round(score(task, encoder.encode, splits["validation"].select(range(rows))).main_value, 1) == accuracy
-    )
+    output = task.kind.run(chain_scorer(encoder), TaskRows(splits["validation"].select(range(rows))))
+    assert round(measure(task, output, 0.0).main_value, 1) == accuracy

@@ -10,13 +10,14 @@ import pytest
 
 from eventformers.errors import EventformersError
 from eventformers.evaluation.tasks.base import TaskRows
-from eventformers.evaluation.tasks.grounding import Grounding
-from eventformers.evaluation.tasks.grounding_protocols import (
+from eventformers.evaluation.tasks.grounding import (
     GroundingSettings,
     discover_parents,
     link_events,
     retrieve_events,
 )
+from eventformers.inference.encoding.vectors import unit_vectors
+from eventformers.inference.grounding.encoding import event_text, mention_text
 from eventformers.inference.grounding.retrieve_rerank import GroundingModel
 from eventformers.inference.search.candidate_index import CandidateIndex
 
@@ -62,7 +63,14 @@ MENTIONS = [
 EDGES = [{"child_id": f"Q-{child}", "parent_id": f"Q-{parent}"} for child, parent in PARENTS.items()]
 
 
-MODEL = Grounding(retrieve_events).of_vectors(_embed)
+def _unit_vectors(texts):
+    return unit_vectors(_embed(texts), texts).astype(np.float32)
+
+
+MODEL = GroundingModel(
+    lambda mentions: _unit_vectors([mention_text(mention) for mention in mentions]),
+    lambda events: _unit_vectors([event_text(event) for event in events]),
+)
 
 
 def _run(protocol, mentions=MENTIONS, events=None, model=MODEL, hierarchy=EDGES, **settings):

@@ -15,13 +15,13 @@ from eventformers.baselines.bm25 import Bm25Settings
 from eventformers.datasets_scripts import build_dataset
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
-from eventformers.evaluation import evaluate, score
+from eventformers.evaluation import evaluate
 from eventformers.evaluation.data import load_data
 from eventformers.evaluation.results import load_results
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.significance import answers_of
 from eventformers.evaluation.tasks import get_task, with_settings
-from eventformers.evaluation.tasks.grounding_protocols import GroundingSettings
+from eventformers.evaluation.tasks.grounding import GroundingSettings
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.grounding import retrieve_rerank
 from eventformers.inference.grounding.pair_scoring import load_cross_encoder
@@ -214,15 +214,6 @@ def test_edges_are_those_of_the_scored_split():
         EventformersError, match=r"hierarchy: found the splits .*; accepted: data with the scored split 'dev'"
     ):
         assert held.companion_rows
-
-
-def test_any_embedding_function_can_be_scored(tiny_encoder, memory):
-    encoder = load_encoder(tiny_encoder)
-    task = get_task("event_retrieval")
-    data = load_data(task, None, "validation")
-    scored = score(task, encoder.encode, data.rows, companions=data.companion_rows, split="validation")
-    assert scored.output.texts == 335
-    assert set(scored.parts) == {"de", "en", "es", "fr"}
 
 
 def test_bm25_stands_in_the_same_tables(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.evaluation.tasks.induction_protocols import (
+from eventformers.evaluation.tasks.induction import (
     InductionSettings,
     MentionModel,
     induce_types,

@@ -13,14 +13,13 @@ from eventformers import EventTypeInductionModel
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
-from eventformers.evaluation import evaluate, measure, score
+from eventformers.evaluation import evaluate, measure
 from eventformers.evaluation.data import load_data, load_task_data
 from eventformers.evaluation.results import load_results
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import get_task, with_settings
 from eventformers.evaluation.tasks.base import TaskRows
-from eventformers.evaluation.tasks.induction import mention_model
-from eventformers.evaluation.tasks.induction_protocols import InductionSettings
+from eventformers.evaluation.tasks.induction import InductionSettings, mention_model
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.induction import mention_encoding
 
@@ -153,13 +152,6 @@ def test_the_frames_decide_the_fingerprint_of_linking(tmp_path):
     assert after.fingerprint != before
     assert load_data(naming, data, None).companion_rows == {}
     assert after.companion_rows["frames"]["definition"] == ["Another thing."]
-
-
-def test_any_embedding_function_can_be_scored(tiny_encoder):
-    encoder = load_encoder(tiny_encoder)
-    rows = load_task_data(get_task("type_induction"), None).splits["train"]
-    scored = score(get_task("type_induction"), encoder.encode, rows)
-    assert scored.scores == evaluate(encoder, "type_induction").scores
 
 
 @pytest.mark.process

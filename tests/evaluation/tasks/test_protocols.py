@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
-from eventformers.evaluation.tasks.graph import rank_alternatives
+from eventformers.evaluation.tasks.graph import choose_alternatives, rank_alternatives
 from eventformers.evaluation.tasks.pairs import compare_pairs, grade_pairs
-from eventformers.evaluation.tasks.questions import choose_alternatives
 from eventformers.inference.commonsense.neighbour_votes import VoteSettings
 
 

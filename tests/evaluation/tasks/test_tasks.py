@@ -11,7 +11,7 @@ from eventformers.evaluate_metrics import METRICS
 from eventformers.evaluation.tasks import TASKS, get_task, with_settings
 from eventformers.evaluation.tasks.chains import ChainSettings
 from eventformers.evaluation.tasks.graph import GraphSettings
-from eventformers.evaluation.tasks.induction_protocols import InductionSettings
+from eventformers.evaluation.tasks.induction import InductionSettings
 from eventformers.evaluation.tasks.pairs import PairSettings
 
 WITHOUT_PUBLISHED_SCORES = ("verb_similarity", "variable_mcnc", "coherent_mcnc")

@@ -7,14 +7,12 @@ from dataclasses import fields, replace
 from typing import Any, TypedDict
 
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.evaluation.tasks.base import Task, TaskKind
+from eventformers.evaluation.tasks.base import ENCODER_SETTINGS, Task, TaskKind, TaskSettings
 from eventformers.evaluation.tasks.chains import CHAIN_TASKS
-from eventformers.evaluation.tasks.graph import GRAPH_TASKS
+from eventformers.evaluation.tasks.graph import GRAPH_TASKS, QUESTION_TASKS
 from eventformers.evaluation.tasks.grounding import GROUNDING_TASKS
 from eventformers.evaluation.tasks.induction import INDUCTION_TASKS
 from eventformers.evaluation.tasks.pairs import SIMILARITY_TASKS
-from eventformers.evaluation.tasks.protocols import ENCODER_SETTINGS, TaskSettings
-from eventformers.evaluation.tasks.questions import QUESTION_TASKS
 
 __all__ = [
     "TASKS",
@@ -76,7 +74,7 @@ def list_tasks() -> list[TaskEntry]:
     ]
 
 
-def names_of_kind(kind: type[TaskKind[Any]]) -> list[str]:
+def names_of_kind(kind: type[TaskKind]) -> list[str]:
     """List the names of the tasks of a kind."""
     return [task.name for task in TASKS.values() if isinstance(task.kind, kind)]
 
@@ -131,11 +129,11 @@ def _value(value: object) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _names(kind: type[TaskKind[Any]]) -> list[str]:
+def _names(kind: type[TaskKind]) -> list[str]:
     return [field.name for field in fields(kind.Settings)]
 
 
-def _foreign(task: Task, owner: type[TaskKind[Any]] | None, name: str = "") -> EventformersError:
+def _foreign(task: Task, owner: type[TaskKind] | None, name: str = "") -> EventformersError:
     """Build the error for settings of another kind of task."""
     if owner is None:
         return UnknownNameError("setting", name, {one for kind in _KINDS for one in _names(kind)})

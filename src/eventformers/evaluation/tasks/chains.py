@@ -9,16 +9,18 @@ from itertools import combinations, islice
 from typing import Literal, TypeVar, get_args
 
 import numpy as np
-import torch
 
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.evaluation.session import Session
-from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKind, TaskRows
-from eventformers.evaluation.tasks.protocols import (
-    Embed,
+from eventformers.evaluation.tasks.base import (
+    Computing,
+    Prepared,
     ProtocolOutput,
     Row,
+    Task,
+    TaskKind,
+    TaskRows,
     TaskSettings,
     choices_output,
     read_event,
@@ -29,7 +31,6 @@ from eventformers.inference.chains.scorers import (
     Aggregation,
     ChainScorer,
     DistinctEvents,
-    EncoderChainScorer,
     Scores,
     chain_scorer,
 )
@@ -69,7 +70,7 @@ class ChainSettings(TaskSettings):
 
 
 @dataclass(frozen=True)
-class Chains(TaskKind[ChainScorer]):
+class Chains(TaskKind):
     """Kind of task that scores chains, since a model may read a chain as a whole.
 
     Attributes:
@@ -83,21 +84,17 @@ class Chains(TaskKind[ChainScorer]):
     settings: ChainSettings = field(default_factory=ChainSettings)
     decoder: Decoder | None = None
 
-    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[ChainScorer]:
+    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared:
         """See `TaskKind`."""
         aggregation = self.settings.aggregation
         scorer = chain_scorer(model, aggregation=aggregation, batch_size=computing.batch_size)
         return Prepared(_BlockScorer(scorer, model))
 
-    def of_vectors(self, embed: Embed, device: torch.device | None = None) -> ChainScorer:
-        """See `TaskKind`."""
-        return EncoderChainScorer(embed, aggregation=self.settings.aggregation)
-
-    def run(self, asked: ChainScorer, data: TaskRows) -> ProtocolOutput:
+    def run(self, scorer: ChainScorer, data: TaskRows) -> ProtocolOutput:
         """See `TaskKind`."""
         if self.decoder is None:
-            return self.protocol(asked, data.rows)
-        return self.protocol(asked, data.rows, decoder=self.decoder, settings=self.settings)
+            return self.protocol(scorer, data.rows)
+        return self.protocol(scorer, data.rows, decoder=self.decoder, settings=self.settings)
 
 
 @dataclass

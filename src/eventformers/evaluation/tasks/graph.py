@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 import torch
@@ -14,18 +14,23 @@ from numpy.typing import NDArray
 from eventformers.datasets_scripts.known_pairs import KnownPairs, pairs_of_texts
 from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.session import Session
-from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKind, TaskRows
-from eventformers.evaluation.tasks.protocols import (
+from eventformers.evaluation.tasks.base import (
+    Computing,
     Embed,
     MetricInputs,
+    Prepared,
     ProtocolOutput,
     Row,
+    Task,
+    TaskKind,
+    TaskRows,
     TaskSettings,
+    choices_output,
     read_text,
 )
 from eventformers.inference.commonsense.neighbour_votes import VoteSettings, vote_settings, voted_ranking
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.encoding.vectors import return_memory, unit_vectors
+from eventformers.inference.encoding.vectors import return_memory, rounded_cosines, unit_vectors
 from eventformers.inference.search.ranking import (
     FilteredRanks,
     RankingQueries,
@@ -80,17 +85,13 @@ class PremiseModel:
 
 
 @dataclass(frozen=True)
-class Premises(TaskKind[PremiseModel]):
+class Premises(TaskKind):
     """Kind of task that compares premises with alternatives."""
 
-    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[PremiseModel]:
+    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared:
         """See `TaskKind`."""
         embed = partial(model.encode, batch_size=computing.batch_size, prompt_name=None)
         return Prepared(PremiseModel(embed, model.model.device, model.prompts))
-
-    def of_vectors(self, embed: Embed, device: torch.device | None = None) -> PremiseModel:
-        """See `TaskKind`."""
-        return PremiseModel(embed, device)
 
 
 @dataclass(frozen=True)
@@ -104,16 +105,16 @@ class Graph(Premises):
     uses: tuple[str, ...] = ("rerank",)
     settings: GraphSettings = field(default_factory=GraphSettings)
 
-    def run(self, asked: PremiseModel, data: TaskRows) -> ProtocolOutput:
+    def run(self, scorer: PremiseModel, data: TaskRows) -> ProtocolOutput:
         """See `TaskKind`."""
         votes = vote_settings(self.settings.rerank)
         return self.protocol(
-            asked.embed,
+            scorer.embed,
             data.rows,
             data.other_splits,
-            asked.device,
+            scorer.device,
             rerank=votes,
-            prompts=asked.prompts,
+            prompts=scorer.prompts,
         )
 
 
@@ -306,3 +307,143 @@ GRAPH_TASKS: tuple[Task, ...] = (
     ),
 )
 """Filtered ranks of alternatives in a graph."""
+
+
+@dataclass(frozen=True)
+class Questions(Premises):
+    """Kind of task that compares premises with their few alternatives."""
+
+    Settings = TaskSettings
+    refusal = "does not ask questions; tasks that do"
+
+    def run(self, scorer: PremiseModel, data: TaskRows) -> ProtocolOutput:
+        """See `TaskKind`."""
+        return self.protocol(scorer.embed, data.rows, prompts=scorer.prompts)
+
+
+def choose_alternatives(
+    embed: Embed, rows: Iterable[Row], prompts: Mapping[str, str] | None = None
+) -> ProtocolOutput:
+    """Compute the cosine of a premise with each of its alternatives: zero-shot multiple choice.
+
+    Args:
+        embed: maps texts to vectors.
+        rows: rows with the texts `premise` and `alternatives` (two or more), and `label`, the index of the
+            correct one.
+        prompts: the prompts before premises (`query`) and alternatives (`document`); None has none.
+
+    Returns:
+        Inputs `predictions` (cosines) and `references` (labels); per row both, and whether the first of the
+        nearest alternatives is correct.
+
+    Raises:
+        EventformersError: no rows, a row with fewer than two alternatives or a label out of range, or a
+            vector has no cosine.
+    """
+    questions = [read_question(row, number) for number, row in enumerate(rows)]
+    if not questions:
+        raise EventformersError("the dataset has no rows; accepted: at least one")
+    asks, answers = prompt_of(prompts, "query"), prompt_of(prompts, "document")
+    questions = [
+        ([asks + premise, *(answers + text for text in choices)], label)
+        for (premise, *choices), label in questions
+    ]
+    distinct = list(dict.fromkeys(text for texts, _ in questions for text in texts))
+    vectors = unit_vectors(embed(distinct), distinct)
+    place = {text: number for number, text in enumerate(distinct)}
+    cosines = [
+        rounded_cosines(vectors[[place[text] for text in choices]] @ vectors[place[premise]]).tolist()
+        for (premise, *choices), _ in questions
+    ]
+    return choices_output(cosines, [label for _, label in questions], distinct_texts=len(distinct))
+
+
+def read_question(row: Row, number: int) -> tuple[list[str], int]:
+    """Read the premise and its alternatives, and the index of the correct one.
+
+    Args:
+        row: with the texts `premise` and `alternatives`, and `label`.
+        number: the row's number, for error messages.
+
+    Raises:
+        EventformersError: fewer than two alternatives, or a label out of range.
+    """
+    premise, alternatives, label = read_text(row, "premise"), row.get("alternatives"), row.get("label")
+    if not isinstance(alternatives, Sequence) or len(alternatives) < 2:
+        raise EventformersError(
+            f"row {number} ({shown(premise)}) has the alternatives {shown(alternatives)}; accepted: at least "
+            "two"
+        )
+    if not isinstance(label, int) or not 0 <= label < len(alternatives):
+        raise EventformersError(
+            f"row {number} ({shown(premise)}) has the label {shown(label)}; accepted: the index of an "
+            f"alternative, 0 to {len(alternatives) - 1}"
+        )
+    return [premise, *cast("Sequence[str]", alternatives)], label
+
+
+_question_task = partial(
+    Task,
+    dataset="commonsense_qa",
+    splits=("test", "validation"),
+    kind=Questions(choose_alternatives),
+    metric="mcnc",
+    main_score="accuracy",
+    published_source=", dev (Su et al. 2022)",
+    published_split="validation",
+    max_length=MICO_LENGTH,
+)
+
+QUESTION_TASKS: tuple[Task, ...] = (
+    _question_task(
+        name="copa",
+        title="COPA",
+        config="copa",
+        description="Percentage of two-choice questions whose correct cause or effect is closest to the "
+        "sentence, without training on questions.",
+        paper_reference="Roemmele et al., AAAI Spring Symposium 2011",
+        published_rows=500,
+        published={
+            "RoBERTa-large, language model": 54.8,
+            "GPT2-large, language model": 62.4,
+            "self-talk": 66.0,
+            "MICO, RoBERTa-large, ConceptNet": 73.2,
+            "MICO, RoBERTa-large, ATOMIC": 79.4,
+        },
+    ),
+    _question_task(
+        name="siqa",
+        title="Social IQA",
+        config="siqa",
+        description="Percentage of three-choice questions whose correct answer is closest to the social "
+        "situation, without training on questions.",
+        paper_reference="Sap et al., EMNLP 2019",
+        published_rows=1_954,
+        published={
+            "RoBERTa-large, language model": 39.8,
+            "GPT2-large, language model": 42.8,
+            "self-talk": 46.2,
+            "COMET-DynaGen": 50.1,
+            "MICO, RoBERTa-large, ConceptNet": 44.6,
+            "MICO, RoBERTa-large, ATOMIC": 56.0,
+        },
+    ),
+    _question_task(
+        name="csqa",
+        title="CommonsenseQA",
+        config="csqa",
+        description="Percentage of five-choice questions whose correct answer is closest to the question, "
+        "without training on questions.",
+        paper_reference="Talmor et al., NAACL 2019",
+        published_rows=1_221,
+        published={
+            "RoBERTa-large, language model": 31.3,
+            "GPT2-large, language model": 40.4,
+            "self-talk": 32.4,
+            "Dou and Peng, ALBERT-xxlarge": 50.9,
+            "MICO, RoBERTa-large, ATOMIC": 44.2,
+            "MICO, RoBERTa-large, ConceptNet": 51.0,
+        },
+    ),
+)
+"""Zero-shot multiple choice."""

@@ -4,43 +4,397 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Sequence, Sized
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Self, cast
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
 import numpy as np
-import torch
 
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.session import Session
-from eventformers.evaluation.tasks.base import BatchSize, Computing, Prepared, Task, TaskKind, TaskRows
-from eventformers.evaluation.tasks.induction_protocols import (
-    EncodeMentions,
-    InductionSettings,
-    MentionModel,
-    induce_types,
-    link_types,
-    name_types,
-    unseen_rows,
+from eventformers.evaluation.tasks.base import (
+    BatchSize,
+    Computing,
+    Embed,
+    JsonValue,
+    Prepared,
+    ProtocolOutput,
+    Row,
+    Task,
+    TaskKind,
+    TaskRows,
+    TaskSettings,
 )
-from eventformers.evaluation.tasks.protocols import Embed, JsonValue, ProtocolOutput, Row
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.event_inputs import digest_of
-from eventformers.inference.induction.mention_distances import Labels, MentionVectors
+from eventformers.inference.induction.clustering import (
+    AverageLinkage,
+    by_size,
+    cluster_affinity,
+    distances_to_cluster,
+)
+from eventformers.inference.induction.induce import ClusterMethod
+from eventformers.inference.induction.mention_distances import (
+    DistanceKind,
+    Labels,
+    MentionVectors,
+)
 from eventformers.inference.induction.mention_encoding import (
     WITHOUT_TRIGGERS,
+    TriggerInput,
     encode_labels,
     encode_mentions,
     token_factors,
     weighting_rounds_of,
 )
+from eventformers.inference.induction.type_naming import (
+    cluster_centroids,
+    defined_frames,
+    label_cosines,
+    label_ranks,
+    majority_type,
+    valid_frames,
+)
+from eventformers.strict import count, strict_settings
+from eventformers.trainers.event_type_induction import type_name
+
+EncodeMentions: TypeAlias = Callable[[Sequence[Row], Labels | None], MentionVectors]
+"""Maps mentions to their vectors, in the same order, with tokens weighted by earlier clusters, if any."""
+
+Clusters = Literal["true", "predicted"]
+"""The clusters to name or link: those of the true types, or those that the model makes."""
+
+ValidFrames = Literal["descendants", "children"]
+
+
+@strict_settings
+@dataclass(frozen=True)
+class InductionSettings(TaskSettings):
+    """The settings of event type induction.
+
+    Attributes:
+        distance: `encoder`, or `cosine` or `dot` of queries and keys; see `mention_distances.distances`.
+        manifold: cluster by manifold weights; None does so with average linkage.
+        method: `agglomerative` (average linkage) or `affinity` (affinity propagation).
+        num_clusters: number of clusters; None takes the number of unseen types.
+        trigger_input: how triggers are read, as for `encode_mentions`; None takes the model's own, or `none`
+            for a plain encoder.
+        weighting_rounds: how often mentions are clustered again, each time with tokens also weighted by how
+            strongly their occurrence depends on the last clusters; None uses the model's own number.
+        clusters: `true` or `predicted`, for naming and linking.
+        valid_frames: the frames that are correct beside those of a type, for linking: their `descendants`, as
+            in the released code, or only their `children`, as in the paper.
+        clustered_by: the runs of an ensemble, whose mean distances cluster the mentions instead of the
+            model's own; empty for no ensemble.
+    """
+
+    places: ClassVar[tuple[str, ...]] = ("clustered_by",)
+
+    distance: DistanceKind = "encoder"
+    manifold: bool | None = None
+    method: ClusterMethod = "agglomerative"
+    num_clusters: int | None = count(None)
+    trigger_input: TriggerInput | None = None
+    weighting_rounds: int | None = count(None, least=0)
+    clusters: Clusters = "true"
+    valid_frames: ValidFrames = "descendants"
+    clustered_by: tuple[str | Path | EventEncoder, ...] = ()
+
+    def validate_number(self) -> None:
+        """Check that the number of clusters is not set for a method that finds it itself.
+
+        Raises:
+            EventformersError: `num_clusters` is set with the method `affinity`.
+        """
+        if self.num_clusters is not None and self.method == "affinity":
+            raise EventformersError(
+                "num_clusters with method affinity, which finds the number itself; accepted: one of them"
+            )
+
+    @property
+    def on_manifold(self) -> bool:
+        """Whether manifold weights cluster the mentions."""
+        return self.method == "agglomerative" if self.manifold is None else self.manifold
+
+
+@dataclass(frozen=True)
+class MentionModel:
+    """The scorer of event type induction.
+
+    Attributes:
+        embed: maps texts to vectors, for names and definitions of frames.
+        encode: maps mentions to vectors.
+        clustered_by: the runs of an ensemble, whose mean distances cluster the mentions; empty for the
+            model's own distances.
+        weighting_rounds: how often the mentions are clustered again.
+    """
+
+    embed: Embed
+    encode: EncodeMentions
+    clustered_by: tuple[EncodeMentions, ...] = ()
+    weighting_rounds: int = 0
+
+
+def induce_types(
+    model: MentionModel, rows: Iterable[Row], frames: Iterable[Row] = (), *, settings: InductionSettings
+) -> ProtocolOutput:
+    """Cluster the mentions of unseen types (Edwards and Ji, section 4).
+
+    Args:
+        model: the model.
+        rows: rows of `EventTypes`, config `mentions` or `ace2005`.
+        frames: unused.
+        settings: how mentions are clustered.
+
+    Returns:
+        Inputs `predictions` (clusters) and `references` (types); per clustered mention both with its id.
+        Details: the numbers of mentions, types and distinct sentences, of mentions without a type, which are
+        skipped, and of the neighbours of a mention if not all pairs counted (`AverageLinkage`).
+
+    Raises:
+        EventformersError: no mention of an unseen type, fewer mentions than clusters, or vectors that cannot
+            be clustered this way.
+    """
+    unseen = _unseen_mentions(rows)
+    clusters, _ = _predicted(model, unseen, settings)
+    return ProtocolOutput(
+        inputs={"predictions": clusters.tolist(), "references": unseen.types},
+        predictions=[
+            {"mention_id": str(row.get("mention_id")), "cluster": cluster, "event_type": name}
+            for row, cluster, name in zip(unseen.rows, clusters.tolist(), unseen.types, strict=True)
+        ],
+        texts=len(unseen.rows),
+        distinct_texts=len({row["text"] for row in unseen.rows}),
+        details=unseen.details,
+    )
+
+
+def name_types(
+    model: MentionModel, rows: Iterable[Row], frames: Iterable[Row] = (), *, settings: InductionSettings
+) -> ProtocolOutput:
+    """Rank the names of the unseen types for each cluster (Edwards and Ji, section 2.2.1).
+
+    The correct name of a cluster is that of its most frequent type. A centroid is the mean of the mentions'
+    encoder vectors.
+
+    Args:
+        model: the model.
+        rows: rows of `EventTypes`, config `mentions` or `ace2005`.
+        frames: unused.
+        settings: which clusters are named, and how the model makes them.
+
+    Returns:
+        Input `predictions` (ranks); per cluster its type, size, purity and rank, and the name that ranks
+        first. Details: as for `induce_types`; the mean purity of the clusters and the share of types that are
+        the most frequent of a cluster, in percent; and the number of candidates.
+
+    Raises:
+        EventformersError: as for `induce_types`.
+    """
+    found = _clusters_with_types(model, _unseen_mentions(rows), settings)
+    names = found.unseen.names
+    texts = [type_name(name) for name in names]
+    return _ranked(model, found, range(len(found.types)), names, texts, [{name} for name in found.types])
+
+
+def link_types(
+    model: MentionModel, rows: Iterable[Row], frames: Iterable[Row], *, settings: InductionSettings
+) -> ProtocolOutput:
+    """Rank frames for each cluster by their definitions (Edwards and Ji, section 2.2.2).
+
+    The correct frames of a cluster are those that the mentions of its most frequent type state, and the
+    frames that inherit from these; the best of their ranks counts. A cluster whose type states no frame is
+    skipped. If none of a type's frames has a definition, the rank is infinite.
+
+    Args:
+        model: the model.
+        rows: rows of `EventTypes`, config `mentions` or `ace2005`.
+        frames: rows of its config `frames`.
+        settings: which clusters are linked, and how the model makes them.
+
+    Returns:
+        As for `name_types`, with frames for names. Details also count the frames without a definition, and
+        the skipped clusters.
+
+    Raises:
+        EventformersError: as for `induce_types`; or no frame has a definition, or no type has a frame.
+    """
+    known = list(frames)
+    linked = defined_frames(known)
+    found = _clusters_with_types(model, _unseen_mentions(rows), settings)
+    mapped: defaultdict[str, set[str]] = defaultdict(set)
+    for row, name in zip(found.unseen.rows, found.unseen.types, strict=True):
+        mapped[name].update(cast("Sequence[str]", row.get("frames") or ()))
+    judged = [place for place, name in enumerate(found.types) if mapped[name]]
+    if not judged:
+        raise EventformersError("no unseen type states a frame; accepted: mentions with frames of their type")
+    inheriting = linked.descendants if settings.valid_frames == "descendants" else _children(known)
+    valid = [valid_frames(mapped[found.types[place]], inheriting) for place in judged]
+    output = _ranked(model, found, judged, linked.names, linked.definitions, valid)
+    output.details["frames_without_definition"] = linked.left_out
+    output.details["clusters_without_frames"] = len(found.types) - len(judged)
+    return output
+
+
+def _children(frames: Iterable[Row]) -> dict[str, set[str]]:
+    """Collect the frames that inherit directly from each frame."""
+    children: defaultdict[str, set[str]] = defaultdict(set)
+    for row in frames:
+        for parent in cast("Sequence[str]", row["parents"]):
+            children[parent].add(str(row["name"]))
+    return children
+
+
+@dataclass(frozen=True)
+class _Unseen:
+    """The mentions of unseen types, with the types of each and all of them in alphabetical order."""
+
+    rows: list[Row]
+    types: list[str]
+    names: list[str]
+    details: dict[str, JsonValue]
+
+
+@dataclass(frozen=True)
+class _TypedClusters:
+    """Clusters with their centroids, `(clusters, d)`, most frequent types, sizes and purities in percent."""
+
+    unseen: _Unseen
+    centroids: Any
+    types: list[str]
+    sizes: list[int]
+    purities: list[float]
+
+
+def unseen_rows(rows: Iterable[Row]) -> list[Row]:
+    """Select the scored mentions: those of unseen types whose type is known."""
+    return [row for row in rows if not row["seen"] and row["event_type"]]
+
+
+def _unseen_mentions(rows: Iterable[Row]) -> _Unseen:
+    held = list(rows)
+    for column in ("text", "event_type", "seen"):
+        if held and column not in held[0]:
+            raise EventformersError(
+                f"found columns {', '.join(map(str, held[0]))}; accepted: mentions with the column "
+                f"{shown(column)}"
+            )
+    typed = unseen_rows(held)
+    if not typed:
+        raise EventformersError(
+            f"found no mention of an unseen type among {len(held):,}; accepted: at least one; set num_seen "
+            "or seen_types below the number of types"
+        )
+    types = [str(row["event_type"]) for row in typed]
+    names = sorted(set(types))
+    details: dict[str, JsonValue] = {
+        "mentions": len(typed),
+        "unseen_types": len(names),
+        "distinct_sentences": len({row["text"] for row in typed}),
+        "mentions_without_type": sum(not row["seen"] for row in held) - len(typed),
+    }
+    return _Unseen(typed, types, names, details)
+
+
+def _predicted(
+    model: MentionModel, unseen: _Unseen, settings: InductionSettings
+) -> tuple[Labels, Labels | None]:
+    """Cluster mentions by the model or its ensemble, once and in each round.
+
+    Tells the number of rounds in the details, and if not all pairs counted.
+
+    Returns:
+        The clusters, and those that weighted the tokens, if any.
+    """
+    clusters: Labels | None = None
+    for _ in range(model.weighting_rounds + 1):
+        earlier = clusters
+        # The generator holds no more than two matrices at a time.
+        runs = (encode(unseen.rows, earlier) for encode in model.clustered_by or (model.encode,))
+        clusters = _clustered(runs, unseen, settings)
+    if model.weighting_rounds:
+        unseen.details["weighting_rounds"] = model.weighting_rounds
+    return cast("Labels", clusters), earlier
+
+
+def _clustered(runs: Iterable[MentionVectors], unseen: _Unseen, settings: InductionSettings) -> Labels:
+    if settings.method == "affinity":
+        return cluster_affinity(-distances_to_cluster(runs, settings.distance, manifold=settings.on_manifold))
+    tree = AverageLinkage.of_mentions(runs, settings.distance, manifold=settings.on_manifold)
+    if tree.num_neighbours is not None:
+        unseen.details["num_neighbours"] = tree.num_neighbours
+    return tree.cut(settings.num_clusters or len(unseen.names))
+
+
+def _clusters_with_types(model: MentionModel, unseen: _Unseen, settings: InductionSettings) -> _TypedClusters:
+    earlier: Labels | None = None
+    if settings.clusters == "true":
+        clusters = by_size(np.searchsorted(unseen.names, unseen.types))
+    else:
+        clusters, earlier = _predicted(model, unseen, settings)
+    vectors = model.encode(unseen.rows, earlier)
+    members: list[list[str]] = [[] for _ in range(int(clusters.max()) + 1)]
+    for cluster, name in zip(clusters, unseen.types, strict=True):
+        members[cluster].append(name)
+    majorities = [majority_type(of_cluster) for of_cluster in members]
+    return _TypedClusters(
+        unseen=unseen,
+        centroids=cluster_centroids(vectors.embeddings, clusters),
+        types=[name for name, _ in majorities],
+        sizes=[len(of_cluster) for of_cluster in members],
+        purities=[
+            100 * count / len(of_cluster) for (_, count), of_cluster in zip(majorities, members, strict=True)
+        ],
+    )
+
+
+def _ranked(
+    model: MentionModel,
+    found: _TypedClusters,
+    places: Sequence[int],
+    names: Sequence[str],
+    texts: Sequence[str],
+    valid: Sequence[set[str]],
+) -> ProtocolOutput:
+    """Rank labels by their texts for the clusters at some places, each with its valid labels."""
+    vectors = np.asarray(model.embed(texts), dtype=np.float32)
+    cosines = label_cosines(found.centroids[list(places)], vectors, names)
+    ranks = label_ranks(cosines, names, valid)
+    details = {
+        **found.unseen.details,
+        "clusters": len(found.types),
+        "purity": float(np.mean(found.purities)),
+        "type_representation": 100 * len(set(found.types)) / len(found.unseen.names),
+        "candidates": len(names),
+    }
+    return ProtocolOutput(
+        inputs={"predictions": list(ranks)},
+        predictions=[
+            {
+                "cluster": place,
+                "event_type": found.types[place],
+                "size": found.sizes[place],
+                "purity": round(found.purities[place], 2),
+                # JSON has no infinity.
+                "rank": rank if np.isfinite(rank) else None,
+                "first": names[first],
+            }
+            for place, rank, first in zip(places, ranks, cosines.argmax(axis=1), strict=True)
+        ],
+        texts=len(found.unseen.rows) + len(texts),
+        distinct_texts=cast(int, found.unseen.details["distinct_sentences"]) + len(texts),
+        details=details,
+    )
+
 
 _MAKING_CLUSTERS = ("distance", "manifold", "method", "num_clusters", "weighting_rounds", "clustered_by")
 
 
 @dataclass(frozen=True)
-class Induction(TaskKind[MentionModel]):
+class Induction(TaskKind):
     """Kind of task that clusters mentions, or names or links the clusters."""
 
     Settings = InductionSettings
@@ -54,7 +408,7 @@ class Induction(TaskKind[MentionModel]):
             return ("trigger_input", *_MAKING_CLUSTERS, *self.uses), ""
         return ("trigger_input", *self.uses), "; and settings of clustering, with clusters=predicted"
 
-    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[MentionModel]:
+    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared:
         """See `TaskKind`.
 
         Raises:
@@ -87,27 +441,10 @@ class Induction(TaskKind[MentionModel]):
             )
         return runs
 
-    def of_vectors(self, embed: Embed, device: torch.device | None = None) -> MentionModel:
-        """See `TaskKind`; a mention's vector is that of its sentence.
-
-        Raises:
-            EventformersError: rounds of weighting are asked for.
-        """
-        if self.settings.weighting_rounds:
-            raise EventformersError(
-                f"weighting_rounds is {self.settings.weighting_rounds} with vectors of texts, whose tokens "
-                "cannot be weighted; accepted: 0, or a model"
-            )
-
-        def encode(mentions: Sequence[Row], clusters: Labels | None) -> MentionVectors:
-            return MentionVectors(np.asarray(embed([str(row["text"]) for row in mentions]), dtype=np.float32))
-
-        return MentionModel(embed, encode)
-
-    def run(self, asked: MentionModel, data: TaskRows) -> ProtocolOutput:
+    def run(self, scorer: MentionModel, data: TaskRows) -> ProtocolOutput:
         """See `TaskKind`."""
         frames = [row for held in data.companions.values() for row in held]
-        return self.protocol(asked, data.rows, frames, settings=self.settings)
+        return self.protocol(scorer, data.rows, frames, settings=self.settings)
 
     def untrained(self, model: EventEncoder) -> Self:
         """Adapt the settings: the untrained encoder has no queries and keys.

@@ -9,18 +9,20 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.events import event_text
 from eventformers.errors import EventformersError
 from eventformers.evaluation.session import Session
-from eventformers.evaluation.tasks.base import Computing, Prepared, Task, TaskKind
-from eventformers.evaluation.tasks.protocols import (
+from eventformers.evaluation.tasks.base import (
+    Computing,
     Embed,
     JsonValue,
+    Prepared,
     ProtocolOutput,
     Row,
+    Task,
+    TaskKind,
     TaskSettings,
     read_event,
 )
@@ -78,7 +80,7 @@ class PairSettings(TaskSettings):
 
 
 @dataclass(frozen=True)
-class Pairs(TaskKind[Embed]):
+class Pairs(TaskKind):
     """Kind of task that compares the vectors of events."""
 
     Settings = PairSettings
@@ -87,7 +89,7 @@ class Pairs(TaskKind[Embed]):
     uses: tuple[str, ...] = PairSettings.places
     settings: PairSettings = field(default_factory=PairSettings)
 
-    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared[Embed]:
+    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared:
         """See `TaskKind`.
 
         Raises:
@@ -109,10 +111,6 @@ class Pairs(TaskKind[Embed]):
             return {"virtual_context": told}
 
         return Prepared(partial(reader.encode, batch_size=computing.batch_size), record=record)
-
-    def of_vectors(self, embed: Embed, device: torch.device | None = None) -> Embed:
-        """See `TaskKind`."""
-        return embed
 
     def untrained(self, model: EventEncoder) -> Self:
         """Remove the contexts, since the untrained encoder reads events alone."""
