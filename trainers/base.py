@@ -124,7 +124,10 @@ class EventTrainer(Trainer):
         if model.training:
             self._remember_terms(output)
         else:
-            self._remember_accuracies(output)
+            for name, value in output.items():
+                if name.endswith("_correct"):
+                    gathered = self.accelerator.gather_for_metrics(value)
+                    self._validated[name].append(gathered.float().cpu())
         return (output.loss, output) if return_outputs else output.loss
 
     def _remember_terms(self, output: Any) -> None:
@@ -132,11 +135,6 @@ class EventTrainer(Trainer):
             if name.endswith("_loss"):
                 self._term_sums[name] = self._term_sums.get(name, 0.0) + value.detach().float()
                 self._term_counts[name] += 1
-
-    def _remember_accuracies(self, output: Any) -> None:
-        for name, value in output.items():
-            if name.endswith("_correct"):
-                self._validated[name].append(self.accelerator.gather_for_metrics(value).float().cpu())
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> EvalLoopOutput:
         """Validate; each output field `x_correct`, one bool for each row, becomes the metric `x_accuracy`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain as chained
-from typing import Any, TypedDict, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +28,9 @@ _BLOCK_EVENTS = 100_000
 _BLOCK_STREAMED = 1_000
 
 
-class ChainRow(TypedDict):
-    """A row of `ChainRows`: its number, its events, and all events of its chain."""
-
-    row: int
-    events: Codes
-    chain_events: Codes
+Row = dict[str, Any]
+"""A row: its number `row`, its `events`, and all `chain_events` of its chain; the events by number, those of
+streamed chains by their joined roles."""
 
 
 class ChainRows(TorchDataset):
@@ -135,7 +132,7 @@ class ChainRows(TorchDataset):
     def __len__(self) -> int:
         return int(self._row_starts[-1])
 
-    def __getitem__(self, index: int) -> ChainRow:
+    def __getitem__(self, index: int) -> Row:
         """Return a row."""
         window, _ = _located(self._row_starts, np.int64(index))
         chain, first, end = self._windows[window]
@@ -224,14 +221,6 @@ POOL_CHAINS = 10_000
 """Number of first chains whose events are drawn for substitution and as distractors."""
 
 
-class StreamedRow(TypedDict):
-    """A `ChainRow` with the joined roles of its events instead of their numbers."""
-
-    row: int
-    events: list[str]
-    chain_events: list[str]
-
-
 def stream_chains(
     chains: IterableDataset, seed: int, max_chain_length: int, *, all_windows: bool
 ) -> tuple[IterableDataset, ChainRows]:
@@ -244,7 +233,7 @@ def stream_chains(
         all_windows: as for `ChainRows`.
 
     Returns:
-        The endless stream of `StreamedRow`, and the first `POOL_CHAINS` chains.
+        The endless stream of rows, and the first `POOL_CHAINS` chains.
     """
 
     def windows(block: Mapping[str, Any]) -> ChainRows:
@@ -282,7 +271,7 @@ class StreamedChains:
         self._numbers = {text: number for number, text in enumerate(self._pool_joined)}
         self._codes = dict(zip(_as_read(self._pool_joined), pool.reading.tolist(), strict=True))
 
-    def numbered(self, rows: Sequence[StreamedRow], *, substitutes: bool) -> list[ChainRow]:
+    def numbered(self, rows: Sequence[Row], *, substitutes: bool) -> list[Row]:
         """Number the events of a batch; the numbers hold until the next call.
 
         Args:
@@ -308,7 +297,7 @@ class StreamedChains:
         def numbers_of(events: Sequence[str]) -> Codes:
             return np.array([self._numbers.get(text, numbers.get(text)) for text in events], dtype=np.int64)
 
-        found: list[ChainRow] = []
+        found: list[Row] = []
         for row in rows:
             chain_events = numbers_of(row["chain_events"])
             own = np.unique(self.reading[chain_events])

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import datasets
@@ -77,6 +78,31 @@ def report_with(report: Mapping[str, Any], *companions: Mapping[str, Any]) -> di
         for name, source in each.get("sources", {}).items():
             sources.setdefault(name, {}).update(source)
     return {**report, **_inputs(reports), "sources": sources}
+
+
+def with_counts(
+    report: Mapping[str, Any],
+    skipped: Mapping[str, int] = MappingProxyType({}),
+    statistics: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Add counts of the training rows to a build report.
+
+    Args:
+        report: the build report.
+        skipped: number of further skipped items, by reason; zeros are left out.
+        statistics: further statistics.
+
+    Returns:
+        The report; empty if the given one is.
+    """
+    if not report:
+        return {}
+    left_out = {name: count for name, count in skipped.items() if count}
+    return {
+        **report,
+        "skipped": {**report.get("skipped", {}), **left_out},
+        "statistics": {**report.get("statistics", {}), **statistics},
+    }
 
 
 def file_report(path: Path, config: str, sources: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

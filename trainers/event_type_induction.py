@@ -27,7 +27,7 @@ from eventformers.models.processing_events import EventProcessor, num_truncated
 from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import ShareBelowOne, TextLength
 from eventformers.trainers.callbacks import UnseenMentions
-from eventformers.trainers.data_reports import report_with
+from eventformers.trainers.data_reports import report_with, with_counts
 from eventformers.trainers.mention_augmentation import BackTranslations, WordNoise, back_translate
 from eventformers.trainers.method import (
     STREAMING_MEANINGS,
@@ -226,7 +226,7 @@ def _prepare(
             told = _told(collator, views["augmentation"], rows)
         if collator.frame_examples is not None:
             told.update(collator.frame_examples.counts())
-        report["statistics"] = {**report.get("statistics", {}), **told}
+        report = with_counts(report, statistics=told)
     unseen = _unseen(rows, collator) if chooses and isinstance(rows, MentionRows) else None
     return TrainingData(rows, None, collator, report, unseen=unseen)
 

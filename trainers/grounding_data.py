@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any, cast
 
 import numpy as np
@@ -22,9 +22,9 @@ from eventformers.models.grounding_tokens import TAGS, MentionText
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.models.text_prompts import prompt_of, prompt_tokens
 from eventformers.strict import Count
-from eventformers.trainers.data_reports import report_with
+from eventformers.trainers.data_reports import report_with, with_counts
 from eventformers.trainers.grounding_rows import CandidateRows, EventTexts, LinkingPairs
-from eventformers.trainers.method import add_marker_tokens, indexed_stream, is_streamed
+from eventformers.trainers.method import add_marker_tokens, check_train_split, indexed_stream, is_streamed
 from eventformers.trainers.recipes import Recipe
 
 DRAW_SETTING_TYPES = {"mentions_per_event": Count | None, "max_mentions": Count | None}
@@ -62,16 +62,9 @@ def load_training_splits(
     loaded = {}
     for name in names:
         splits = cast(DatasetDict, load_built(data, name, builder=builder, **settings))
-        _check_train_split(data, name, splits)
+        check_train_split(f"{data}, {name}", splits)
         loaded[name] = splits["train"]
     return loaded
-
-
-def _check_train_split(data: str | None, name: str, splits: Collection[str]) -> None:
-    if "train" not in splits:
-        raise EventformersError(
-            f"{data}, {name}: found the splits {', '.join(splits)}; accepted: a split train"
-        )
 
 
 def make_tokeniser(
@@ -182,7 +175,7 @@ class MentionStream(Sized):
         self, data: str | None, builder: str, settings: Mapping[str, Any], events: EventTexts
     ) -> None:
         splits = load_built(data, "mentions", builder=builder, streaming=True, **settings)
-        _check_train_split(data, "mentions", splits)
+        check_train_split(f"{data}, mentions", splits)
         self._mentions = cast(IterableDataset, splits["train"])
         self._events, self._language = events, linking_language(settings)
         self._num_pairs, self.num_gold = 0, 1
@@ -316,17 +309,7 @@ def describe_data(
         The description; empty for data without a build report.
     """
     report = report_with(*(built_report(data, name, builder=builder, **settings) for name in names))
-    if not report:
-        return {}
-    left_out = {name: count for name, count in skipped.items() if count}
-    return {
-        **report,
-        "skipped": {**report.get("skipped", {}), **left_out},
-        "statistics": {
-            **report.get("statistics", {}),
-            **{name: count or None for name, count in told.items()},
-        },
-    }
+    return with_counts(report, skipped, {name: count or None for name, count in told.items()})
 
 
 def validation_pairs(

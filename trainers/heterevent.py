@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypedDict, cast, get_type_hints
+from typing import Annotated, Any, Literal, cast, get_type_hints
 
 import numpy as np
 import torch
@@ -40,13 +40,8 @@ from eventformers.trainers.chain_corruption import (
     CorruptionSettings,
     corrupt_chains,
 )
-from eventformers.trainers.chain_rows import (
-    ChainRow,
-    ChainRows,
-    StreamedChains,
-    StreamedRow,
-    stream_chains,
-)
+from eventformers.trainers.chain_rows import ChainRows, Row, StreamedChains, stream_chains
+from eventformers.trainers.data_reports import with_counts
 from eventformers.trainers.document_windows import MOST_REPEATS, read_chains_once
 from eventformers.trainers.method import (
     STREAMING_MEANINGS,
@@ -56,6 +51,7 @@ from eventformers.trainers.method import (
     MethodTraining,
     TrainingData,
     check_columns,
+    check_train_split,
     is_streamed,
 )
 from eventformers.trainers.recipes import Recipe
@@ -63,15 +59,6 @@ from eventformers.trainers.recipes import Recipe
 logger = logging.getLogger(__name__)
 
 Batch = dict[str, torch.Tensor]
-
-
-class QuestionRow(TypedDict):
-    """A multiple-choice narrative cloze question, with its number."""
-
-    row: int
-    context: list[Event]
-    choices: list[Event]
-    label: int
 
 
 @dataclass
@@ -119,24 +106,19 @@ class HeterEventCollator(EventCollator):
     truncated: int = field(default=0, init=False)
     notes: Counter[str] = field(default_factory=Counter, init=False)
 
-    def __call__(self, rows: Sequence[ChainRow] | Sequence[StreamedRow] | Sequence[QuestionRow]) -> Batch:
+    def __call__(self, rows: Sequence[Row]) -> Batch:
         """Collate rows of `ChainRows`, streamed rows, or validation questions."""
         check_columns(rows, "row", "choices", "events")
         # A batch never mixes validation and training rows.
         if "choices" in rows[0]:
-            return self._questions(cast("Sequence[QuestionRow]", rows))
+            return self._questions(rows)
         if isinstance(self.chains, StreamedChains):
-            streamed = cast("Sequence[StreamedRow]", rows)
-            rows = self.chains.numbered(streamed, substitutes=_substitutes(self.config))
-        chains = cast("Sequence[ChainRow]", rows)
-        generators = [np.random.default_rng((self.seed, self.epoch, row["row"])) for row in chains]
-        if self.config.stage == "sequence":
-            return self._sequence(chains, generators)
-        if self.config.stage == "graph":
-            return self._graph(chains, generators)
-        return self._supervised(chains, generators)
+            rows = self.chains.numbered(rows, substitutes=_substitutes(self.config))
+        generators = [np.random.default_rng((self.seed, self.epoch, row["row"])) for row in rows]
+        stages = {"sequence": self._sequence, "graph": self._graph, "supervised": self._supervised}
+        return stages[self.config.stage](rows, generators)
 
-    def _sequence(self, rows: Sequence[ChainRow], generators: Sequence[np.random.Generator]) -> Batch:
+    def _sequence(self, rows: Sequence[Row], generators: Sequence[np.random.Generator]) -> Batch:
         config = self.config
         substitutes = bool(config.replacement_weight or config.composition_weight)
         numbers = padded([row["events"] for row in rows], self.max_chain_length)
@@ -163,7 +145,7 @@ class HeterEventCollator(EventCollator):
             **{name: torch.from_numpy(value[..., :width].copy()) for name, value in tensors.items()},
         }
 
-    def _incoming(self, row: ChainRow) -> Codes:
+    def _incoming(self, row: Row) -> Codes:
         """Draw events of other chains whose texts differ from those of this chain."""
         # A separate generator, so that a run without substitution draws the same orders.
         generator = np.random.default_rng((self.seed, self.epoch, row["row"], 1))
@@ -175,7 +157,7 @@ class HeterEventCollator(EventCollator):
             found.extend(drawn[~np.isin(reading[drawn], own)].tolist())
         return np.array(found[: self.num_incoming_events], dtype=np.int64)
 
-    def _graph(self, rows: Sequence[ChainRow], generators: Sequence[np.random.Generator]) -> Batch:
+    def _graph(self, rows: Sequence[Row], generators: Sequence[np.random.Generator]) -> Batch:
         distinct, places = _distinct(padded([row["events"] for row in rows]))
         seeds = np.stack([generator.integers(2**62, size=self.num_views) for generator in generators])
         return {
@@ -184,7 +166,7 @@ class HeterEventCollator(EventCollator):
             "view_seeds": torch.from_numpy(seeds),
         }
 
-    def _supervised(self, rows: Sequence[ChainRow], generators: Sequence[np.random.Generator]) -> Batch:
+    def _supervised(self, rows: Sequence[Row], generators: Sequence[np.random.Generator]) -> Batch:
         contexts, targets, positions = [], [], []
         for row, generator in zip(rows, generators, strict=True):
             chain = row["events"]
@@ -206,7 +188,7 @@ class HeterEventCollator(EventCollator):
             "target_position": torch.tensor(positions),
         }
 
-    def _incoming_distractors(self, rows: Sequence[ChainRow], incoming: Codes, events: list[Event]) -> Codes:
+    def _incoming_distractors(self, rows: Sequence[Row], incoming: Codes, events: list[Event]) -> Codes:
         """Draw distractors and append the new ones to `events`.
 
         Returns:
@@ -220,7 +202,7 @@ class HeterEventCollator(EventCollator):
                 of_row[:] = table.numbers(distractors)
         return places
 
-    def _distractors(self, row: ChainRow) -> list[Event]:
+    def _distractors(self, row: Row) -> list[Event]:
         """Draw distractors of a row as for a question; empty if that fails."""
         draws = SeededDraws(self.seed, self.epoch, row["row"])
         arguments = argument_texts(self.chains.events(row["events"]))
@@ -231,7 +213,7 @@ class HeterEventCollator(EventCollator):
             self.notes["rows without distractors, in whose place incoming events are wrong answers"] += 1
         return found or []
 
-    def _questions(self, rows: Sequence[QuestionRow]) -> Batch:
+    def _questions(self, rows: Sequence[Row]) -> Batch:
         """Collate questions: the true choice is the left-out event, the others are its `choices`."""
         table = _EventTable([])
         contexts = [np.array(table.numbers(row["context"])) for row in rows]
@@ -314,8 +296,7 @@ def _prepare(
     cloze_share = views.pop("cloze_share", 0.0)
     streaming = is_streamed(recipe, "reads no whole documents", {"document_share": (share, 0.0)})
     splits = load_built(data, name, builder=builder, streaming=streaming, **settings)
-    if "train" not in splits:
-        raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: a split train")
+    check_train_split(data, splits)
     chains, length = splits["train"], views.get("max_chain_length", 9)
     all_windows = views.pop("all_windows", True)
     stream, statistics, skipped = None, {}, {}
@@ -367,14 +348,7 @@ def _prepare(
         pool = rows.event_pool()
     source = rows if stream is None else StreamedChains(rows)
     collator = HeterEventCollator(tokenizer, source, config, seed, pool, corruption=corruption, **views)
-    report = built_report(data, name, builder=builder, **settings)
-    if report:
-        counted = {reason: count for reason, count in skipped.items() if count}
-        report = {
-            **report,
-            "statistics": {**report.get("statistics", {}), **statistics},
-            "skipped": {**report.get("skipped", {}), **counted},
-        }
+    report = with_counts(built_report(data, name, builder=builder, **settings), skipped, statistics)
     questions = _questions(recipe, data, config, settings)
     # The losses contrast a chain with its own corruptions and views, and an event with others of its chain.
     return TrainingData(rows if stream is None else stream, questions, collator, report, least_rows=1)

@@ -44,8 +44,7 @@ class WordNoise:
         mask_token: the tokenizer's mask token; None if it has none.
 
     Raises:
-        EventformersError: a share is not from 0 to below 1, their sum is above 1, or `word_mask` is above 0
-            without a mask token.
+        EventformersError: the sum of the shares is above 1, or `word_mask` is above 0 without a mask token.
     """
 
     word_dropout: float = 0.1
@@ -53,11 +52,6 @@ class WordNoise:
     mask_token: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("word_dropout", "word_mask"):
-            if not 0 <= getattr(self, name) < 1:
-                raise EventformersError(
-                    f"setting {name}: found {getattr(self, name)}; accepted: a number from 0 to below 1"
-                )
         if self.word_dropout + self.word_mask > 1:
             raise EventformersError(
                 f"word_dropout and word_mask: found {self.word_dropout} and {self.word_mask}; accepted: a "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -186,6 +186,16 @@ def check_text_length(config: EventConfig, tokenizer: PreTrainedTokenizerBase, m
             f"setting max_seq_length: found {max_seq_length}; accepted: {positions - of_prompt} or less, the "
             f"maximum of the encoder{' after the prompt' if of_prompt else ''}"
         )
+
+
+def check_train_split(source: object, splits: Collection[str]) -> None:
+    """Check that data have a split `train`; `source` names them in the error.
+
+    Raises:
+        EventformersError: there is none.
+    """
+    if "train" not in splits:
+        raise EventformersError(f"{source}: found the splits {', '.join(splits)}; accepted: a split train")
 
 
 class IndexedRows(TorchDataset):

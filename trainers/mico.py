@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -27,13 +27,14 @@ from eventformers.models.modeling_mico import MicoForPreTraining
 from eventformers.models.processing_events import EventProcessor
 from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import Count, Number, Share, TextLength
-from eventformers.trainers.data_reports import joint_report, report_with
+from eventformers.trainers.data_reports import joint_report, report_with, with_counts
 from eventformers.trainers.method import (
     STREAMING_MEANINGS,
     STREAMING_TYPES,
     EventCollator,
     MethodTraining,
     TrainingData,
+    check_train_split,
     indexed_stream,
     is_streamed,
 )
@@ -208,7 +209,7 @@ def _prepare(
     graphs = [graph_of(name) for name in names]
     loaded = [cast(DatasetDict, load_built(data, name, builder=builder, **settings)) for name in names]
     for splits in loaded:
-        _check_train_split(data, splits)
+        check_train_split(data, splits)
     _set_templates(config, graphs, settings)
     by_triple = recipe.views.get("both_directions", False)
     rows = _joined([splits["train"] for splits in loaded], by_triple=by_triple)
@@ -267,7 +268,7 @@ def _streamed_data(
         )
     [name] = names
     splits = load_built(data, name, builder=builder, streaming=True, **settings)
-    _check_train_split(data, splits)
+    check_train_split(data, splits)
     _set_templates(config, [graph_of(name)], settings)
     rows = cast(IterableDataset, splits["train"].select_columns(["premise", "alternative"]))
     collator = MicoCollator(
@@ -287,9 +288,8 @@ def _report(recipe: Recipe, data: str | None, collator: MicoCollator) -> dict[st
     builder, names, settings = METHOD.training_dataset(recipe)
     report = joint_report([built_report(data, name, builder=builder, **settings) for name in names])
     if report and collator.distillation is not None:
-        report = report_with(report, collator.distillation.report)
         told = {"distillation_texts": len(collator.distillation.texts)}
-        report["statistics"] = {**report["statistics"], **told}
+        report = with_counts(report_with(report, collator.distillation.report), statistics=told)
     return report
 
 
@@ -322,11 +322,6 @@ def _distillation_texts(
         tokenizer,
         views.get("max_seq_length", MicoCollator.max_seq_length),
     )
-
-
-def _check_train_split(data: str | None, splits: Collection[str]) -> None:
-    if "train" not in splits:
-        raise EventformersError(f"{data}: found the splits {', '.join(splits)}; accepted: a split train")
 
 
 def _set_templates(config: MicoConfig, graphs: Iterable[str], settings: Mapping[str, Any]) -> None:

@@ -29,7 +29,6 @@ from eventformers.trainers.recipes import Recipe, apply_settings, check_keys, lo
 from eventformers.trainers.stage_training import (
     StageOptions,
     StageRun,
-    TrainedHead,
     check_settings,
     train_stage,
 )
@@ -54,7 +53,7 @@ _OURS = {
 
 
 @dataclass
-class TrainingRun(TrainedHead):
+class TrainingRun(StageRun):
     """A finished training run, with the head, the arguments and the data of its last stage.
 
     Args:
@@ -253,14 +252,17 @@ def train_head(
         finished.append(trained.finished)
         if stage is not stages[-1]:
             if trained.is_main_process:
-                _keep_stage(trained, stage, record)
+                with staged_folder(stage.folder, last=(STAGE_FILE,)) as staging:
+                    save_run(trained, staging)
+                    _write_record({**record, "recipe": asdict(stage.recipe)}, staging)
+                    trained.finished.write(staging)
             PartialState().wait_for_everyone()
     chosen: dict[str, str] = {}
     if trained.is_main_process and trained.calibrate is not None:
         values, chosen = trained.calibrate(trained.model)
         if values:
             trained.finished.history.append({"step": trained.finished.steps, **values})
-    last = {entry.name: getattr(trained, entry.name) for entry in fields(TrainedHead)}
+    last = {entry.name: getattr(trained, entry.name) for entry in fields(StageRun)}
     return TrainingRun(**last, method=method, recipe=recipe, seed=recipe.seed, stages=finished, chosen=chosen)
 
 
@@ -307,7 +309,7 @@ def training_data(
     return method.training.prepare(parts[stage], data, tokenizer, head, seed)
 
 
-def save_run(run: TrainedHead, folder: Path) -> None:
+def save_run(run: StageRun, folder: Path) -> None:
     """Write the model of a run or a stage with its code, its tokenizer and its training arguments."""
     if run.adapter is not None:
         run.adapter.save(folder / ADAPTER_FOLDER)
@@ -325,25 +327,13 @@ def _show(text: str, stages: Sequence[Stage]) -> None:
 def _plan_text(stages: Sequence[Stage]) -> str:
     """Describe the length of each stage, and their sum if all have a number of steps."""
     steps = [stage.recipe.training.get("max_steps", -1) for stage in stages]
-    lengths = [
-        f"{stage.name} {f'{number} steps' if number > 0 else _epochs_text(stage)}"
-        for stage, number in zip(stages, steps, strict=True)
-    ]
+    lengths = []
+    for stage, number in zip(stages, steps, strict=True):
+        epochs = stage.recipe.training.get("num_train_epochs", EventTrainingArguments.num_train_epochs)
+        of_epochs = f"{epochs:g} epoch{'' if epochs == 1 else 's'}"
+        lengths.append(f"{stage.name} {f'{number} steps' if number > 0 else of_epochs}")
     total = f", {sum(steps)} steps in all" if min(steps) > 0 else ""
     return f"{len(stages)} stages{total}: {', '.join(lengths)}"
-
-
-def _epochs_text(stage: Stage) -> str:
-    epochs = stage.recipe.training.get("num_train_epochs", EventTrainingArguments.num_train_epochs)
-    return f"{epochs:g} epoch{'' if epochs == 1 else 's'}"
-
-
-def _keep_stage(trained: StageRun, stage: Stage, record: Mapping[str, Any]) -> None:
-    """Write the model of a stage that is not the last one."""
-    with staged_folder(stage.folder, last=(STAGE_FILE,)) as staging:
-        save_run(trained, staging)
-        _write_record({**record, "recipe": asdict(stage.recipe)}, staging)
-        trained.finished.write(staging)
 
 
 def _write_record(record: Mapping[str, Any], folder: Path) -> None:

@@ -122,12 +122,8 @@ def set_dropout(encoders: Iterable[nn.Module], share: float) -> None:
     """Set the dropout of hidden vectors and attention in encoders; their configurations stay unchanged.
 
     Raises:
-        EventformersError: the share is not from 0 to below 1, or an encoder has no dropout.
+        EventformersError: an encoder has no dropout.
     """
-    if not 0 <= share < 1:
-        raise EventformersError(
-            f"setting encoder_dropout: found {share}; accepted: a number from 0 to below 1"
-        )
     for encoder in encoders:
         places = list(_dropouts(encoder))
         for module, name in places:
@@ -151,13 +147,9 @@ def _dropouts(encoder: nn.Module) -> Iterator[tuple[nn.Module, str]]:
             yield module, "p"
         # Fused attention holds its dropout as a number instead of a layer.
         for name, value in list(vars(module).items()):
-            if _is_dropout(name, value):
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if is_number and (name.endswith("dropout") or name in ("dropout_prob", "drop_prob")):
                 yield module, name
-
-
-def _is_dropout(name: str, value: object) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and (name.endswith("dropout") or name in ("dropout_prob", "drop_prob"))
 
 
 Group = tuple[torch.Tensor, torch.Tensor]
@@ -252,13 +244,8 @@ def cache_encoder(head: EventPreTrainedModel, max_tokens: int) -> None:
     """Add a cache of at most `max_tokens` to a head with a frozen encoder, so that each text is encoded once.
 
     Raises:
-        EventformersError: the encoder is not frozen, or the number is not positive.
+        EventformersError: the encoder is not frozen.
     """
-    if max_tokens < 1:
-        raise EventformersError(
-            f"setting encoder_cache_tokens: found {max_tokens}; accepted: a whole number of 1 or more, or "
-            "null"
-        )
     if not getattr(head.config, "freeze_encoder", False):
         raise EventformersError(
             "encoder_cache_tokens needs a frozen encoder; accepted: freeze_encoder=true, or "

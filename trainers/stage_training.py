@@ -25,7 +25,6 @@ from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.trainers.arguments import EventTrainingArguments, setting_faults
 from eventformers.trainers.base import EventTrainer
 from eventformers.trainers.callbacks import (
-    SilhouetteCallback,
     check_silhouette_settings,
     remove_other_checkpoints,
     silhouette_callback,
@@ -67,8 +66,8 @@ class StageOptions:
 
 
 @dataclass
-class TrainedHead:
-    """A trained head with what is saved beside it.
+class StageRun:
+    """A trained stage with what is saved beside its head.
 
     Args:
         model: the trained head with merged adapters.
@@ -78,6 +77,8 @@ class TrainedHead:
         data: description of the data for the card.
         validation_rows: number of rows of the validation loss.
         is_main_process: True on rank 0; only rank 0 writes.
+        finished: the record of the stage.
+        calibrate: see `TrainingData`.
     """
 
     model: EventPreTrainedModel
@@ -87,17 +88,6 @@ class TrainedHead:
     data: dict[str, Any]
     validation_rows: int
     is_main_process: bool
-
-
-@dataclass
-class StageRun(TrainedHead):
-    """A trained stage.
-
-    Args:
-        finished: the record of the stage.
-        calibrate: see `TrainingData`.
-    """
-
     finished: FinishedStage
     calibrate: Callable[[Any], Calibration] | None
 
@@ -176,7 +166,12 @@ def train_stage(
     for note, number in getattr(prepared.collator, "notes", {}).items():
         logger.warning("%d %s, as rows were read over all epochs", number, note)
     if by_silhouette is not None:
-        _load_chosen(trainer, by_silhouette, stage.folder)
+        chosen = by_silhouette.take_checkpoint(stage.folder, trainer.state)
+        trainer.load_weights(chosen)
+        # Other processes may still be reading a checkpoint.
+        trainer.accelerator.wait_for_everyone()
+        if trainer.is_world_process_zero():
+            remove_other_checkpoints(chosen, trainer.state.global_step)
     # Mixed precision wraps `forward`; without the wrapper, the trained model computes like the saved one.
     trained = trainer.accelerator.unwrap_model(trained, keep_fp32_wrapper=False)
     final, adapter = _finish_weights(trained, start, arguments, earlier)
@@ -261,7 +256,9 @@ def _make_trainable(
     if arguments.encoder_cache_tokens is not None:
         cache_encoder(model, arguments.encoder_cache_tokens)
     if not options.lora:
-        return model, StartWeights(_encoders(model)) if arguments.start_weight_share else None
+        return model, StartWeights(
+            nn.ModuleList(model.text_encoders())
+        ) if arguments.start_weight_share else None
     adapted = add_lora(model, options.encoder_name)
     # PEFT unfreezes the modules that it trains without adapters.
     freeze(adapted, frozen)
@@ -284,16 +281,6 @@ def _run_steps(trainer: EventTrainer, checkpoint: str | None) -> None:
     check_steps(trainer.state.global_step)
 
 
-def _load_chosen(trainer: EventTrainer, by_silhouette: SilhouetteCallback, folder: Path) -> None:
-    """Load the checkpoint with the best silhouette, and remove the others."""
-    chosen = by_silhouette.take_checkpoint(folder, trainer.state)
-    trainer.load_weights(chosen)
-    # Other processes may still be reading a checkpoint.
-    trainer.accelerator.wait_for_everyone()
-    if trainer.is_world_process_zero():
-        remove_other_checkpoints(chosen, trainer.state.global_step)
-
-
 def _finish_weights(
     trained: EventPreTrainedModel | PeftModel,
     start: StartWeights | None,
@@ -306,7 +293,7 @@ def _finish_weights(
     """
     if not isinstance(trained, PeftModel):
         if start is not None:
-            start.average_into(_encoders(trained), arguments.start_weight_share)
+            start.average_into(nn.ModuleList(trained.text_encoders()), arguments.start_weight_share)
         return trained, None
     average_with_start(trained, arguments.start_weight_share)
     adapter = Adapter.of(trained)
@@ -405,11 +392,6 @@ def _refuse_sharding(settings: Mapping[str, Any]) -> None:
             "sharded; accepted: several processes without FSDP and DeepSpeed, with activation_checkpointing "
             "or gradient_cache_chunk_size where memory is short"
         )
-
-
-def _encoders(model: EventPreTrainedModel) -> nn.Module:
-    """Return all encoders of a model as one module."""
-    return nn.ModuleList(model.text_encoders())
 
 
 def _make_arguments(

@@ -126,8 +126,11 @@ class SwccCollator(EventCollator):
         """Draw a co-event uniformly; return its index and whether its weight counts."""
         places = range(len(row["co_events"]))
         if self.co_events_without_shared_words:
-            stems = _stems(row["event"])
-            disjoint = [place for place in places if not stems & _stems(row["co_events"][place])]
+            own, *others = (
+                {word_stem(event[role]) for role in ROLES if event[role]}
+                for event in (row["event"], *row["co_events"])
+            )
+            disjoint = [place for place in places if not own & others[place]]
             if not disjoint:
                 self.notes["rows without a co-event that shares no word, whose weight is 0"] += 1
                 return 0, False
@@ -188,10 +191,6 @@ class SwccCollator(EventCollator):
         labels = masked[everywhere, positions]
         masked[everywhere, positions] = self.tokenizer.mask_token_id
         return {"masked_input_ids": masked, "masked_positions": positions, "masked_token_ids": labels}
-
-
-def _stems(event: Event) -> set[str]:
-    return {word_stem(event[role]) for role in ROLES if event[role]}
 
 
 def _prepare(

@@ -87,14 +87,14 @@ def test_silhouette_equals_scikit_learn(vectors: MentionVectors, monkeypatch: py
 
 def test_chooses_the_number_by_silhouette(vectors: MentionVectors) -> None:
     asked = distances(vectors, "encoder")
-    chosen = choose_num_clusters(AverageLinkage.of_distances(asked), vectors)
-    assert chosen.num_clusters == 4
-    assert set(chosen.silhouettes) == set(candidate_numbers(46))
-    assert choose_num_clusters(AverageLinkage.of_distances(asked), vectors, [3, 2]).num_clusters in (2, 3)
+    chosen, silhouettes = choose_num_clusters(AverageLinkage.of_distances(asked), vectors)
+    assert chosen == 4
+    assert set(silhouettes) == set(candidate_numbers(46))
+    assert choose_num_clusters(AverageLinkage.of_distances(asked), vectors, [3, 2])[0] in (2, 3)
     same = MentionVectors(np.ones((8, 4), dtype=np.float32))
-    assert choose_num_clusters(AverageLinkage.of_distances(np.zeros((8, 8))), same).num_clusters == 1
+    assert choose_num_clusters(AverageLinkage.of_distances(np.zeros((8, 8))), same)[0] == 1
     one = MentionVectors(np.ones((1, 4), dtype=np.float32))
-    assert choose_num_clusters(AverageLinkage.of_distances(np.zeros((1, 1))), one).num_clusters == 1
+    assert choose_num_clusters(AverageLinkage.of_distances(np.zeros((1, 1))), one)[0] == 1
 
 
 def test_candidates_grow_to_the_square_root_of_the_mentions() -> None:

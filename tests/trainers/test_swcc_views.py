@@ -69,7 +69,7 @@ def test_row_without_a_co_event_that_counts_weighs_nothing(collator: SwccCollato
 def test_training_tells_of_rows_without_a_co_event(
     tiny_encoder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(swcc, "_stems", lambda event: {"same"})
+    monkeypatch.setattr(swcc, "word_stem", lambda words: "same")
     settings = ["max_steps=2", "per_device_train_batch_size=4", "co_events_without_shared_words=true"]
     recipe = resolve_recipe(load_method("swcc"), "demo", settings, 1)
     train_head(recipe, encoder=str(tiny_encoder), encoder_name="tiny", output=tmp_path, device="cpu")

@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,18 +49,6 @@ BLOCK_MENTIONS = 16_384
 
 _DAMPINGS = (0.5, 0.9)
 _AFFINITY_STEPS = 1_000
-
-
-class ChosenNumber(NamedTuple):
-    """A chosen number of clusters and its silhouettes.
-
-    Attributes:
-        num_clusters: the number with the highest silhouette; the smallest wins ties.
-        silhouettes: the mean silhouette of each candidate, in [-1, 1].
-    """
-
-    num_clusters: int
-    silhouettes: dict[int, float]
 
 
 class AverageLinkage:
@@ -276,7 +263,7 @@ def choose_num_clusters(
     candidates: Sequence[int] | None = None,
     *,
     show_progress: bool = False,
-) -> ChosenNumber:
+) -> tuple[int, dict[int, float]]:
     """Choose the number of clusters with the highest silhouette on the cosines of encoder vectors.
 
     If all mentions are equal and `candidates` is None, the number is 1.
@@ -286,6 +273,10 @@ def choose_num_clusters(
         vectors: the vectors of the mentions.
         candidates: numbers to try; None uses `candidate_numbers`.
         show_progress: draw a progress bar on standard error.
+
+    Returns:
+        The number with the highest silhouette, the smallest if several have it, and the mean silhouette of
+        each candidate, in [-1, 1].
 
     Raises:
         EventformersError: there are no candidates, or one is below 1 or above the number of mentions.
@@ -303,7 +294,7 @@ def choose_num_clusters(
             tried, "number of clusters", console=Console(stderr=True), disable=not show_progress
         )
     }
-    return ChosenNumber(max(silhouettes, key=lambda number: (silhouettes[number], -number)), silhouettes)
+    return max(silhouettes, key=lambda number: (silhouettes[number], -number)), silhouettes
 
 
 def candidate_numbers(mentions: int, most: int | None = None) -> list[int]:
