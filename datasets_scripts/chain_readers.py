@@ -1,7 +1,7 @@
 """Readers of raw documents of events: JSON lines of documents and of chains, narrative cloze files, tuples.
 
-Each reader yields one `RawDocument` after another in bounded memory, and counts what it skips in the
-`Counter` that it gets.
+Each reader takes a file and `skipped`, the counts of what is skipped and the policy for malformed rows, and
+yields one item after another in bounded memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from eventformers.datasets_scripts.events import EVENT_ORDERS, EVENT_SCHEMA, Event
 from eventformers.datasets_scripts.licenses import license_of_source
@@ -62,27 +62,17 @@ class ClozeItem:
 def read_cloze_items(path: Path, skipped: SkippedRows) -> Iterator[ClozeItem]:
     """Read the items of a file in order.
 
-    A line without its two `|` is a predicate without arguments.
-
-    Args:
-        path: the file.
-        skipped: policy for malformed items; the next item begins after `DOC_SEP`.
+    A line without its two `|` is a predicate without arguments. After a malformed item, the next one begins
+    after `DOC_SEP`.
 
     Raises:
         DataFormatError: a line has a wrong number of fields, or a separator is misplaced.
     """
-    return skipped.parsed(_blocks(path), lambda block: _item(block, path), "item")
+    return skipped.parsed_rows(_blocks(path), partial(_item, path), "item")
 
 
-class _Block(NamedTuple):
-    """The non-blank lines of one item, and the first line that is not text, if any."""
-
-    number: int
-    lines: list[tuple[int, str]]
-    fault: DataFormatError | None
-
-
-def _blocks(path: Path) -> Iterator[_Block]:
+def _blocks(path: Path) -> Iterator[tuple[int, list[tuple[int, str]], DataFormatError | None]]:
+    """Yield number and non-blank lines of each item, and the first line of it that is not text, if any."""
     number = 0
     lines: list[tuple[int, str]] = []
     held = HeldFaults()
@@ -90,19 +80,19 @@ def _blocks(path: Path) -> Iterator[_Block]:
         if stripped := text.strip():
             lines.append((line, stripped))
         if stripped == _SEPARATORS[-1]:
-            yield _Block(number, lines, held.take())
+            yield number, lines, held.take()
             number, lines = number + 1, []
     if lines or held.faults:
-        yield _Block(number, lines, held.take())
+        yield number, lines, held.take()
 
 
-def _item(block: _Block, path: Path) -> ClozeItem:
-    if block.fault is not None:
-        raise block.fault
-    item = ClozeItem(f"{path.stem}/{block.number}", line=block.lines[-1][0])
+def _item(path: Path, number: int, lines: list[tuple[int, str]], fault: DataFormatError | None) -> ClozeItem:
+    if fault is not None:
+        raise fault
+    item = ClozeItem(f"{path.stem}/{number}", line=lines[-1][0])
     parts = (item.context, item.held_out, item.wrong)
     part = 0
-    for line, text in block.lines:
+    for line, text in lines:
         if text in _SEPARATORS:
             if _SEPARATORS.index(text) != part:
                 raise DataFormatError(path, line, f"{text} at the wrong place", ACCEPTED_CLOZE)
@@ -360,18 +350,12 @@ def read_records_of_events(
 
     An event is `{"subject", "predicate", "object"}`, where keys may be absent,
     `[subject, predicate, object]`, or the eight fields `[sentence, character offset, subject, predicate,
-    object, lemma, passive,
-    negated]` of extracted events; null is an absent role. `id` is an alias of `document_id`. `n_sent`, the
-    number of sentences of an extracted document, is ignored. Other keys are an error. A negated event gets
-    the predicate "not <predicate>", so that it differs from the event it negates. A passive event keeps its
-    surface form: its subject is the patient.
+    object, lemma, passive, negated]` of extracted events; null is an absent role. `id` is an alias of
+    `document_id`. `n_sent`, the number of sentences of an extracted document, is ignored. A negated event
+    gets the predicate "not <predicate>", so that it differs from the event it negates. A passive event keeps
+    its surface form: its subject is the patient.
 
-    Args:
-        path: the file.
-        skipped: counts of skipped items and policy for malformed documents.
-        predicate_form: see `read_documents`.
-        keep: see `read_documents`.
-        skipped_lines: see `read_documents`.
+    Other arguments are those of `read_documents`.
 
     Raises:
         DataFormatError: a line is not such a document.
@@ -411,10 +395,6 @@ def read_tuple_chains(path: Path, skipped: SkippedRows) -> Iterator[RawDocument]
     The source is the stem of the file name. The preposition is appended to the predicate, as in
     `subject|predicate|object` files, and underscores within a role become blanks. In the files of HAQAE's
     inverse cloze test, wrong continuations follow a chain after `<DIST>`; these are skipped and counted.
-
-    Args:
-        path: the file.
-        skipped: counts of skipped items, and policy for malformed rows.
 
     Raises:
         DataFormatError: an event has a wrong number of fields.

@@ -190,18 +190,8 @@ def draw_choices(
     pool: EventPool,
     draws: SeededDraws,
 ) -> Choices | None:
-    """Place the true event at a uniformly drawn position among distractors (`draw_distractors`).
-
-    Args:
-        true_event: the event to predict.
-        arguments: the arguments of the question's events.
-        chain_keys: `event_key` of all events of the chain.
-        pool: the events to draw from.
-        draws: the draws of this question.
-
-    Returns:
-        The choices; None if there are not enough distractors.
-    """
+    """Place the true event at a uniformly drawn position among distractors, with the other arguments of
+    `draw_distractors`; None if there are not enough of these."""
     label = draws.below(CHOICES)
     choices = draw_distractors(CHOICES - 1, arguments, chain_keys, pool, draws)
     if choices is None:
@@ -264,9 +254,7 @@ def question_columns(
     Args:
         kind: a key of `QUESTION_EVENTS`.
         events: the events of the question.
-        chain_keys: `event_key` of all events of the chain.
-        pool: the events to draw distractors from.
-        draws: the draws of this question.
+        chain_keys, pool, draws: see `draw_distractors`.
 
     Returns:
         The columns; None if the distractors of one position cannot be drawn.

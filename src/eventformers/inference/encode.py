@@ -269,9 +269,12 @@ class EventEncoder:
         self.truncated = 0
         device = self.model.device
         on_cpu = self._computes_on_cpu
+        parallel = torch.get_num_threads() if on_cpu else 1
+        if hasattr(self.model, "devices"):
+            parallel = len(self._devices)
         model = for_inference(self.model, pack=on_cpu and len(rows.distinct) >= self.packs_from)
         with (
-            BatchWorkers(self._parallel_calls) as workers,
+            BatchWorkers(parallel) as workers,
             Progress(console=Console(stderr=True), disable=not show_progress) as progress,
         ):
             task = progress.add_task("encoding", total=len(rows.distinct))
@@ -312,13 +315,6 @@ class EventEncoder:
     @property
     def _computes_on_cpu(self) -> bool:
         return all(device.type == "cpu" for device in self._devices)
-
-    @property
-    def _parallel_calls(self) -> int:
-        """Number of batches to compute at the same time."""
-        if hasattr(self.model, "devices"):
-            return len(self._devices)
-        return torch.get_num_threads() if self._computes_on_cpu else 1
 
     def _batches(
         self, lengths: list[int], batch_size: int | Literal["auto"], *, pads: bool

@@ -61,7 +61,12 @@ def for_inference(model: nn.Module, *, pack: bool) -> nn.Module:
     if pack:
         for module in list(duplicate.modules()):
             for name, child in module.named_children():
-                if type(child) is nn.Linear and _is_packable(child):
+                if (
+                    type(child) is nn.Linear
+                    and child.weight.device.type == "cpu"
+                    and child.weight.dtype == torch.float32
+                    and not (child._forward_hooks or child._forward_pre_hooks)
+                ):
                     setattr(module, name, PackedLinear(child))
     return duplicate
 
@@ -81,12 +86,6 @@ def can_pack() -> bool:
             return bool(torch.allclose(PackedLinear(linear)(rows), linear(rows), atol=1e-5))
     except (AttributeError, RuntimeError, TypeError):
         return False
-
-
-def _is_packable(linear: nn.Linear) -> bool:
-    weight = linear.weight
-    has_hooks = linear._forward_hooks or linear._forward_pre_hooks
-    return weight.device.type == "cpu" and weight.dtype == torch.float32 and not has_hooks
 
 
 def equal_length_batches(
@@ -167,16 +166,12 @@ def out_of_memory_explained(device: torch.device, texts: int, tokens: int) -> It
     try:
         yield
     except RuntimeError as error:
-        if not _is_out_of_memory(error):
+        # The allocator of main memory raises a plain RuntimeError.
+        if not (isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)):
             raise
         raise EventformersError(
             f"out of memory on {device} with {texts:,} texts of {tokens} tokens; lower the batch size"
         ) from error
-
-
-def _is_out_of_memory(error: RuntimeError) -> bool:
-    # The allocator of main memory raises a plain RuntimeError.
-    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
 START_METHOD = "spawn"
@@ -313,7 +308,11 @@ def _serve(
         model = for_inference(load(device=device).model, pack=device.type == "cpu")
         connection.send(None)
         while (arrays := connection.recv()) is not None:
-            connection.send(_encode(model, device, arrays))
+            tensors = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
+            rows, tokens = tensors["input_ids"].shape
+            with out_of_memory_explained(device, rows, tokens), torch.inference_mode():
+                vectors = forward_batch(model, tensors)
+            connection.send(vectors)
     except (EOFError, BrokenPipeError):
         # The first process was killed.
         return
@@ -322,10 +321,3 @@ def _serve(
         connection.send(EventformersError(str(error)))
     except Exception:
         connection.send(RuntimeError(traceback.format_exc()))
-
-
-def _encode(model: nn.Module, device: torch.device, arrays: dict[str, Any]) -> Vectors:
-    tensors = {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
-    rows, tokens = tensors["input_ids"].shape
-    with out_of_memory_explained(device, rows, tokens), torch.inference_mode():
-        return forward_batch(model, tensors)

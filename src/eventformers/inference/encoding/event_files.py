@@ -27,7 +27,7 @@ from eventformers.datasets_scripts.malformed import SkippedRows, takes_malformed
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.files import output_file, replaced_file, write_explained
 from eventformers.inference.encode import EventEncoder, opened_encoder
-from eventformers.inference.encoding.event_reader import ID_NAMES, ROLES, file_values, read_item
+from eventformers.inference.encoding.event_reader import ID_NAMES, ROLES, FileValue, file_values, read_item
 from eventformers.inference.encoding.onnx_runtime import load_onnx_encoder
 from eventformers.inference.encoding.precision import (
     RANGES_KEY,
@@ -104,10 +104,22 @@ def read_event_rows(
             contains no word.
         EventformersError: the file cannot be opened, or its suffix is unknown.
     """
+
+    def row(number: int, value: FileValue) -> EventRow:
+        path, line, content = value
+        row_id = number
+        if isinstance(content, Mapping):
+            row_id = next((content[name] for name in ID_NAMES if name in content), number)
+        if isinstance(row_id, bool) or not isinstance(row_id, (str, int)):
+            raise DataFormatError(path, line, f"the id {shown(row_id)}", "a string or an integer")
+        item = read_item(content, path, line)
+        if isinstance(item, str):
+            return EventRow(str(row_id), " ".join(item.split()))
+        event = cast(Event, {role: " ".join(item[role].split()) for role in ROLES})
+        return EventRow(str(row_id), event_text(event, order), event)
+
     skipped = SkippedRows() if skipped is None else skipped
-    return skipped.parsed(
-        enumerate(file_values(path, skipped)), lambda one: _event_row(one[0], one[1][2], order, *one[1][:2])
-    )
+    return skipped.parsed_rows(enumerate(file_values(path, skipped)), row)
 
 
 @takes_malformed
@@ -339,16 +351,3 @@ def _state(path: Path) -> tuple[int, int]:
     """Return a file's size and modification time, which change with its content."""
     status = path.stat()
     return status.st_size, status.st_mtime_ns
-
-
-def _event_row(number: int, value: object, order: EventOrder, path: Path, line: int | None) -> EventRow:
-    row_id = number
-    if isinstance(value, Mapping):
-        row_id = next((value[name] for name in ID_NAMES if name in value), number)
-    if isinstance(row_id, bool) or not isinstance(row_id, (str, int)):
-        raise DataFormatError(path, line, f"the id {shown(row_id)}", "a string or an integer")
-    item = read_item(value, path, line)
-    if isinstance(item, str):
-        return EventRow(str(row_id), " ".join(item.split()))
-    event = cast(Event, {role: " ".join(item[role].split()) for role in ROLES})
-    return EventRow(str(row_id), event_text(event, order), event)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Hashable, Iterable, Sequence
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any, ClassVar, TypeAlias, cast
 
@@ -163,16 +162,13 @@ class RoleInputs(EventInputs):
         prompt: str = "",
     ) -> None:
         super().__init__(tokenizer, event_order, max_length, prompt)
+        # The number of each word so far.
+        self._words: dict[str, int] = {}
         if not tokenizer.is_fast:
             raise EventformersError(
                 f"{type(tokenizer).__name__} does not return the offsets of tokens; accepted: a fast "
                 "tokenizer, with a tokenizer.json"
             )
-
-    @cached_property
-    def _words(self) -> dict[str, int]:
-        """Number of each word so far."""
-        return {}
 
     def key(self, item: object, position: int) -> tuple[str, str, str]:
         """Return the item's roles; see `EventInputs`."""

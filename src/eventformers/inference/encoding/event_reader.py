@@ -55,7 +55,7 @@ def all_columns(columns: Sequence[str], path: Path) -> Collection[str]:
     return columns
 
 
-def values_in(items: object, header: Header, accepted: str) -> Iterable[object]:
+def values_in(items: Any, header: Header, accepted: str) -> Iterable[object]:
     """Return the values of a container; frames, tables and datasets yield a dict for each row.
 
     Args:
@@ -67,26 +67,22 @@ def values_in(items: object, header: Header, accepted: str) -> Iterable[object]:
         EventformersError: the container's type is not supported, or `header` rejects its columns.
     """
     try:
-        return _values(items, header, accepted)
+        if isinstance(items, pd.DataFrame):
+            return _frame_rows(items, header)
+        if isinstance(items, (pd.Series, pd.Index)) or (isinstance(items, np.ndarray) and items.ndim):
+            return cast("list[object]", items.tolist())
+        if isinstance(items, datasets.Dataset):
+            wanted = header(items.column_names, _MEMORY)
+            of_dataset = [name for name in items.column_names if name in wanted]
+            items = items.select_columns(of_dataset).with_format("arrow")[:]
+        if isinstance(items, pa.ChunkedArray) or hasattr(items, "__arrow_c_stream__"):
+            return _arrow_values(pa.chunked_array(items), header)
+        if hasattr(items, "__arrow_c_array__"):
+            return _arrow_values(pa.chunked_array([pa.array(items)]), header)
     except DataFormatError as error:
         raise EventformersError(
             f"{type(items).__name__}: found {error.found}; accepted: {error.accepted}"
         ) from error
-
-
-def _values(items: Any, header: Header, accepted: str) -> Iterable[object]:
-    if isinstance(items, pd.DataFrame):
-        return _frame_rows(items, header)
-    if isinstance(items, (pd.Series, pd.Index)) or (isinstance(items, np.ndarray) and items.ndim):
-        return cast("list[object]", items.tolist())
-    if isinstance(items, datasets.Dataset):
-        wanted = header(items.column_names, _MEMORY)
-        of_dataset = [name for name in items.column_names if name in wanted]
-        items = items.select_columns(of_dataset).with_format("arrow")[:]
-    if isinstance(items, pa.ChunkedArray) or hasattr(items, "__arrow_c_stream__"):
-        return _arrow_values(pa.chunked_array(items), header)
-    if hasattr(items, "__arrow_c_array__"):
-        return _arrow_values(pa.chunked_array([pa.array(items)]), header)
     if isinstance(items, (Sequence, Iterator, *_STREAMS)) and not isinstance(items, _NO_SEQUENCES):
         return cast("Iterable[object]", items)
     raise EventformersError(f"found {type(items).__name__}; accepted: {accepted}")
@@ -175,7 +171,11 @@ def values_of(items: EventLike) -> tuple[Iterable[object], bool]:
         items = items.item()
     if isinstance(items, (str, Mapping)) or (isinstance(items, tuple) and is_triple(items)):
         return [items], True
-    return values_in(items, _wanted_columns, ACCEPTED_INPUT), False
+
+    def wanted(columns: Sequence[str], path: Path) -> frozenset[str]:
+        return _file_columns(columns, path) - {*ID_NAMES}
+
+    return values_in(items, wanted, ACCEPTED_INPUT), False
 
 
 def item_at(value: object, position: int) -> Item:
@@ -238,8 +238,15 @@ def file_values(path: str | Path, skipped: SkippedRows) -> Iterator[FileValue]:
     if not path.is_file():
         raise EventformersError(f"{path}: no such file; accepted: a file of events, {ACCEPTED_FILES}")
     kind = format_suffix(path)
-    if kind == ".json" and _starts_a_list(path):
-        return _json_list(path)
+    if (
+        kind == ".json"
+        and next((text.lstrip()[:1] for _, text in read_lines(path) if text.strip()), "") == "["
+    ):
+        listed_text = "\n".join(text for _, text in read_lines(path))
+        values = parse_json(listed_text, path, None, "a JSON list of events")
+        return (
+            (Path(f"{path}, event {number}"), None, value) for number, value in enumerate(values, start=1)
+        )
     if kind in JSON_LINES:
         return skipped.parsed(
             read_lines(path, skipped),
@@ -281,23 +288,9 @@ def _check_names(
     raise DataFormatError(path, line, f"the {what}s {listed}", ACCEPTED_COLUMNS)
 
 
-def _wanted_columns(columns: Sequence[str], path: Path) -> frozenset[str]:
-    return _file_columns(columns, path) - {*ID_NAMES}
-
-
 def _file_columns(columns: Sequence[str], path: Path) -> frozenset[str]:
     _check_names(columns, path, 1, "column")
     repeated = sorted({name for name in columns if columns.count(name) > 1})
     if repeated:
         raise DataFormatError(path, 1, f"the column {shown(repeated[0])} twice", "each column once")
     return _KNOWN | {*ID_NAMES}
-
-
-def _starts_a_list(path: Path) -> bool:
-    return next((text.lstrip()[:1] for _, text in read_lines(path) if text.strip()), "") == "["
-
-
-def _json_list(path: Path) -> Iterator[FileValue]:
-    text = "\n".join(line for _, line in read_lines(path))
-    for number, value in enumerate(parse_json(text, path, None, "a JSON list of events"), start=1):
-        yield Path(f"{path}, event {number}"), None, value

@@ -9,7 +9,7 @@ import logging
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -131,9 +131,17 @@ def load_onnx_encoder(
             "without ONNX"
         )
     digest = _digest(encoder.model)
-    path = _place(name_or_path, digest, own_settings=pooling is None and truncate_dim is None) / ONNX_FILE
-    found = _read(path, encoder.model.config, digest)
-    if found is None:
+    folder = Path(constants.HF_HOME).expanduser() / "eventformers" / "onnx" / digest[:32]
+    if name_or_path is not None and pooling is None and truncate_dim is None:
+        trained = Path(resolve_encoder(name_or_path))
+        if (trained / "training_args.json").is_file() and os.access(trained, os.W_OK | os.X_OK):
+            folder = trained / ONNX_FOLDER
+    path, found = folder / ONNX_FILE, None
+    if path.is_file():
+        # A graph that cannot be loaded is written again.
+        with suppress(EventformersError):
+            found = OnnxModel(path, encoder.model.config)
+    if found is None or found.session.get_modelmeta().custom_metadata_map.get(_DIGEST_KEY) != digest:
         logger.info("exporting %s to %s, once", encoder.name, path)
         export_onnx(encoder.model, path.parent, digest=digest)
         found = OnnxModel(path, encoder.model.config)
@@ -230,26 +238,6 @@ def _session(path: Path) -> InferenceSession:
         if type(error).__module__.startswith("onnxruntime"):
             raise EventformersError(f"{path}: ONNX Runtime cannot load the graph: {error}") from error
         raise
-
-
-def _read(path: Path, config: PreTrainedConfig, digest: str) -> OnnxModel | None:
-    """Read the graph in a file; None if there is no file or its graph has other weights."""
-    if not path.is_file():
-        return None
-    try:
-        found = OnnxModel(path, config)
-    except EventformersError:
-        return None
-    return found if found.session.get_modelmeta().custom_metadata_map.get(_DIGEST_KEY) == digest else None
-
-
-def _place(name_or_path: str | Path | None, digest: str, *, own_settings: bool) -> Path:
-    """Return the folder of a graph: beside a trained model, otherwise in the cache, named by the digest."""
-    if name_or_path is not None and own_settings:
-        folder = Path(resolve_encoder(name_or_path))
-        if (folder / "training_args.json").is_file() and os.access(folder, os.W_OK | os.X_OK):
-            return folder / ONNX_FOLDER
-    return Path(constants.HF_HOME).expanduser() / "eventformers" / "onnx" / digest[:32]
 
 
 def _digest(model: PreTrainedModel) -> str:
