@@ -19,7 +19,7 @@ from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import silhouette_score
 from torch import nn
 from tqdm import tqdm
-from transformers import ProgressCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import ProgressCallback, TrainerCallback, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, IntervalStrategy
 
 from eventformers.errors import EventformersError, shown
@@ -45,14 +45,7 @@ def log_text(logs: Mapping[str, Any]) -> str:
 class ProgressBar(ProgressCallback):
     """Progress bar with the latest losses, instead of one printed mapping for each log line."""
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: Mapping[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def on_log(self, args: Any, state: TrainerState, control: Any, logs: Any = None, **kwargs: Any) -> None:
         """Show the losses behind the bar."""
         if self.training_bar is not None:
             shown = {name: value for name, value in (logs or {}).items() if name in ("loss", "eval_loss")}
@@ -67,32 +60,24 @@ class ProgressLines(TrainerCallback):
     _told: float = -math.inf
     """When the last line was printed."""
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Print the number of steps."""
         self._start, self._first_step = time.monotonic(), state.global_step
         batch = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
         self._print(state, f"training: {_steps(state.max_steps)}, batch size {batch}")
 
-    def on_substep_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_substep_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Print the step and the time left if nothing was printed for a while."""
         self._tell_place(state, SILENT_SECONDS)
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_step_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Print the first step, and later ones if nothing was printed for a while."""
         # A step that is logged has its own line.
         if not control.should_log:
             is_first = state.global_step == self._first_step + 1
             self._tell_place(state, 0 if is_first else SILENT_SECONDS)
 
-    def on_prediction_step(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_prediction_step(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Print that the validation goes on if nothing was printed for a while."""
         if self._start is not None and time.monotonic() - self._told >= SILENT_SECONDS:
             self._print(state, f"step {state.global_step} of {state.max_steps}: validation")
@@ -108,14 +93,7 @@ class ProgressLines(TrainerCallback):
         pace = (time.monotonic() - cast(float, self._start)) / done
         return f"{tqdm.format_interval(pace * (state.max_steps - state.global_step))} left"
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: Mapping[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def on_log(self, args: Any, state: TrainerState, control: Any, logs: Any = None, **kwargs: Any) -> None:
         """Print a log line, while training with the time left."""
         text = log_text(logs or {})
         if text and self._start is not None:
@@ -123,9 +101,7 @@ class ProgressLines(TrainerCallback):
         if text:
             self._print(state, text)
 
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Print the duration."""
         duration = tqdm.format_interval(time.monotonic() - cast(float, self._start))
         self._print(state, f"trained {_steps(state.global_step)} in {duration}")
@@ -159,9 +135,7 @@ class SettledLossCallback(TrainerCallback):
     def __init__(self, relative_change: float) -> None:
         self.relative_change = relative_change
 
-    def on_evaluate(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
-    ) -> None:
+    def on_evaluate(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Compare the last two validation losses."""
         losses = [line["eval_loss"] for line in state.log_history if "eval_loss" in line]
         if len(losses) > 1 and abs(losses[-1] - losses[-2]) < self.relative_change * losses[-2]:
@@ -181,9 +155,7 @@ class PatienceCallback(TrainerCallback):
     def __init__(self, patience: int) -> None:
         self.patience = patience
 
-    def on_evaluate(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
-    ) -> None:
+    def on_evaluate(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Count the validations since the best one."""
         name = f"eval_{(args.metric_for_best_model or 'loss').removeprefix('eval_')}"
         values = [line[name] for line in state.log_history if name in line]
@@ -293,9 +265,7 @@ class SilhouetteCallback(TrainerCallback):
         self.num_clusters = num_clusters
         self.window = window
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_step_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Measure if a checkpoint is saved after this step or epoch."""
         if not control.should_save or state.global_step in _measured(state):
             return

@@ -34,11 +34,7 @@ def load_training_documents(data: str | None, builder: str, settings: Mapping[st
         EventformersError: built documents belong to another split, or come from other files than the chains;
             or an error of `load_built`.
     """
-    settings = {**settings, "document_split": _SPLIT}
-    documents = cast(DatasetDict, load_built(data, "documents", builder=builder, **settings))[_SPLIT]
-    of_documents, of_chains = (
-        built_report(data, config, builder=builder, **settings) for config in ("documents", "chains")
-    )
+    documents, of_documents, of_chains = _load(data, builder, {**settings, "document_split": _SPLIT})
     built_with = of_documents.get("settings", {})
     if built_with.get("document_split") == _SPLIT:
         return documents
@@ -67,6 +63,17 @@ def load_training_documents(data: str | None, builder: str, settings: Mapping[st
     )
 
 
+def _load(
+    data: str | None, builder: str, settings: Mapping[str, Any]
+) -> tuple[Dataset, dict[str, Any], dict[str, Any]]:
+    """Load the documents of the split train, their build report and that of the chains."""
+    documents = cast(DatasetDict, load_built(data, "documents", builder=builder, **settings))[_SPLIT]
+    of_documents, of_chains = (
+        built_report(data, config, builder=builder, **settings) for config in ("documents", "chains")
+    )
+    return documents, of_documents, of_chains
+
+
 def _raw_files(report: Mapping[str, Any]) -> set[tuple[str, str]]:
     return {(file["name"], file["sha256"]) for file in report["raw_files"]}
 
@@ -90,19 +97,14 @@ def load_cloze_contexts(data: str | None, builder: str, settings: Mapping[str, A
     """
     # Documents that were built with a split have none, and need no warning about their setting.
     settings = {name: value for name, value in settings.items() if name != "document_split"}
-    documents = cast(DatasetDict, load_built(data, "documents", builder=builder, **settings))[_SPLIT]
-    of_documents, of_chains = (
-        built_report(data, config, builder=builder, **settings) for config in ("documents", "chains")
-    )
+    documents, of_documents, of_chains = _load(data, builder, settings)
     sources = sorted(_cloze_sources(of_documents, of_chains))
     return documents.select(np.flatnonzero(np.isin(documents["source"], sources)))
 
 
 def what_decides_documents(data: str | None, builder: str, settings: Mapping[str, Any]) -> list[object]:
     """Return what the result of `load_training_documents` depends on, for `cached_arrays`."""
-    settings = {**settings, "document_split": _SPLIT}
-    documents = cast(DatasetDict, load_built(data, "documents", builder=builder, **settings))[_SPLIT]
-    reports = [built_report(data, config, builder=builder, **settings) for config in ("documents", "chains")]
+    documents, *reports = _load(data, builder, {**settings, "document_split": _SPLIT})
     parts = [report.get(part) for report in reports for part in ("settings", "raw_files")]
     return [dataset_fingerprint(documents), *parts]
 

@@ -164,24 +164,20 @@ def _of_pair(texts: Sequence[str], pair: tuple[str, str], folder: Path) -> dict[
     path = folder / f"{sha256(json.dumps(identity).encode()).hexdigest()[:32]}.json"
     # Of several processes, one translates, and the others read its file.
     with one_writer(path, wait=True):
-        return _translate_missing(texts, pair, path)
-
-
-def _translate_missing(texts: Sequence[str], pair: tuple[str, str], path: Path) -> dict[str, Translated]:
-    known = _read(path)
-    missing = sorted((text for text in texts if text not in known), key=len)
-    if not missing:
+        known = _read(path)
+        missing = sorted((text for text in texts if text not in known), key=len)
+        if not missing:
+            return known
+        logger.info("translating %d texts by %s and back by %s", len(missing), *pair)
+        there, back = (Translator(model) for model in pair)
+        for start in range(0, len(missing), _TEXTS_PER_WRITE):
+            part = missing[start : start + _TEXTS_PER_WRITE]
+            outward = there(part)
+            returned = back([translated.text for translated in outward])
+            for text, first, second in zip(part, outward, returned, strict=True):
+                known[text] = Translated(second.text, first.was_cut or second.was_cut)
+            write_text(path, json.dumps({"models": list(pair), "texts": known}, ensure_ascii=False))
         return known
-    logger.info("translating %d texts by %s and back by %s", len(missing), *pair)
-    there, back = (Translator(model) for model in pair)
-    for start in range(0, len(missing), _TEXTS_PER_WRITE):
-        part = missing[start : start + _TEXTS_PER_WRITE]
-        outward = there(part)
-        returned = back([translated.text for translated in outward])
-        for text, first, second in zip(part, outward, returned, strict=True):
-            known[text] = Translated(second.text, first.was_cut or second.was_cut)
-        write_text(path, json.dumps({"models": list(pair), "texts": known}, ensure_ascii=False))
-    return known
 
 
 def _read(path: Path) -> dict[str, Translated]:

@@ -11,7 +11,6 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -44,6 +43,85 @@ class GroundingTokeniser(GroundingTokens):
     """Tokeniser of mentions and events that raises `EventformersError`."""
 
     error_class = EventformersError
+
+
+class PlainTokeniser:
+    """Tokeniser of mentions and events as plain texts, for an encoder that does not ground events.
+
+    Args:
+        tokenizer: the tokenizer of the model.
+        mention_tokens: maximum number of tokens of a mention with its context and its prompt.
+        event_tokens: maximum number of tokens of an event with its prompt.
+        prompts: text before each mention and before each event.
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        mention_tokens: int,
+        event_tokens: int,
+        prompts: tuple[str, str] = ("", ""),
+    ) -> None:
+        self.tokenizer, self.mention_tokens, self.event_tokens = tokenizer, mention_tokens, event_tokens
+        self._prompts = prompts
+
+    def events(self, events: Sequence[EventText]) -> TokenisedTexts:
+        """Tokenise events, truncated at the end."""
+        texts = _plain_texts("event", events)
+        for position, text in enumerate(texts):
+            if not text.strip():
+                raise EventformersError(
+                    f"event {position}: found neither title nor description; accepted: at least one word of "
+                    "either"
+                )
+        encoded, cut = tokenise_texts(self.tokenizer, texts, self.event_tokens, self._prompts[1])
+        return TokenisedTexts(encoded["input_ids"], {"text": cut} if cut else {})
+
+    def mentions(self, mentions: Sequence[MentionText]) -> TokenisedTexts:
+        """Tokenise mentions with their contexts; long ones keep the tokens around the mention."""
+        for position, mention in enumerate(mentions):
+            if not mention.mention.strip():
+                raise EventformersError(
+                    f"mention {position}: found no text between its contexts; accepted: a mention of at "
+                    "least one word"
+                )
+        encoded = tokenise_after(
+            self._prompts[0],
+            self.tokenizer,
+            _plain_texts("mention", mentions),
+            return_offsets_mapping=True,
+            return_special_tokens_mask=True,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            verbose=False,
+        )
+        rows: list[TokenRow] = []
+        cut: dict[str, list[int]] = defaultdict(list)
+        columns = (encoded[name] for name in ("input_ids", "offset_mapping", "special_tokens_mask"))
+        for position, (mention, ids, offsets, special) in enumerate(zip(mentions, *columns, strict=True)):
+            if len(ids) <= self.mention_tokens:
+                rows.append(ids)
+                continue
+            start = len(mention.context_left)
+            end = start + len(mention.mention)
+            # The tokens of the prompt have empty offsets at 0, and are kept as special tokens are.
+            own = [
+                token for token, is_special in enumerate(special) if not is_special and any(offsets[token])
+            ]
+            inside = [token for token in own if offsets[token][0] < end and offsets[token][1] > start]
+            # If the tokenizer drops all characters of a mention, its position is the end of the left context.
+            first = (
+                inside[0] if inside else next((token for token in own if offsets[token][0] >= end), own[-1])
+            )
+            behind = inside[-1] + 1 if inside else first
+            room = self.mention_tokens - (len(ids) - len(own)) - (behind - first)
+            if room < 0:
+                cut["mention"].append(position)
+                behind, room = behind + room, 0
+            left, right = share_context(first - own[0], own[-1] + 1 - behind, room)
+            cut["context"].append(position)
+            rows.append([*ids[: own[0]], *ids[first - left : behind + right], *ids[own[-1] + 1 :]])
+        return TokenisedTexts(rows, dict(cut))
 
 
 class EncodedTexts(NamedTuple):
@@ -209,75 +287,16 @@ class SideInputs(TextInputs):
 def _reading(encoder: EventEncoder, side: Side, grounds: bool) -> tuple[int, _Tokenise]:
     """Return the maximum number of tokens in a text, and the tokenising function."""
     limit = encoder.max_length
+    tokeniser: GroundingTokeniser | PlainTokeniser
     if grounds:
-        config = encoder.model.config
-        tokeniser = GroundingTokeniser.of(encoder.tokenizer, config, limit)
-        if side == "mention":
-            return tokeniser.mention_tokens, tokeniser.mentions
-        return tokeniser.event_tokens, tokeniser.events
-    tokenise = plain_mention_tokens if side == "mention" else plain_event_tokens
-    return limit, partial(tokenise, encoder.tokenizer, limit, encoder.prompt(_PROMPT_NAMES[side]))
+        tokeniser = GroundingTokeniser.of(encoder.tokenizer, encoder.model.config, limit)
+    else:
+        prompts = encoder.prompt("query"), encoder.prompt("document")
+        tokeniser = PlainTokeniser(encoder.tokenizer, limit, limit, prompts)
+    if side == "mention":
+        return tokeniser.mention_tokens, tokeniser.mentions
+    return tokeniser.event_tokens, tokeniser.events
 
 
 def _plain_texts(side: Side, texts: Sequence[Any]) -> list[str]:
     return [mention_text(text) if side == "mention" else event_text(text) for text in texts]
-
-
-def plain_event_tokens(
-    tokenizer: PreTrainedTokenizerBase, limit: int, prompt: str, events: Sequence[EventText]
-) -> TokenisedTexts:
-    """Tokenise events as plain text, truncated at the end."""
-    texts = _plain_texts("event", events)
-    for position, text in enumerate(texts):
-        if not text.strip():
-            raise EventformersError(
-                f"event {position}: found neither title nor description; accepted: at least one word of "
-                "either"
-            )
-    encoded, cut = tokenise_texts(tokenizer, texts, limit, prompt)
-    return TokenisedTexts(encoded["input_ids"], {"text": cut} if cut else {})
-
-
-def plain_mention_tokens(
-    tokenizer: PreTrainedTokenizerBase, limit: int, prompt: str, mentions: Sequence[MentionText]
-) -> TokenisedTexts:
-    """Tokenise mentions with their contexts as plain text; long ones keep the tokens around the mention."""
-    for position, mention in enumerate(mentions):
-        if not mention.mention.strip():
-            raise EventformersError(
-                f"mention {position}: found no text between its contexts; accepted: a mention of at least "
-                "one word"
-            )
-    encoded = tokenise_after(
-        prompt,
-        tokenizer,
-        _plain_texts("mention", mentions),
-        return_offsets_mapping=True,
-        return_special_tokens_mask=True,
-        return_attention_mask=False,
-        return_token_type_ids=False,
-        verbose=False,
-    )
-    rows: list[TokenRow] = []
-    cut: dict[str, list[int]] = defaultdict(list)
-    columns = (encoded[name] for name in ("input_ids", "offset_mapping", "special_tokens_mask"))
-    for position, (mention, ids, offsets, special) in enumerate(zip(mentions, *columns, strict=True)):
-        if len(ids) <= limit:
-            rows.append(ids)
-            continue
-        start = len(mention.context_left)
-        end = start + len(mention.mention)
-        # The tokens of the prompt have empty offsets at 0, and are kept as special tokens are.
-        own = [token for token, is_special in enumerate(special) if not is_special and any(offsets[token])]
-        inside = [token for token in own if offsets[token][0] < end and offsets[token][1] > start]
-        # If the tokenizer drops all characters of a mention, its position is the end of the left context.
-        first = inside[0] if inside else next((token for token in own if offsets[token][0] >= end), own[-1])
-        behind = inside[-1] + 1 if inside else first
-        room = limit - (len(ids) - len(own)) - (behind - first)
-        if room < 0:
-            cut["mention"].append(position)
-            behind, room = behind + room, 0
-        left, right = share_context(first - own[0], own[-1] + 1 - behind, room)
-        cut["context"].append(position)
-        rows.append([*ids[: own[0]], *ids[first - left : behind + right], *ids[own[-1] + 1 :]])
-    return TokenisedTexts(rows, dict(cut))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -23,24 +23,16 @@ from eventformers.inference.encoding.event_inputs import DistinctRows, TextInput
 from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.inference.grounding.encoding import (
     GroundingTokeniser,
-    plain_event_tokens,
-    plain_mention_tokens,
+    PlainTokeniser,
     scores_pairs,
 )
+from eventformers.inference.grounding.knowledge_base import EventTexts
 from eventformers.loading.models import load_whole, load_with_tokenizer
 from eventformers.models.grounding_tokens import EventText, MentionText, TokenisedTexts
 
-
-class Mentions(Protocol):
-    """A sequence of mentions."""
-
-    def __getitem__(self, position: int, /) -> MentionText: ...
-
-
-class Events(Protocol):
-    """A sequence of event texts, such as `EventTexts` of a knowledge base."""
-
-    def __getitem__(self, position: int, /) -> EventText: ...
+Mentions = Sequence[MentionText]
+Events = EventTexts | Sequence[EventText]
+"""The texts of events, by position."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +58,7 @@ class CrossEncoder:
         return float(getattr(self.encoder.model.config, "retriever_weight", 0.0))
 
 
-class PlainPairTokeniser:
+class PlainPairTokeniser(PlainTokeniser):
     """Tokeniser of mentions and events for the cross-encoder of another library, as two plain texts.
 
     A pair has the tokens that `tokenizer(mention in its context, "title . description")` gives.
@@ -77,11 +69,10 @@ class PlainPairTokeniser:
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, max_length: int) -> None:
-        self.tokenizer = tokenizer
+        super().__init__(tokenizer, max_length // 2, max_length)
         self._single = self._special_tokens("a")
         self._before, self._between, self.after = self._special_tokens("a", "a")
-        self.max_length = self.event_tokens = max_length
-        self.mention_tokens = max_length // 2
+        self.max_length = max_length
 
     def _special_tokens(self, *texts: str) -> list[TokenRow]:
         """The special tokens before, between and after texts of one token."""
@@ -94,13 +85,9 @@ class PlainPairTokeniser:
             start = len(sides) - sides[::-1].index(side)
         return [*parts, encoded["input_ids"][start:]]
 
-    def mentions(self, mentions: Sequence[MentionText]) -> TokenisedTexts:
-        """Tokenise mentions with their contexts; long ones keep the tokens around the mention."""
-        return plain_mention_tokens(self.tokenizer, self.mention_tokens, "", mentions)
-
     def events(self, events: Sequence[EventText]) -> TokenisedTexts:
         """Tokenise events; long ones are truncated at the end."""
-        rows, cut = plain_event_tokens(self.tokenizer, self.event_tokens, "", events)
+        rows, cut = super().events(events)
         return TokenisedTexts(rows, {"description": cut["text"]} if cut else {})
 
     def pair(self, mention: TokenRow, event: TokenRow) -> TokenRow:

@@ -8,7 +8,7 @@ clusters is a sum over pairs of mentions divided by the number of pairs, and mer
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,16 +47,6 @@ class Pairs(NamedTuple):
     similarity: NDArray[np.floating]
 
 
-class ClusterSums(Protocol):
-    """Sums over the pairs of mentions of two clusters."""
-
-    def pairs(self, sizes: NDArray[np.float64]) -> Pairs:
-        """Return pairs of clusters, among them each cluster with its nearest one; none if all are apart."""
-
-    def merge(self, first: Places, second: Places, renamed: Places) -> None:
-        """Merge pairs of clusters, then give all clusters their new numbers."""
-
-
 class GraphSums:
     """Sums of weights in a graph; pairs of clusters without an edge have the sum 0 and are left out.
 
@@ -71,11 +61,11 @@ class GraphSums:
         self._add(rows[positive], columns[positive], entries.data[positive], weights.shape[0])
 
     def pairs(self, sizes: NDArray[np.float64]) -> Pairs:
-        """See `ClusterSums`."""
+        """Return pairs of clusters, among them each cluster with its nearest one; none if all are apart."""
         return Pairs(self._first, self._second, self._sums / (sizes[self._first] * sizes[self._second]))
 
     def merge(self, first: Places, second: Places, renamed: Places) -> None:
-        """See `ClusterSums`."""
+        """Merge pairs of clusters, then give all clusters their new numbers."""
         number = int(renamed.max()) + 1
         self._add(renamed[self._first], renamed[self._second], self._sums, number)
 
@@ -103,7 +93,7 @@ class ProductSums:
         self._similarity = np.zeros(len(left), dtype=np.float32)
 
     def pairs(self, sizes: NDArray[np.float64]) -> Pairs:
-        """See `ClusterSums`; only clusters whose nearest one has merged search again."""
+        """Return each cluster with its nearest one; only those whose nearest one has merged search again."""
         weights = (1 / sizes[:, None]).astype(np.float32)
         means = self._sides[-1] * weights
         searching = np.flatnonzero(self._nearest < 0)
@@ -117,7 +107,7 @@ class ProductSums:
         return Pairs(np.minimum(every, self._nearest), np.maximum(every, self._nearest), self._similarity)
 
     def merge(self, first: Places, second: Places, renamed: Places) -> None:
-        """See `ClusterSums`."""
+        """Merge pairs of clusters, then give all clusters their new numbers."""
         kept = np.ones(len(renamed), dtype=bool)
         kept[second] = False
         for place, side in enumerate(self._sides):
@@ -156,7 +146,7 @@ class GrowingTree:
         merged."""
         return np.array(self._children, dtype=np.int64).reshape(-1, 2)
 
-    def grow(self, sums: ClusterSums, *, show_progress: bool = False) -> None:
+    def grow(self, sums: GraphSums | ProductSums, *, show_progress: bool = False) -> None:
         """Merge clusters, the nearest first, until there is one or no pair is left.
 
         Args:
@@ -168,7 +158,7 @@ class GrowingTree:
             for merged in self._rounds(sums):
                 bar.advance(task, merged)
 
-    def _rounds(self, sums: ClusterSums) -> Iterator[int]:
+    def _rounds(self, sums: GraphSums | ProductSums) -> Iterator[int]:
         """Merge in rounds; yield the number of merges of each."""
         earlier = len(self._children)
         heights = np.full(len(self.sizes), -np.inf)
