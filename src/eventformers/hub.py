@@ -19,14 +19,16 @@ from huggingface_hub.errors import HfHubHTTPError, RevisionNotFoundError
 
 from eventformers import __version__
 from eventformers.errors import EventformersError, shown
-from eventformers.publishing.errors import LOG_IN, RERUN, hub_faults
 from eventformers.publishing.folders import SPACE_SDKS, LocalRepository, find_release, read_folder
 from eventformers.publishing.plan import (
+    LOG_IN,
     MAIN,
+    RERUN,
     STAGING,
     PushPlan,
     check_repo_id,
     check_revision,
+    hub_faults,
     plan_push,
 )
 from eventformers.publishing.verification import Asked, probe, same

@@ -23,7 +23,8 @@ from eventformers.methods import all_methods
 from eventformers.models.modeling_swcc import SwccModel
 from eventformers.publishing import folders as hub_folders
 from eventformers.publishing import verification
-from eventformers.release import datasets, models
+from eventformers.release import models
+from eventformers.release import parts as datasets
 from eventformers.release import suite as releasing
 from eventformers.release.suite import Release, release
 from eventformers.trainers.recipes import Recipe, load_recipe

@@ -11,8 +11,7 @@ from leaderboard_inputs import make_result, measured
 
 from eventformers.evaluation.results import write_result
 from eventformers.leaderboard import build_leaderboard, leaderboard
-from eventformers.leaderboard.page import leaderboard_page
-from eventformers.leaderboard.views import CLOSE, cell_text, close_note, markdown, to_json
+from eventformers.leaderboard.page import CLOSE, cell_text, close_note, leaderboard_page, markdown, to_json
 
 QUESTIONS = 115
 

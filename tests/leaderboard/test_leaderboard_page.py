@@ -19,8 +19,7 @@ from leaderboard_inputs import measured
 
 from eventformers.errors import EventformersError
 from eventformers.leaderboard import build_leaderboard
-from eventformers.leaderboard.page import leaderboard_page, write_page
-from eventformers.leaderboard.views import cell_text, markdown, to_json
+from eventformers.leaderboard.page import cell_text, leaderboard_page, markdown, to_json, write_page
 
 BAD_NAME = "<script>document.title='run'</script> | & \"quoted\""
 

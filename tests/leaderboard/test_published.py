@@ -10,9 +10,8 @@ from leaderboard_inputs import measured, write_seeds
 from eventformers.cli import main
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
 from eventformers.leaderboard import build_leaderboard, leaderboard
-from eventformers.leaderboard.published import PUBLISHED_FILE, add_published
-from eventformers.leaderboard.sources import read_folder
-from eventformers.leaderboard.views import markdown, to_json
+from eventformers.leaderboard.page import markdown, to_json
+from eventformers.leaderboard.sources import PUBLISHED_FILE, add_published, read_folder
 
 PAPER = {
     "task": "hard_similarity",

@@ -12,7 +12,7 @@ from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
 from eventformers.evaluation.node_degree import DegreeBin
-from eventformers.plots.chains import (
+from eventformers.plots.figures import (
     draw_degrees,
     draw_hops,
     draw_training,

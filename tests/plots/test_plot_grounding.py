@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from eventformers.plots.grounding import RecallCurves, draw_recall
+from eventformers.plots.figures import RecallCurves, draw_recall
 
 CURVES = {
     "first": RecallCurves({4: 10.0, 8: 20.0, 16: 25.0}, {4: 30.0, 8: 40.0, 16: 45.0}),

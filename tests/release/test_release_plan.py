@@ -12,7 +12,7 @@ import pytest
 from eventformers.commands.hub import size_text
 from eventformers.datasets_scripts.building import BUILDERS
 from eventformers.errors import EventformersError
-from eventformers.release import models
+from eventformers.release import parts as models
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe
 

@@ -26,7 +26,7 @@ def plot(
 ) -> None:
     """Draw a model's events in two dimensions with the names of their groups, or a training run."""
     if training:
-        from eventformers.plots.chains import plot_chain_training
+        from eventformers.plots.figures import plot_chain_training
 
         plot_chain_training(run, output, data=data, malformed=malformed)
     else:

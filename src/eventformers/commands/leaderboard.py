@@ -56,9 +56,8 @@ def leaderboard(
     from eventformers.errors import EventformersError
     from eventformers.files import is_standard_output, output_file
     from eventformers.leaderboard.board import leaderboard as read_leaderboard
-    from eventformers.leaderboard.page import leaderboard_page, write_page
-    from eventformers.leaderboard.views import close_note, to_json
-    from eventformers.leaderboard.views import markdown as markdown_of
+    from eventformers.leaderboard.page import close_note, leaderboard_page, to_json, write_page
+    from eventformers.leaderboard.page import markdown as markdown_of
 
     outputs = [path for path in (html, markdown) if path is not None]
     printed = [path for path in outputs if is_standard_output(path)]
@@ -113,7 +112,7 @@ def result_add(
     overwrite: Overwrite = False,
 ) -> None:
     """Add a score of a paper to the leaderboard, apart from measured ones."""
-    from eventformers.leaderboard.published import add_published
+    from eventformers.leaderboard.sources import add_published
 
     path = add_published(
         output, task=task, score=score, model=model, source=source, split=split, overwrite=overwrite
@@ -123,7 +122,7 @@ def result_add(
 
 def _table(board: Board) -> Table:
     from eventformers.leaderboard.board import KINDS
-    from eventformers.leaderboard.views import (
+    from eventformers.leaderboard.page import (
         HEADINGS,
         cell_text,
         column_facts,

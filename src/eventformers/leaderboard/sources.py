@@ -1,16 +1,17 @@
-"""Measurements from result files of run folders, and from the files of model repositories."""
+"""Measurements from run folders, model repositories on disk and on the Hub, and files of published scores."""
 
 from __future__ import annotations
 
 import logging
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from huggingface_hub import EvalResult, EvalResultEntry, parse_eval_result_entries
+import yaml
+from huggingface_hub import EvalResult, EvalResultEntry, HfApi, parse_eval_result_entries
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from eventformers.datasets_scripts.dataset_card import read_front_matter
@@ -18,9 +19,128 @@ from eventformers.datasets_scripts.reading.lines import parse_yaml, read_regular
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.evaluation.results import NO_START, ResultNotes, TaskResult, read_result
 from eventformers.evaluation.significance import Answers, answers_of, clusters_of
-from eventformers.evaluation.tasks import TASKS
-from eventformers.files import walk_with_links
-from eventformers.leaderboard.published import PUBLISHED_FILE, read_published
+from eventformers.evaluation.tasks import TASKS, get_task
+from eventformers.files import walk_with_links, write_explained, write_text
+from eventformers.locks import one_writer
+from eventformers.model_cards.scores import CORRELATIONS
+from eventformers.publishing.plan import hub_faults
+
+PUBLISHED_FILE = "published.yaml"
+"""The file of published scores in a folder `results`."""
+
+_ACCEPTED = "a list of scores with task, split, score, model and source, as `eventformers result add` writes"
+
+
+@dataclass(frozen=True)
+class PublishedScore:
+    """A score that a paper or a page reports.
+
+    Attributes:
+        task: the task's name.
+        split: the split.
+        score: the task's main score: percent, or a correlation.
+        model: name of the model or system.
+        source: where it is published: a citation or an address.
+    """
+
+    task: str
+    split: str
+    score: float
+    model: str
+    source: str
+
+
+def add_published(
+    output: str | Path,
+    *,
+    task: str,
+    score: float,
+    model: str,
+    source: str,
+    split: str | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Add a published score to `results/published.yaml` in a folder, where `leaderboard` finds it.
+
+    Args:
+        output: the folder; created if missing.
+        task: the task's name.
+        score: the task's main score, in percent from 0 to 100; a correlation from -1 to 1.
+        model: name of the model or system.
+        source: where it is published: a citation or an address.
+        split: the split; None takes the split that the task's published scores are on, or its first.
+        overwrite: replace another score of the same task, split, model and source.
+
+    Returns:
+        The file.
+
+    Raises:
+        UnknownNameError: an unknown task.
+        EventformersError: a value is not accepted, or the file has another score of this model.
+    """
+    named = get_task(task)
+    split = split or named.published_split or named.splits[0]
+    new = PublishedScore(task, split, _checked_score(score, named.main_score), model.strip(), source.strip())
+    if split not in named.splits:
+        raise EventformersError(f"split {shown(split)} of {task}; accepted: {', '.join(named.splits)}")
+    for name, text in (("model", new.model), ("source", new.source)):
+        if not text:
+            raise EventformersError(
+                f"{name}: found an empty text; accepted: a name, or a citation or address"
+            )
+    path = Path(output).expanduser() / "results" / PUBLISHED_FILE
+    with write_explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with one_writer(path, wait=True):
+            known = list(read_published(path)) if path.exists() else []
+            kept = [one for one in known if _identity(one) != _identity(new)]
+            if not overwrite and (before := [one for one in known if one not in kept and one != new]):
+                raise EventformersError(
+                    f"{path} has {before[0].score:g} for {new.model} on {task} ({split}) from {new.source}; "
+                    "pass --overwrite (overwrite=True) to replace it"
+                )
+            text = yaml.safe_dump([asdict(one) for one in (*kept, new)], sort_keys=False, allow_unicode=True)
+            write_text(path, text)
+    return path
+
+
+def read_published(path: Path) -> Iterator[PublishedScore]:
+    """Read a file of published scores.
+
+    Raises:
+        DataFormatError: the file is not a list of published scores.
+        EventformersError: the file cannot be opened.
+    """
+    try:
+        content = parse_yaml(path.read_bytes(), path, _ACCEPTED)
+    except OSError as error:
+        raise EventformersError(f"cannot read {path}: {error.strerror}") from error
+    names = {entry.name for entry in fields(PublishedScore)}
+    for number, entry in enumerate(content if isinstance(content, list) else [content], start=1):
+        if not isinstance(entry, dict) or entry.keys() != names:
+            raise DataFormatError(path, None, f"{shown(entry)} as entry {number}", _ACCEPTED)
+        if not all(isinstance(entry[name], str) for name in names - {"score"}):
+            raise DataFormatError(path, None, f"a value of entry {number} that is no text", _ACCEPTED)
+        try:
+            score = _checked_score(entry["score"], get_task(entry["task"]).main_score)
+        except EventformersError as error:
+            raise DataFormatError(path, None, f"entry {number}: {error}", _ACCEPTED) from error
+        yield PublishedScore(**{**entry, "score": score})
+
+
+def _identity(score: PublishedScore) -> tuple[str, str, str, str]:
+    return score.task, score.split, score.model, score.source
+
+
+def _checked_score(score: object, metric: str) -> float:
+    low, high = (-1, 1) if metric in CORRELATIONS else (0, 100)
+    is_number = isinstance(score, (int, float)) and not isinstance(score, bool) and math.isfinite(score)
+    if not is_number or not low <= float(score) <= high:  # type: ignore[arg-type]
+        raise EventformersError(
+            f"score: found {shown(score)}; accepted for {metric}: a number from {low} to {high}"
+        )
+    return float(score)  # type: ignore[arg-type]
+
 
 logger = logging.getLogger(__name__)
 
@@ -391,3 +511,74 @@ def _number(value: object, path: Path) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise DataFormatError(path, None, f"the value {shown(value)}", "a number")
     return float(value) if math.isfinite(value) else None
+
+
+def read_repository(repo_id: str, api: HfApi | None = None) -> list[Measurement]:
+    """Read the measurements of a model repository.
+
+    Args:
+        repo_id: `ORG/NAME`.
+        api: the client; None takes one with the user's settings.
+
+    Raises:
+        DataFormatError: a file of the repository is not in the Hub's format.
+        EventformersError: the repository does not exist or is not accessible, or the Hub is unreachable.
+    """
+    api = api or HfApi()
+    with hub_faults(repo_id):
+        info = api.model_info(repo_id)
+        copy = api.snapshot_download(repo_id, revision=info.sha, allow_patterns=[ENTRIES, CARD])
+    return read_model_files(
+        Path(copy),
+        repo_id,
+        revision=info.sha,
+        card=f"{api.endpoint}/{repo_id}",
+        parameters=info.safetensors.total if info.safetensors else None,
+        source=repo_id,
+    )
+
+
+def read_author(author: str, api: HfApi | None = None) -> list[Measurement]:
+    """Read the measurements of all model repositories of a user or an organization.
+
+    Repositories without results are ignored. A repository with an unreadable file is left out with a warning.
+
+    Args:
+        author: the name.
+        api: the client; None takes one with the user's settings.
+
+    Raises:
+        EventformersError: the Hub is unreachable, or there is no model repository.
+    """
+    api = api or HfApi()
+    with hub_faults(author):
+        repo_ids = sorted(model.id for model in api.list_models(author=author))
+    return _read_all(repo_ids, f"{author} on the Hub", api)
+
+
+def read_collection(slug: str, api: HfApi | None = None) -> list[Measurement]:
+    """Read the measurements of all model repositories of a collection, like `read_author`.
+
+    Args:
+        slug: the collection, such as `org/title-0123456789abcdef01234567`.
+        api: the client; None takes one with the user's settings.
+
+    Raises:
+        EventformersError: the collection does not exist, or the Hub is unreachable.
+    """
+    api = api or HfApi()
+    with hub_faults(slug):
+        items = api.get_collection(slug).items
+    return _read_all([item.item_id for item in items if item.item_type == "model"], f"collection {slug}", api)
+
+
+def _read_all(repo_ids: list[str], where: str, api: HfApi) -> list[Measurement]:
+    if not repo_ids:
+        raise EventformersError(f"{where}: found no model repository; accepted: at least one")
+    found: list[Measurement] = []
+    for repo_id in repo_ids:
+        try:
+            found += read_repository(repo_id, api)
+        except DataFormatError as error:
+            logger.warning("left out %s: %s", repo_id, error)
+    return found

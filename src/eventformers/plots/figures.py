@@ -1,18 +1,36 @@
-"""Writing of figures: accepted formats, and reproducible bytes."""
+"""Figures of training, degrees, hops and recall, and how figures are written with reproducible bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
+from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError, shown
+from eventformers.evaluation.data import load_data
+from eventformers.evaluation.node_degree import (
+    DegreeBin,
+    accuracy_by_degree,
+    average_degrees,
+    question_chains,
+)
+from eventformers.evaluation.results import TaskResult, load_results
+from eventformers.evaluation.tasks import TASKS
+from eventformers.evaluation.tasks.base import Task
+from eventformers.evaluation.tasks.chains import Chains
 from eventformers.files import output_file, replaced_file, write_explained, write_text
 from eventformers.locks import one_writer
+from eventformers.markdown import cell, table
+from eventformers.trainers.stages import read_log
 
 SUFFIXES = (".png", ".svg")
 COLOURS = matplotlib.color_sequences["petroff10"]
@@ -71,3 +89,269 @@ def write_with_table(figure: Figure, text: str, output: Path) -> None:
     with write_explained(output):
         write_figure(figure, output)
         write_text(output.with_suffix(".md"), text)
+
+
+Degrees = Mapping[str, Mapping[str, Sequence[DegreeBin]]]
+"""The bins of each model, by the title of the task and the model's name."""
+Hops = Mapping[str, Mapping[str, Mapping[int, float]]]
+"""The score of each model by its number of layers, by the title of the task and the model's name."""
+
+_PANEL = (3.4, 2.8)
+"""Size of a panel in inches."""
+_TERM = "_loss"
+
+
+@takes_malformed
+def plot_chain_training(
+    run: str | Path, output: str | Path, *, data: str | Path | None = None, malformed: str | None = None
+) -> None:
+    """Draw the log of a training run with several stages, and the model's accuracy by average node degree.
+
+    The curves are the loss terms of each stage and, for validated stages, the accuracy. Accuracies by degree
+    come from the run's own results on questions that chains answer.
+
+    Args:
+        run: folder of a run.
+        output: the figure, `.png` or `.svg`; the numbers go to a file beside it with the suffix `.md`.
+        data: the data of the run's results; None uses the bundled samples. Results on other rows are left out
+            and listed in the table.
+        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises an error for
+            the first one; None uses the active policy, by default `error`.
+
+    Raises:
+        EventformersError: the suffix is unknown, the folder is not a run with a training log, the data cannot
+            be loaded, or a file cannot be written.
+    """
+    run, output = Path(run), Path(output)
+    check_suffix(output)
+    with one_picture(output):
+        histories = {stage.name or "training": stage.history for stage in read_log(run)}
+        degrees, left_out = _degrees_of_run(run, data)
+        figure = draw_training(histories, degrees, title=run.resolve().name)
+        sections = [f"# Training of {cell(run.resolve().name)}", _history_table(histories)]
+        if degrees:
+            sections += ["## Accuracy by average node degree", degree_table(degrees)]
+        if left_out:
+            sections.append(f"Not drawn, because measured on other rows: {', '.join(left_out)}.")
+        write_with_table(figure, "\n\n".join(sections) + "\n", output)
+
+
+def degrees_of_questions(task: Task, data: str | Path | None, result: TaskResult) -> list[DegreeBin] | None:
+    """Compute a result's accuracy by the average node degree of its questions; None for a result on other
+    rows.
+
+    Raises:
+        EventformersError: the data cannot be loaded, or the task has no questions about chains.
+    """
+    loaded = load_data(task, data, result.dataset.split)
+    if loaded.fingerprint != result.dataset.fingerprint:
+        return None
+    return accuracy_by_degree(result, average_degrees(question_chains(task, loaded.rows)))
+
+
+def draw_hops(scores: Hops) -> Figure:
+    """Draw scores by the number of graph layers, with one panel for each task."""
+    figure, panels = _panels(list(scores))
+    for axes, by_model in zip(panels, scores.values(), strict=True):
+        for place, (name, by_hops) in enumerate(by_model.items()):
+            axes.plot(list(by_hops), list(by_hops.values()), label=name, **line_style(place))
+        axes.set_xlabel("hops")
+        axes.set_xticks(sorted({hops for by_hops in by_model.values() for hops in by_hops}))
+    _draw_legend(figure, panels)
+    return figure
+
+
+def draw_degrees(degrees: Degrees) -> Figure:
+    """Draw accuracy by average node degree, with one panel for each task; bars count the questions."""
+    figure, panels = _panels(list(degrees))
+    for axes, by_model in zip(panels, degrees.values(), strict=True):
+        _draw_degrees(axes, by_model)
+    _draw_legend(figure, panels)
+    return figure
+
+
+def draw_training(
+    histories: Mapping[str, Sequence[Mapping[str, float]]], degrees: Degrees, title: str = ""
+) -> Figure:
+    """Draw the loss terms of each stage, the accuracies of validated stages, and accuracies by degree.
+
+    Args:
+        histories: the log lines of each stage.
+        degrees: the bins of the model.
+        title: title of the figure.
+    """
+    validated = {name: _curves(history, "_accuracy") for name, history in histories.items()}
+    validated = {name: curves for name, curves in validated.items() if curves}
+    names = [*histories, *(f"{name}, validation" for name in validated), *degrees]
+    figure, panels = _panels(names)
+    remaining = iter(panels)
+    for history in histories.values():
+        _draw_curves(next(remaining), _curves(history, _TERM), "loss")
+    for curves in validated.values():
+        _draw_curves(next(remaining), curves, "accuracy")
+    for by_model in degrees.values():
+        _draw_degrees(next(remaining), by_model)
+    figure.suptitle(title)
+    return figure
+
+
+def degree_table(degrees: Degrees) -> str:
+    """Format the bins as Markdown."""
+    lines = [
+        [cell(title), cell(name), one.name, f"{one.questions:,}", f"{one.accuracy:.1f}"]
+        for title, by_model in degrees.items()
+        for name, bins in by_model.items()
+        for one in bins
+    ]
+    return table(["task", "model", "average node degree", "questions", "accuracy"], lines)
+
+
+def _degrees_of_run(
+    run: Path, data: str | Path | None
+) -> tuple[dict[str, dict[str, list[DegreeBin]]], list[str]]:
+    """The bins of a run's results on chains, and the titles of the tasks that are left out."""
+    degrees: dict[str, dict[str, list[DegreeBin]]] = {}
+    left_out = []
+    for result in load_results(run):
+        task = TASKS.get(result.task)
+        if task is None or not isinstance(task.kind, Chains):
+            continue
+        bins = degrees_of_questions(task, data, result)
+        if bins is None:
+            left_out.append(task.title)
+        else:
+            degrees[task.title] = {result.model: bins}
+    return degrees, left_out
+
+
+def _history_table(histories: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
+    lines = []
+    for name, history in histories.items():
+        for term, curve in {**_curves(history, _TERM), **_curves(history, "_accuracy")}.items():
+            (first, start), (last, end) = curve[0], curve[-1]
+            lines.append([cell(name), cell(term), f"{start:.4g} ({first})", f"{end:.4g} ({last})"])
+    return table(["stage", "curve", "first (step)", "last (step)"], lines)
+
+
+def _curves(history: Sequence[Mapping[str, float]], ending: str) -> dict[str, list[tuple[int, float]]]:
+    """Steps and values of the entries of a log with that ending, and of the loss itself."""
+    curves: dict[str, list[tuple[int, float]]] = {}
+    has_steps = any("loss" in line for line in history)
+    for line in history:
+        for name, value in line.items():
+            # The mean of the whole stage adds no information to its steps.
+            if name == "train_loss" and has_steps:
+                continue
+            if name.endswith(ending) or (name == "loss" and ending == _TERM):
+                curves.setdefault(name, []).append((int(line["step"]), value))
+    return {_curve_name(name): curve for name, curve in curves.items()}
+
+
+def _curve_name(logged: str) -> str:
+    if logged == "train_loss":
+        return "mean of all steps"
+    validated = logged.startswith("eval_")
+    name = f"validation {logged.removeprefix('eval_')}" if validated else logged.removesuffix(_TERM)
+    return name.replace("_", " ")
+
+
+def _panels(titles: Sequence[str]) -> tuple[Figure, list[Axes]]:
+    """Create a figure with a panel for each title, in a grid of at most four columns."""
+    columns = min(4, len(titles)) if len(titles) != 5 else 3
+    rows = math.ceil(len(titles) / columns)
+    figure = Figure(figsize=(_PANEL[0] * columns, _PANEL[1] * rows + 0.4), layout="constrained")
+    panels = []
+    for place, title in enumerate(titles):
+        axes = figure.add_subplot(rows, columns, place + 1)
+        axes.set_title(title, fontsize="medium")
+        axes.spines[["top", "right"]].set_visible(False)
+        panels.append(axes)
+    return figure, panels
+
+
+def _draw_degrees(axes: Axes, by_model: Mapping[str, Sequence[DegreeBin]]) -> None:
+    names = {one.name: one for bins in by_model.values() for one in bins}
+    ordered = sorted(names.values(), key=lambda one: one.low)
+    places = {one.name: place for place, one in enumerate(ordered)}
+    counts = axes.twinx()
+    counts.bar(list(places.values()), [one.questions for one in ordered], color="0.9", zorder=0)
+    counts.set_ylabel("questions", color="0.5")
+    counts.yaxis.set_major_locator(MaxNLocator(integer=True))
+    counts.tick_params(colors="0.5")
+    counts.spines[["top", "right"]].set_visible(False)
+    # The bars are drawn behind the lines, whose axes they would cover.
+    axes.set_zorder(counts.get_zorder() + 1)
+    axes.patch.set_visible(False)
+    for place, (name, bins) in enumerate(by_model.items()):
+        axes.plot(
+            [places[one.name] for one in bins],
+            [one.accuracy for one in bins],
+            label=name,
+            **line_style(place),
+        )
+    axes.set_xticks(list(places.values()), list(places), rotation=40, ha="right", fontsize="x-small")
+    axes.set_xlabel("average node degree")
+    axes.set_ylabel("accuracy")
+
+
+def _draw_curves(axes: Axes, curves: Mapping[str, Sequence[tuple[int, float]]], what: str) -> None:
+    for place, (name, curve) in enumerate(curves.items()):
+        steps, values = zip(*curve, strict=True)
+        # A single point draws no line.
+        marker = "o" if len(curve) == 1 else None
+        axes.plot(steps, values, label=name, color=COLOURS[place % len(COLOURS)], marker=marker)
+    axes.set_xlabel("step")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_ylabel(what)
+    if curves:
+        axes.legend(frameon=False, fontsize="x-small")
+
+
+def _draw_legend(figure: Figure, panels: Sequence[Axes]) -> None:
+    handles = {
+        label: handle
+        for axes in panels
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        list(handles.values()), list(handles), loc="outside lower center", frameon=False, ncols=len(handles)
+    )
+
+
+_SIZE = (6.4, 4.2)
+"""Size of the figure in inches."""
+
+
+@dataclass(frozen=True)
+class RecallCurves:
+    """The recall of a model by the number of candidates, in percent.
+
+    Attributes:
+        whole: mentions with all of their gold events among the candidates.
+        atomic: mentions with their atomic event among the candidates; never lower than `whole`.
+    """
+
+    whole: Mapping[int, float]
+    atomic: Mapping[int, float]
+
+
+def draw_recall(curves: Mapping[str, RecallCurves]) -> Figure:
+    """Draw recall by the number of candidates, one line for each model; dotted for only the atomic event.
+
+    Args:
+        curves: the curves of each model by its name.
+    """
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    for place, (name, of_model) in enumerate(curves.items()):
+        style = line_style(place)
+        axes.plot(list(of_model.whole), list(of_model.whole.values()), label=name, **style)
+        axes.plot(list(of_model.atomic), list(of_model.atomic.values()), linestyle=":", **style)
+    axes.set_xscale("log", base=2)
+    depths = sorted({depth for one in curves.values() for depth in (*one.whole, *one.atomic)})
+    axes.set_xticks(depths, [str(depth) for depth in depths])
+    axes.set_xlabel("candidates (dotted: only the atomic event)")
+    axes.set_ylabel("recall (%)")
+    figure.legend(loc="outside right center", frameon=False, fontsize="small")
+    return figure

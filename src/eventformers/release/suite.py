@@ -15,10 +15,8 @@ from eventformers.evaluation.session import Session
 from eventformers.files import check_own_folder, output_folder, staged_folder
 from eventformers.hub import Push, push
 from eventformers.leaderboard.board import build_leaderboard
-from eventformers.leaderboard.page import leaderboard_page
+from eventformers.leaderboard.page import leaderboard_page, to_json
 from eventformers.leaderboard.sources import read_folder as read_results
-from eventformers.leaderboard.views import to_json
-from eventformers.publishing.errors import LOG_IN, hub_faults
 from eventformers.publishing.folders import (
     LEADERBOARD_FILE,
     PAGE_FILE,
@@ -26,17 +24,19 @@ from eventformers.publishing.folders import (
     metric_folders,
     read_folder,
 )
-from eventformers.release.datasets import ReleasedDataset, build_datasets
-from eventformers.release.models import (
+from eventformers.publishing.plan import LOG_IN, hub_faults
+from eventformers.release.parts import (
+    STATE_FOLDER,
     PlannedRun,
+    ReleasedDataset,
     Training,
+    build_datasets,
     data_settings,
     plan_runs,
     reason_to_leave_out,
     run_record,
     train_run,
 )
-from eventformers.release.records import STATE_FOLDER
 
 DATASETS, MODELS, LEADERBOARD = "datasets", "models", "leaderboard"
 SAMPLE_RECIPE = "demo"

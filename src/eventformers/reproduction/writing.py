@@ -22,9 +22,15 @@ from eventformers.loading.encoders import PACKAGED_ENCODER
 from eventformers.markdown import cell, code
 from eventformers.markdown import table as markdown_table
 from eventformers.model_cards.scores import score_text
-from eventformers.plots.chains import degree_table, degrees_of_questions, draw_degrees, draw_hops
-from eventformers.plots.figures import write_figure
-from eventformers.plots.grounding import RecallCurves, draw_recall
+from eventformers.plots.figures import (
+    RecallCurves,
+    degree_table,
+    degrees_of_questions,
+    draw_degrees,
+    draw_hops,
+    draw_recall,
+    write_figure,
+)
 from eventformers.provenance import git_commit, library_versions
 from eventformers.reproduction.comparisons import (
     Finding,

@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eventformers.leaderboard.app import leaderboard_app
 from eventformers.leaderboard.board import leaderboard
+from eventformers.leaderboard.page import leaderboard_app
 
 if TYPE_CHECKING:
     import gradio
