@@ -5,8 +5,17 @@ from __future__ import annotations
 import json
 
 from eventformers.markdown import setting
-from eventformers.model_cards.common import assignment, encode_snippet, loading, number, transformers_snippet
-from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
+from eventformers.model_cards.method import (
+    MethodCard,
+    Reading,
+    Settings,
+    Snippet,
+    assignment,
+    encode_snippet,
+    loading,
+    number,
+    transformers_snippet,
+)
 
 PAPER = "Hierarchical Event Grounding (Ou, Pratapa, Gupta and Mitamura, AAAI 2023)"
 URL = "https://doi.org/10.48550/arXiv.2302.04197"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from eventformers.markdown import setting
-from eventformers.model_cards.common import assignment, encode_snippet, loading, transformers_snippet
 from eventformers.model_cards.event_grounding import (
     CITATION,
     EVENTS,
@@ -17,7 +16,16 @@ from eventformers.model_cards.event_grounding import (
     learned_by_softmax,
     reduction_reading,
 )
-from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
+from eventformers.model_cards.method import (
+    MethodCard,
+    Reading,
+    Settings,
+    Snippet,
+    assignment,
+    encode_snippet,
+    loading,
+    transformers_snippet,
+)
 
 PAPER_SETTINGS: dict[str, object] = {
     "pooling": "cls",

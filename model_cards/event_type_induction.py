@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from typing import cast
 
 from eventformers.markdown import code, setting
-from eventformers.model_cards.common import (
+from eventformers.model_cards.method import (
+    MethodCard,
+    Reading,
+    Settings,
+    Snippet,
     assignment,
     encode_snippet,
     loading,
@@ -15,7 +19,6 @@ from eventformers.model_cards.common import (
     sentence_transformers_snippet,
     transformers_snippet,
 )
-from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
 from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention, mark_trigger
 
 CITATION = """\

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from eventformers.datasets_scripts.events import Event
 from eventformers.markdown import setting
-from eventformers.model_cards.common import (
+from eventformers.model_cards.method import (
     ALL_PAIRS,
+    MethodCard,
+    Reading,
+    Settings,
+    Snippet,
     assignment,
     encode_snippet,
     event_literal,
@@ -13,7 +17,6 @@ from eventformers.model_cards.common import (
     number,
     text_of_event,
 )
-from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
 
 CITATION = """\
 @article{zheng-etal-2022-multistructure,

@@ -6,7 +6,11 @@ import json
 from typing import cast
 
 from eventformers.markdown import code, setting
-from eventformers.model_cards.common import (
+from eventformers.model_cards.method import (
+    MethodCard,
+    Reading,
+    Settings,
+    Snippet,
     encode_snippet,
     loading,
     number,
@@ -14,7 +18,6 @@ from eventformers.model_cards.common import (
     sentence_transformers_snippet,
     transformers_snippet,
 )
-from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
 
 CITATION = """\
 @inproceedings{su-etal-2022-mico,

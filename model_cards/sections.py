@@ -16,8 +16,7 @@ from eventformers.datasets_scripts.licenses import hub_licenses
 from eventformers.evaluation.results import eval_results
 from eventformers.methods import load_method
 from eventformers.model_cards import scores
-from eventformers.model_cards.method import MethodCard, Reading, Snippet, load_method_card
-from eventformers.model_cards.usage import snippet_code
+from eventformers.model_cards.method import MethodCard, Reading, Snippet, load_method_card, snippet_code
 from eventformers.provenance import git_commit, library_versions
 
 if TYPE_CHECKING:

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 
 from eventformers.datasets_scripts.events import Event
 from eventformers.markdown import code, setting
-from eventformers.model_cards.common import (
+from eventformers.model_cards.method import (
+    MethodCard,
+    Reading,
+    Settings,
+    Snippet,
     encode_snippet,
     event_literal,
     number,
@@ -15,7 +19,6 @@ from eventformers.model_cards.common import (
     text_of_event,
     transformers_snippet,
 )
-from eventformers.model_cards.method import MethodCard, Reading, Settings, Snippet
 
 CITATION = """\
 @inproceedings{gao-etal-2022-improving,

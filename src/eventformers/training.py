@@ -25,7 +25,7 @@ from eventformers.loading.models import find_device, load_config
 from eventformers.markdown import code, duration, number, table
 from eventformers.methods import load_method
 from eventformers.model_cards import ModelCard, TrainedOn, write_card
-from eventformers.model_cards.training_record import write_training_record
+from eventformers.model_cards.card import write_training_record
 from eventformers.models.configuration_base import EventConfig
 from eventformers.models.sentence_transformers_files import (
     write_sentence_transformers_files,

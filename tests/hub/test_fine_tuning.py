@@ -20,7 +20,7 @@ from swcc_inputs import swcc_inputs
 from transformers import AutoTokenizer
 
 from eventformers.methods import all_methods, load_method
-from eventformers.reference.snippets import lora_snippet
+from eventformers.reference.tables import lora_snippet
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.stages import stage_recipes
 

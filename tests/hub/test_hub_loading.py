@@ -27,8 +27,7 @@ from eventformers.models.sentence_transformers_files import (
     write_sentence_transformers_files,
 )
 from eventformers.publishing.folders import read_folder
-from eventformers.reference.loads import Published, published
-from eventformers.reference.tables import table
+from eventformers.reference.tables import Published, published, table
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "loading.md"

@@ -25,7 +25,7 @@ from eventformers.cli import main
 from eventformers.errors import EventformersError
 from eventformers.hub import Push
 from eventformers.model_cards import TrainedOn
-from eventformers.model_cards.training_record import write_training_record
+from eventformers.model_cards.card import write_training_record
 from eventformers.models.modeling_swcc import SwccModel
 from eventformers.publishing import folders as hub_folders
 from eventformers.publishing import verification

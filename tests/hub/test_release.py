@@ -23,8 +23,7 @@ from eventformers.methods import all_methods
 from eventformers.models.modeling_swcc import SwccModel
 from eventformers.publishing import folders as hub_folders
 from eventformers.publishing import verification
-from eventformers.release import models
-from eventformers.release import parts as datasets
+from eventformers.release import parts
 from eventformers.release import suite as releasing
 from eventformers.release.suite import Release, release
 from eventformers.trainers.recipes import Recipe, load_recipe
@@ -45,9 +44,9 @@ ReleaseTo = Callable[..., Release]
 def _few_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two methods, the datasets that they read, and one metric."""
     some = {name: all_methods()[name] for name in METHODS}
-    monkeypatch.setattr(models, "all_methods", lambda: some)
+    monkeypatch.setattr(parts, "all_methods", lambda: some)
     names = [repo_id.partition("/")[2] for repo_id in REPOSITORIES["dataset"]]
-    monkeypatch.setattr(datasets, "BUILDERS", {name: BUILDERS[name] for name in sorted(names)})
+    monkeypatch.setattr(parts, "BUILDERS", {name: BUILDERS[name] for name in sorted(names)})
     mcnc = hub_folders.metric_folders()["mcnc"]
     for module in (hub_folders, releasing):
         monkeypatch.setattr(module, "metric_folders", lambda: {"mcnc": mcnc})
@@ -95,13 +94,13 @@ def test_a_release_is_built_interrupted_continued_and_published(
 ) -> None:
     folder = tmp_path / "release"
     asked: list[tuple[str, bool]] = []
-    train = models.train
+    train = parts.train
 
     def train_told(method: str, *arguments: Any, **options: Any) -> Any:
         asked.append((method, options["resume"]))
         return train(method, *arguments, **options)
 
-    monkeypatch.setattr(models, "train", train_told)
+    monkeypatch.setattr(parts, "train", train_told)
     score = training._score
 
     def killed(run: Any, *arguments: Any) -> Any:
@@ -160,13 +159,13 @@ def test_other_settings_train_again(
     release_to: ReleaseTo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[dict[str, Any]] = []
-    monkeypatch.setattr(datasets, "BUILDERS", {"event_types": BUILDERS["event_types"]})
+    monkeypatch.setattr(parts, "BUILDERS", {"event_types": BUILDERS["event_types"]})
 
     def train(method: str, folder: Path, **options: Any) -> None:
         asked.append(options)
         SwccModel.from_encoder(options["encoder"]).save_pretrained(folder)
 
-    monkeypatch.setattr(models, "train", train)
+    monkeypatch.setattr(parts, "train", train)
     monkeypatch.setattr(releasing, "_items", lambda *_: ())
     monkeypatch.setattr(releasing, "push", lambda *_, **__: None)
     for seed in (1, 1, 2):
@@ -177,9 +176,9 @@ def test_other_settings_train_again(
 def test_hours_of_an_interrupted_run_count(
     release_to: ReleaseTo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(datasets, "BUILDERS", {"event_types": BUILDERS["event_types"]})
-    monkeypatch.setattr(models, "can_resume", lambda folder: True)
-    monkeypatch.setattr(models, "time", SimpleNamespace(monotonic=count(step=1800).__next__))
+    monkeypatch.setattr(parts, "BUILDERS", {"event_types": BUILDERS["event_types"]})
+    monkeypatch.setattr(parts, "can_resume", lambda folder: True)
+    monkeypatch.setattr(parts, "time", SimpleNamespace(monotonic=count(step=1800).__next__))
     monkeypatch.setattr(releasing, "push", lambda *_, **__: None)
 
     def interrupted(method: str, folder: Path, **options: Any) -> None:
@@ -188,12 +187,12 @@ def test_hours_of_an_interrupted_run_count(
     def train(method: str, folder: Path, **options: Any) -> None:
         SwccModel.from_encoder(options["encoder"]).save_pretrained(folder)
 
-    monkeypatch.setattr(models, "train", interrupted)
+    monkeypatch.setattr(parts, "train", interrupted)
     with pytest.raises(KeyboardInterrupt):
         release_to(tmp_path / "release")
-    monkeypatch.setattr(models, "train", train)
+    monkeypatch.setattr(parts, "train", train)
     told: list[Any] = []
-    monkeypatch.setattr(models, "write_record", lambda *_, **facts: told.append(facts))
+    monkeypatch.setattr(parts, "write_record", lambda *_, **facts: told.append(facts))
     monkeypatch.setattr(releasing, "_items", lambda *_: ())
     release_to(tmp_path / "release")
     assert told[:3] == [{"hours_before": 0.5}, {"hours_before": 1.0}, {"hours": 1.0}]
@@ -264,7 +263,7 @@ def test_what_is_left_out_is_not_pushed(
 def test_a_dry_run_shows_recorded_sizes_and_sends_nothing(
     hub: LoopbackHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    monkeypatch.setattr(datasets, "BUILDERS", {"event_types": BUILDERS["event_types"]})
+    monkeypatch.setattr(parts, "BUILDERS", {"event_types": BUILDERS["event_types"]})
     monkeypatch.setattr(constants, "ENDPOINT", hub.endpoint)
 
     def with_record(folder: str, name: str) -> Recipe:

@@ -9,8 +9,8 @@ from tiny import save_tiny_heterevent
 from eventformers.datasets_scripts.events import event_text
 from eventformers.model_cards.card import ModelCard
 from eventformers.model_cards.heterevent import CANDIDATES, METHOD_CARD
+from eventformers.model_cards.method import run_snippet
 from eventformers.model_cards.sections import usage_snippets
-from eventformers.model_cards.usage import run_snippet
 from eventformers.models.configuration_heterevent import HeterEventConfig
 
 STAGES = {"sequence": "SeqCL", "graph": "GraCL", "supervised": "Eq. 15 and 16"}

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 from eventformers.methods import all_methods, load_method
 from eventformers.model_cards import ModelCard, Snippet
-from eventformers.model_cards.usage import LONGEST_OUTPUT, run_snippet, snippet_code
+from eventformers.model_cards.method import LONGEST_OUTPUT, run_snippet, snippet_code
 from eventformers.models.grounding_tokens import TAGS
 from eventformers.trainers.method import add_marker_tokens
 

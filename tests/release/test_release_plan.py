@@ -12,16 +12,16 @@ import pytest
 from eventformers.commands.hub import size_text
 from eventformers.datasets_scripts.building import BUILDERS
 from eventformers.errors import EventformersError
-from eventformers.release import parts as models
+from eventformers.release import parts
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe
 
 
 def test_a_run_that_follows_another(tmp_path: Path) -> None:
-    runs = models.plan_runs(models.Training(encoder="start"))
+    runs = parts.plan_runs(parts.Training(encoder="start"))
     [run] = [run for run in runs if run.follows is not None]
     assert runs.index(run.follows) < runs.index(run)
-    encoder, settings = models._from_followed(tmp_path, run, models.Training(encoder="start"))
+    encoder, settings = parts._from_followed(tmp_path, run, parts.Training(encoder="start"))
     followed = tmp_path / run.follows.name
     assert encoder == str(followed)
     views = resolve_recipe(run.method, run.recipe.name, settings, None).views
@@ -29,10 +29,10 @@ def test_a_run_that_follows_another(tmp_path: Path) -> None:
     assert Path(views["retriever"]) == followed / "stages" / f"{1 + names.index('linking')}-linking"
 
     kept = {name: SimpleNamespace(reports={}) for name in BUILDERS}
-    reason = models.reason_to_leave_out(run, cast("Any", kept), accept_licenses=True)
+    reason = parts.reason_to_leave_out(run, cast("Any", kept), accept_licenses=True)
     assert reason == f"{run.follows.name}, which it follows, is left out"
     alone = replace(run, follows=None)
-    assert "which it follows" in str(models.reason_to_leave_out(alone, cast("Any", kept), True))
+    assert "which it follows" in str(parts.reason_to_leave_out(alone, cast("Any", kept), True))
 
 
 @pytest.mark.parametrize("follows", ["minilm", "{retriever: x}", "{recipe: minilm, retriever: 3}"])

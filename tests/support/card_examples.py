@@ -8,14 +8,14 @@ from unittest import mock
 
 import forked
 
-from eventformers.model_cards import card, usage
+from eventformers.model_cards import card, method
 
 
 @contextmanager
 def examples_run() -> Iterator[None]:
     """Run the usage examples of the cards that are written meanwhile, each in a process of its own."""
     with (
-        mock.patch.object(card, "run_snippet", usage.run_snippet),
-        mock.patch.object(usage, "subprocess", forked.stand_in("libraries")),
+        mock.patch.object(card, "run_snippet", method.run_snippet),
+        mock.patch.object(method, "subprocess", forked.stand_in("libraries")),
     ):
         yield

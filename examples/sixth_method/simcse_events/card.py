@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from eventformers.markdown import setting
 from eventformers.model_cards import MethodCard, Reading, Snippet
-from eventformers.model_cards.common import (
+from eventformers.model_cards.method import (
+    Settings,
     encode_snippet,
     sentence_transformers_snippet,
     transformers_snippet,
 )
-from eventformers.model_cards.method import Settings
 
 CITATION = """\
 @inproceedings{gao-etal-2021-simcse,

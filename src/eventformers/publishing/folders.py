@@ -25,7 +25,7 @@ from eventformers.evaluation.results import read_result
 from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE, STATE_FOLDER
 from eventformers.files import refuse_unfinished, write_text
 from eventformers.methods import all_methods
-from eventformers.model_cards.training_record import TRAINING_DATA_FILE, read_training_record
+from eventformers.model_cards.card import TRAINING_DATA_FILE, read_training_record
 from eventformers.models.sentence_transformers_files import SENTENCE_TRANSFORMERS_FILES, TOWER_FOLDERS
 from eventformers.publishing.dataset_building import BENCHMARK_FILE
 from eventformers.trainers.base import ARGUMENTS_FILE
