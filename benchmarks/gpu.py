@@ -41,7 +41,7 @@ from eventformers.evaluation.results import TaskResult
 from eventformers.files import write_text
 from eventformers.markdown import number
 from eventformers.methods import all_methods
-from eventformers.reference.benchmark_record import benchmark_tables
+from eventformers.reference.tables import benchmark_tables
 from eventformers.training import train
 
 

@@ -14,7 +14,7 @@ from eventformers.errors import UnknownNameError
 from eventformers.evaluate_metrics import METRICS
 from eventformers.evaluation.tasks import TASKS
 from eventformers.methods import all_methods, main_methods
-from eventformers.reference import pages as readme
+from eventformers.reference import __main__ as readme
 from eventformers.reference.docstrings import docstring_entries
 from eventformers.reference.tables import results_table, table
 from eventformers.trainers.recipes import list_recipes
@@ -76,6 +76,19 @@ def test_every_option_has_a_meaning_in_the_settings(method: str, tables: str) ->
     config_class: Any = all_methods()[method].config_class
     for name in inspect.get_annotations(config_class).keys() & {field.name for field in fields(config_class)}:
         assert f"| `{name}` |" in section
+
+
+def test_public_names_have_signature_arguments_returned_value_and_errors() -> None:
+    page = table("api", REPOSITORY)
+    assert "next_event(\n    model: " in page
+    section = page[page.index("### `build_dataset`") : page.index("### `complete`")]
+    assert "    config: str | Sequence[str] | None = None,\n" in section
+    assert "\n) -> Path\n```" in section
+    assert "- `**settings`: settings of the builder" in section
+    assert "**Returns** The folder." in section
+    assert "- `DataFormatError`: a raw file cannot be read; names file and line." in section
+    # A place in memory would differ from run to run.
+    assert " at 0x" not in page
 
 
 def test_docstring_entries() -> None:

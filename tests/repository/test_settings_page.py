@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from eventformers.evaluation.tasks import TASKS
 from eventformers.methods import all_methods
-from eventformers.reference.settings import settings_page
+from eventformers.reference.docstrings import settings_page
 from eventformers.trainers.run import accepted_keys
 
 ROW = re.compile(r"\| `([\w.]+)` \| (.+?) \| (.+?) \| (.+) \|")

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from eventformers.errors import EventformersError
-from eventformers.evaluation.tasks.protocols import JsonValue
+from eventformers.evaluation.tasks.base import JsonValue
 from eventformers.files import is_standard_output, write_explained, write_text
 from eventformers.inference.report_pages import render_page
 from eventformers.leaderboard.board import KINDS, Board, Cell, Kind, Leaderboard, Row, ScoreColumn

@@ -1,32 +1,163 @@
-"""The tables of docs, generated from the registries."""
+"""The tables and examples of docs, generated from the registries and from committed records."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-import eventformers
+import torch
+
 from eventformers.datasets_scripts import BUILDERS, list_datasets
-from eventformers.errors import UnknownNameError
+from eventformers.datasets_scripts.reading.lines import read_json_object
+from eventformers.errors import DataFormatError, UnknownNameError
 from eventformers.evaluate_metrics import METRICS, load_metric
 from eventformers.evaluation.results import TaskResult, load_results
 from eventformers.evaluation.tasks import TASKS, Task
+from eventformers.markdown import cell
+from eventformers.markdown import table as markdown_table
 from eventformers.methods import all_methods, load_method
 from eventformers.model_cards import load_method_card
 from eventformers.model_cards.scores import score_text
 from eventformers.models.configuration_base import EventConfig
-from eventformers.reference.benchmark_record import recorded_tables
-from eventformers.reference.docstrings import Documented, docstring_entries
-from eventformers.reference.loads import published
-from eventformers.reference.settings import settings_page
-from eventformers.reference.snippets import lora_snippet
+from eventformers.reference.docstrings import Documented, docstring_entries, python_page, settings_page
 from eventformers.reproduction.comparisons import claims_sections
 from eventformers.reproduction.tables import paper_tables
+from eventformers.trainers.lora import modules_beside_encoders
 from eventformers.trainers.recipes import list_recipes, load_recipe
+from eventformers.trainers.stages import stage_recipes
+
+DATASET, METRIC = "event_similarity", "mcnc"
+"""The dataset and the metric that represent all others."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A kind of published repository.
+
+    Attributes:
+        kind: `model`, `dataset` or `metric`.
+        name: the `model_type`, or the name of the dataset or metric.
+        ways: the ways to load it: an Auto class, `PeftModel` for adapters, `pipeline` for the model's own
+            pipeline, the task of a pipeline, `SentenceTransformer`, or the function for a dataset or metric.
+    """
+
+    kind: str
+    name: str
+    ways: tuple[str, ...]
+
+
+def published() -> list[Published]:
+    """List everything that is published, with every way to load it."""
+    models = [
+        Published(
+            "model",
+            name,
+            (
+                "AutoTokenizer",
+                "AutoProcessor",
+                *method.classes,
+                "PeftModel",
+                "pipeline",
+                *method.config_class.pipelines,
+                *(["SentenceTransformer"] if method.config_class().reads_text_alone else []),
+            ),
+        )
+        for name, method in all_methods().items()
+    ]
+    return [
+        *models,
+        Published("dataset", DATASET, ("load_dataset", "load_dataset(streaming=True)")),
+        Published("metric", METRIC, ("evaluate.load",)),
+    ]
+
+
+def lora_snippet(method: str) -> str:
+    """Write the lines that add low-rank adapters to a model of a method's default recipe, with PEFT alone.
+
+    Args:
+        method: the `model_type`.
+
+    Returns:
+        A fenced block of Python.
+
+    Raises:
+        UnknownNameError: the method is unknown.
+    """
+    chosen = load_method(method)
+    recipe = load_recipe(chosen.recipe_folder, chosen.default_recipe)
+    config = chosen.config_class(**stage_recipes(recipe)[-1].model)
+    with torch.device("meta"):
+        modules = modules_beside_encoders(chosen.head_class(config))
+    auto_class = next(
+        name for name, place in config.full_auto_map.items() if place.endswith(chosen.head_class.__name__)
+    )
+    unfreezing = ", freeze_encoder=False" if getattr(config, "freeze_encoder", False) else ""
+    lines = [
+        "import eventformers",
+        "from peft import LoraConfig, get_peft_model",
+        f"from transformers import {auto_class}",
+        "",
+        f'model = {auto_class}.from_pretrained("my-org/my-model"{unfreezing})',
+        "adapters = LoraConfig(",
+        "    r=8,",
+        "    lora_alpha=16,",
+        '    target_modules=r".*\\bencoder\\..*\\.(query|value)",',
+        *(
+            ["    modules_to_save=[", *(f'        "{name}",' for name in modules), "    ],"]
+            if modules
+            else []
+        ),
+        ")",
+        "model = get_peft_model(model, adapters)",
+    ]
+    return "\n".join(["```python", *lines, "```"])
+
+
+def benchmark_tables(record: Mapping[str, Any]) -> str:
+    """Format the tables of a record in Markdown, with the machine, failures and skipped parts.
+
+    Args:
+        record: the record of `benchmarks/gpu.py`: the machine, and `parts` with `title`, `note`, `rows`,
+            `failures` and `left_out`.
+    """
+    rate = record["peak_bf16_flops"] / 1e12
+    lines = [
+        f"{cell(record['device'])}, {record['cores']} processor cores, Python {record['python']}, torch "
+        f"{record['torch']}. A product of two large bfloat16 matrices reaches {rate:,.1f} TFLOP/s. The "
+        f"weights of the encoder are {cell(record['weights'])}."
+    ]
+    for part in record["parts"]:
+        lines += ["", f"**{part['title']}**", ""]
+        if part["rows"]:
+            header = list(part["rows"][0])
+            lines += [
+                markdown_table(header, [[str(row.get(name, "")) for name in header] for row in part["rows"]]),
+                "",
+            ]
+        if part["note"]:
+            lines += [part["note"], ""]
+        lines += [f"- Failed: {cell(failure)}" for failure in part["failures"]]
+        lines += [f"- Left out when the time was over: {cell(name)}" for name in part["left_out"]]
+    return "\n".join(lines).rstrip()
+
+
+def recorded_tables(path: Path) -> str:
+    """Format the tables of a record file.
+
+    Raises:
+        DataFormatError: the file is not a record.
+        EventformersError: it cannot be read.
+    """
+    try:
+        return benchmark_tables(read_json_object(path))
+    except (KeyError, TypeError) as error:
+        raise DataFormatError(path, None, str(error), "a record written by benchmarks/gpu.py") from error
 
 
 def table(name: str, results_folder: Path) -> str:
@@ -94,19 +225,6 @@ def loads_table() -> str:
         for way in ways
     ]
     return _table(("way to load", *(f"{one.kind} `{one.name}`" for one in repositories)), rows)
-
-
-def api_table() -> str:
-    """Make the table of public names, with the first paragraph of their docstrings."""
-    rows = []
-    for name in eventformers.__all__:
-        value = getattr(eventformers, name)
-        if isinstance(value, str):
-            rows.append((f"`eventformers.{name}`", "The version."))
-        else:
-            text = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
-            rows.append((f"`eventformers.{name}{'' if inspect.isclass(value) else '()'}`", text))
-    return _table(("name", "what it is"), rows)
 
 
 def datasets_table() -> str:
@@ -268,7 +386,7 @@ def results_table(results: Sequence[TaskResult]) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "methods": methods_table,
-    "api": api_table,
+    "api": python_page,
     "datasets": datasets_table,
     "loads": loads_table,
     "metrics": metrics_table,
