@@ -21,8 +21,12 @@ import spacy
 from side_by_side import CLOCKS, CPU, describe_machine, take_turns
 
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.extraction.counts import ExtractionCounts
-from eventformers.extraction.extractor import EventExtractor, ExtractionSettings, installed_pipeline
+from eventformers.extraction.extractor import (
+    EventExtractor,
+    ExtractionCounts,
+    ExtractionSettings,
+    installed_pipeline,
+)
 from eventformers.extraction.shards import chain_lines, event_lines
 from eventformers.extraction.texts import TextDocument, find_text_files, read_texts
 

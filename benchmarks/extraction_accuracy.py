@@ -24,7 +24,7 @@ import spacy
 from spacy.language import Language
 
 from eventformers.extraction.events import extract_events
-from eventformers.extraction.parsing import TextParser
+from eventformers.extraction.extractor import TextParser
 
 ANNOTATIONS = Path(__file__).with_suffix(".jsonl")
 SPLITS = ("development", "check", "held_out")

@@ -13,12 +13,12 @@ from graphs import pairs_of
 
 from eventformers.datasets_scripts.events import CHAIN_SCHEMA, DOCUMENT_SCHEMA, EVENT_SCHEMA
 from eventformers.errors import EventformersError
-from eventformers.exploration import completions, links, neighbours, steps, types
+from eventformers.exploration import events as events_module
+from eventformers.exploration import links, related, steps, types
 from eventformers.exploration import map as map_step
-from eventformers.exploration.chains import is_participant
-from eventformers.exploration.next_events import TOP, find_next_events
-from eventformers.exploration.settings import Context
-from eventformers.exploration.steps import StepRun
+from eventformers.exploration.events import is_participant
+from eventformers.exploration.related import TOP_NEXT, find_next_events
+from eventformers.exploration.steps import Context, StepRun
 from eventformers.inference.chains.scorers import EncoderChainScorer
 from eventformers.inference.commonsense.alternative_index import build_alternative_index
 from eventformers.inference.commonsense.complete_many import ManyCompletions
@@ -170,7 +170,7 @@ def test_next_events_are_new_and_best_first(encoder: EventEncoder) -> None:
         verbs = [by_text[row["text"]]["lemma"] for row in of_chain]
         # Neither a verb of the chain, nor one twice, nor a stop word or a verb of reporting.
         assert set(verbs) == {"arrest", "flood", "win"} - {ROLES[place][2] for place in own}
-        assert len(verbs) == len(set(verbs)) <= TOP
+        assert len(verbs) == len(set(verbs)) <= TOP_NEXT
         assert [row["rank"] for row in of_chain] == [1 + place for place in range(len(of_chain))]
         scores = [row["score"] for row in of_chain]
         assert scores == sorted(scores, reverse=True)
@@ -198,10 +198,10 @@ def test_no_chain_has_no_next_event(encoder: EventEncoder) -> None:
 
 
 def test_search_beyond_the_limit_is_approximate_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbours, "EXACT_UP_TO", 50)
+    monkeypatch.setattr(events_module, "EXACT_UP_TO", 50)
     vectors = np.random.default_rng(0).normal(size=(1_100, 8)).astype(np.float32)
     notes: list[str] = []
-    found = neighbours.nearest([str(place) for place in range(1_100)], vectors, vectors[:5], 3, notes)
+    found = events_module.nearest([str(place) for place in range(1_100)], vectors, vectors[:5], 3, notes)
     assert found.events.shape == (5, 3)
     assert "approximate" in notes[0]
 
@@ -297,13 +297,13 @@ def test_completions_of_events_in_chains_come_first(
 ) -> None:
     events, _ = tables()
     index = build_alternative_index(encoder, pairs_of(), tmp_path / "index", graph="conceptnet")
-    monkeypatch.setattr(completions, "MOST_QUERIES", 5 * len(completions.EVENT_RELATIONS))
-    found = completions.find_completions(events, chains_of(events, [9, 2]), index, encoder)
+    monkeypatch.setattr(related, "MOST_QUERIES", 5 * len(related.EVENT_RELATIONS))
+    found = related.find_completions(events, chains_of(events, [9, 2]), index, encoder)
     rows = found.table.to_pylist()
     texts = list(dict.fromkeys(row["text"] for row in rows))
     everything = events["text"].to_pylist()
     assert texts == [everything[9], everything[2], *everything[:2], everything[3]]
-    assert {row["relation"] for row in rows} == set(completions.EVENT_RELATIONS)
+    assert {row["relation"] for row in rows} == set(related.EVENT_RELATIONS)
     assert any("5 of 14 distinct events" in note for note in found.notes)
 
 
@@ -321,7 +321,7 @@ def test_completions_of_events_in_chains_come_first(
 )
 def test_completions_do_not_repeat_their_event(event: str, lemma: str, tail: str, is_new: bool) -> None:
     completed = ManyCompletions(event, "Causes", [(tail, 0.9), ("rain", 0.5)])
-    assert [text for text, _ in completions._new(completed, lemma)] == [tail] * is_new + ["rain"]
+    assert [text for text, _ in related._new_alternatives(completed, lemma)] == [tail] * is_new + ["rain"]
 
 
 def plane(encoder: EventEncoder, **options: Any) -> map_step.EventMap:

@@ -20,17 +20,15 @@ import eventformers
 from eventformers.datasets_scripts import loading
 from eventformers.datasets_scripts.events import EVENT_SCHEMA
 from eventformers.errors import EventformersError
-from eventformers.exploration import documents, events, steps
+from eventformers.exploration import STATE_FOLDER, WORKING_FOLDER, documents, events, steps
 from eventformers.exploration import map as map_step
 from eventformers.exploration.explore import Exploration
-from eventformers.exploration.folder import STATE_FOLDER, WORKING_FOLDER
-from eventformers.exploration.settings import ExploreSettings
 from eventformers.exploration.sources import find_texts
-from eventformers.exploration.steps import StepRun
+from eventformers.exploration.steps import ExploreSettings, StepRun
 from eventformers.extraction import pipeline as pipeline_module
 from eventformers.extraction import shards
 from eventformers.extraction.extractor import EventExtractor
-from eventformers.extraction.text_columns import USUAL_COLUMNS
+from eventformers.extraction.texts import USUAL_COLUMNS
 from eventformers.inference.encode import EventEncoder
 
 STORIES = {

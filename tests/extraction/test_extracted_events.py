@@ -13,7 +13,7 @@ from event_files import write_edges, write_events
 import eventformers
 from eventformers import cli
 from eventformers.datasets_scripts.events import DOCUMENT_SCHEMA, EVENT_SCHEMA
-from eventformers.extraction.counts import ExtractionCounts
+from eventformers.extraction.extractor import ExtractionCounts
 
 STORIES = (
     "Anna opened the door. Anna called Peter. The thief was seen by Anna. The man did not close the window.",

@@ -7,8 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from eventformers.extraction.normalising import NormalisedText, normalise
-from eventformers.extraction.vocabulary import Vocabulary
+from eventformers.extraction.normalising import NormalisedText, Vocabulary, normalise
 
 spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
 

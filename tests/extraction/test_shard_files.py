@@ -11,7 +11,7 @@ pytest.importorskip("datatrove", reason="datatrove is not installed")
 
 from datatrove.io import get_datafolder
 
-from eventformers.extraction.shard_files import completed_file
+from eventformers.extraction.datatrove_block import completed_file
 
 
 def files(folder: Path) -> dict[str, bytes]:

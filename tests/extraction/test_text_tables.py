@@ -17,11 +17,13 @@ import pytest
 import eventformers
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.extraction.text_columns import USUAL_COLUMNS, TextColumns, iso_date
 from eventformers.extraction.texts import (
+    USUAL_COLUMNS,
+    TextColumns,
     TextDocument,
     TextRows,
     find_text_files,
+    iso_date,
     read_texts,
     split_document,
 )

@@ -13,7 +13,7 @@ import pytest
 from eventformers.datasets_scripts.licenses import standard_license
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.extraction.counts import ExtractionCounts
+from eventformers.extraction.extractor import ExtractionCounts
 from eventformers.extraction.sgml import decoded, read_sgml
 from eventformers.extraction.texts import TextDocument, find_text_files, read_texts
 

@@ -17,8 +17,8 @@ from server import LoopbackHub
 from eventformers import hub as publishing
 from eventformers.cli import main
 from eventformers.errors import EventformersError
+from eventformers.exploration import PAGE_FILE, REPORT_FILE, STATE_FOLDER
 from eventformers.exploration import map as map_step
-from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE, STATE_FOLDER
 from eventformers.exploration.page import write_page
 from eventformers.publishing import verification
 from eventformers.publishing.folders import find_release, read_folder

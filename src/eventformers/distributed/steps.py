@@ -23,8 +23,7 @@ from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter
 from eventformers.datasets_scripts.events import DOCUMENT_SCHEMA, EVENT_SCHEMA, LINK_SCHEMA, Event
 from eventformers.datasets_scripts.reading.fields import is_blank
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.extraction.datatrove_block import EVENT_ROWS
-from eventformers.extraction.shard_files import completed_file
+from eventformers.extraction.datatrove_block import EVENT_ROWS, completed_file
 from eventformers.extraction.texts import DistinctIdentifiers, TextDocument
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding.event_tables import read_table_events

@@ -1,4 +1,4 @@
-"""The step that extracts events from the documents, with their places in the text."""
+"""Steps of the events of documents: their extraction, the vectors of their texts, and the chains to show."""
 
 from __future__ import annotations
 
@@ -10,16 +10,27 @@ from itertools import chain, compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from eventformers.datasets_scripts.events import CHAIN_SCHEMA, DOCUMENTS_TABLE, EVENT_SCHEMA, EVENTS_TABLE
+from eventformers.datasets_scripts.events import (
+    CHAIN_SCHEMA,
+    CHAINS_TABLE,
+    DOCUMENTS_TABLE,
+    EVENT_ORDERS,
+    EVENT_SCHEMA,
+    EVENTS_TABLE,
+    VECTORS_TABLE,
+    Event,
+)
 from eventformers.errors import EventformersError
-from eventformers.exploration.folder import STATE_FOLDER
-from eventformers.exploration.settings import Context
-from eventformers.exploration.steps import Step, StepRun, key_of
-from eventformers.extraction.counts import ExtractionCounts
+from eventformers.exploration import STATE_FOLDER
+from eventformers.exploration.steps import Context, Step, StepRun, key_of, keys_file
 from eventformers.extraction.extractor import (
+    ExtractionCounts,
     ExtractionSettings,
     cached_extractor,
     installed_pipeline,
@@ -28,10 +39,12 @@ from eventformers.extraction.extractor import (
 )
 from eventformers.extraction.language import check_languages, other_language
 from eventformers.extraction.pipeline import extract_shards
-from eventformers.extraction.shards import in_blocks, read_counts, write_texts
-from eventformers.extraction.tables import read_shards, write_tables
+from eventformers.extraction.shards import in_blocks, read_counts, read_shards, write_tables, write_texts
 from eventformers.extraction.texts import TextDocument
 from eventformers.files import files_digest, remove_folder, write_text
+from eventformers.inference.encoding.vectors import Vectors
+from eventformers.inference.induction.type_naming import has_only_stop_words
+from eventformers.inference.search.candidate_index import CandidateIndex, Candidates, SearchKind
 from eventformers.provenance import installed_version
 
 PROTAGONISTS_TABLE = f"{STATE_FOLDER}/protagonists.parquet"
@@ -193,4 +206,157 @@ EVENTS = Step(
     reads=(DOCUMENTS_TABLE,),
     writes=(EVENTS_TABLE, PROTAGONISTS_TABLE, _BLOCKS_TABLE),
     settings=_settings,
+)
+
+
+EXACT_UP_TO = 60_000
+"""Largest number of vectors that are searched exactly: searching all for all takes a minute on two cores."""
+
+
+def text_vectors(vectors: pa.Table) -> tuple[list[str], Vectors]:
+    """Return the distinct texts of the table of vectors, and their vectors, `(n, d)`."""
+    return vectors["text"].to_pylist(), vectors_of(vectors)
+
+
+def vector_column(vectors: NDArray[np.floating]) -> pa.FixedSizeListArray:
+    """Return vectors, `(n, d)`, as the column `embedding` of a table."""
+    return pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel(), pa.float32()), vectors.shape[1])
+
+
+def vectors_of(table: pa.Table) -> Vectors:
+    """Return the vectors in the column `embedding` of a table, `(n, d)`."""
+    column = table["embedding"].combine_chunks()
+    # Arrow's memory is read-only, and torch warns of that.
+    return np.array(column.flatten().to_numpy().reshape(len(column), -1))
+
+
+def nearest(
+    names: Sequence[str], vectors: Vectors, queries: Vectors, number: int, notes: list[str]
+) -> Candidates:
+    """Find the vectors with the largest dot products with each query, best first.
+
+    Args:
+        names: a distinct name of each vector, `(n,)`.
+        vectors: `(n, d)`.
+        queries: `(m, d)`.
+        number: number of vectors to find; fewer if there are not as many.
+        notes: gets a sentence with the measured recall if the search is approximate.
+    """
+    kind: SearchKind = "exact" if len(vectors) <= EXACT_UP_TO else "ivf"
+    found = CandidateIndex(names, vectors, kind=kind).search(queries, min(number, len(vectors)))
+    if found.recall:
+        notes.append(
+            f"The search among {len(vectors):,} texts is approximate and finds {found.recall['']:.1%} of the "
+            "nearest ones."
+        )
+    return found
+
+
+_ROLES = EVENT_ORDERS["subject_predicate_object"]
+
+
+def encode_events(run: StepRun) -> None:
+    """Encode each distinct event text once, at length 1, in the order of its first event.
+
+    A model that reads roles reads those of the first event with the text.
+    """
+    settings = run.context.settings
+    columns = run.table(EVENTS_TABLE, ["text", "negated", *_ROLES]).to_pydict()
+    events: dict[str, Event] = {}
+    for text, negated, subject, predicate, target in zip(*columns.values(), strict=True):
+        if text not in events:
+            predicate = f"not {predicate}" if negated else predicate
+            events[text] = {"subject": subject, "predicate": predicate, "object": target}
+    encoder = run.context.encoder("events")
+    schema = pa.schema(
+        [("text", pa.string()), ("embedding", pa.list_(pa.float32(), encoder.dimension))],
+        metadata={"model": encoder.name, "model_revision": encoder.revision or ""},
+    )
+    texts = list(events)
+
+    def encoded(numbers: Sequence[int]) -> pa.Table:
+        block = [texts[number] for number in numbers]
+        vectors = encoder.encode(
+            [events[text] for text in block],
+            batch_size=settings.batch_size,
+            normalize=True,
+            show_progress=settings.show_progress,
+        )
+        return pa.table([pa.array(block, pa.string()), vector_column(vectors)], schema=schema)
+
+    run.rows(VECTORS_TABLE, [key_of([text, event]) for text, event in events.items()], encoded)
+    run.counts["distinct_event_texts"] = len(events)
+    inputs = encoder.inputs()
+    keys = [inputs.key(event, place) for place, event in enumerate(events.values())]
+    if truncated := len(inputs.token_rows(keys)[1]):
+        run.notes.append(f"Event texts truncated to {encoder.max_length} tokens: {truncated:,}.")
+
+
+VECTORS = Step(
+    "vectors",
+    encode_events,
+    reads=(EVENTS_TABLE,),
+    writes=(VECTORS_TABLE, keys_file(VECTORS_TABLE)),
+    models=("events",),
+)
+
+
+# fmt: off
+_QUANTITIES = frozenset({
+    "amount", "amounts", "average", "billion", "billions", "bit", "dozen", "dozens", "fraction", "half",
+    "handful", "hundred", "hundreds", "kind", "kinds", "lot", "lots", "majority", "many", "million",
+    "millions", "minority", "much", "number", "numbers", "pair", "part", "parts", "percent", "percentage",
+    "piece", "pieces", "plenty", "portion", "proportion", "quantity", "range", "rate", "rates",
+    "remainder", "rest", "series", "sort", "sorts", "third", "thousand", "thousands", "total", "type",
+    "types", "variety",
+})
+_TIMES = frozenset({
+    "afternoon", "century", "day", "days", "decade", "decades", "evening", "friday", "hour", "hours",
+    "minute", "minutes", "moment", "monday", "month", "months", "morning", "night", "period", "saturday",
+    "sunday", "thursday", "time", "times", "today", "tomorrow", "tuesday", "wednesday", "week", "weekend",
+    "weeks", "year", "years", "yesterday",
+})
+_GENERAL = frozenset({
+    "end", "example", "fact", "instance", "matter", "others", "people", "place", "reason", "stuff",
+    "thing", "things", "way", "ways",
+})
+# fmt: on
+NAMES_NO_PARTICIPANT = _QUANTITIES | _TIMES | _GENERAL
+"""English head words whose mentions in a text need not be the same thing: a measure of what follows it ("a
+number of cases"), a time, or a noun too general to refer back ("people", "thing"). Equal head words are taken
+for one participant, which fails for these. The dataset `event_chains` keeps such chains, as its papers do."""
+
+
+def is_participant(protagonist: str) -> bool:
+    """True if equal mentions of a head word or phrase in a text can be taken for one participant."""
+    return not (
+        protagonist in NAMES_NO_PARTICIPANT
+        or has_only_stop_words(protagonist)
+        or not any(map(str.isalpha, protagonist))
+    )
+
+
+def select_chains(run: StepRun) -> None:
+    """Write the chains of participants with enough distinct events."""
+    found = run.table(PROTAGONISTS_TABLE)
+    chains = found.filter(pa.array(map(is_participant, found["protagonist"].to_pylist()), pa.bool_()))
+    least = run.context.settings.min_chain_length
+    long = chains.filter(pc.greater_equal(pc.list_value_length(chains["event_ids"]), least))
+    run.write(CHAINS_TABLE, long)
+    run.counts["chains"] = long.num_rows
+    if others := found.num_rows - chains.num_rows:
+        run.notes.append(
+            "Chains of a word that names no participant, such as number or people, which are left out: "
+            f"{others:,}."
+        )
+    if short := chains.num_rows - long.num_rows:
+        run.notes.append(f"Chains of fewer than {least} events, which are left out: {short:,}.")
+
+
+CHAINS = Step(
+    "chains",
+    select_chains,
+    reads=(PROTAGONISTS_TABLE,),
+    writes=(CHAINS_TABLE,),
+    settings=lambda context: {"min_chain_length": context.settings.min_chain_length},
 )

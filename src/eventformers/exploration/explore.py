@@ -10,19 +10,18 @@ from typing import Any, Literal
 
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.evaluation.session import Session
-from eventformers.exploration.chains import CHAINS
-from eventformers.exploration.completions import COMPLETIONS
-from eventformers.exploration.documents import DOCUMENTS
-from eventformers.exploration.events import EVENTS
-from eventformers.exploration.extracted import EXTRACTED_DOCUMENTS, EXTRACTED_EVENTS
-from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE, STATE_FOLDER, WORKING_FOLDER
+from eventformers.exploration import PAGE_FILE, REPORT_FILE, STATE_FOLDER, WORKING_FOLDER
+from eventformers.exploration.documents import DOCUMENTS, EXTRACTED_DOCUMENTS, EXTRACTED_EVENTS
+from eventformers.exploration.events import CHAINS, EVENTS, VECTORS
 from eventformers.exploration.links import LINKS
 from eventformers.exploration.map import MAP
-from eventformers.exploration.next_events import NEXT_EVENTS
 from eventformers.exploration.page import PAGE
-from eventformers.exploration.settings import Context, ExploreSettings, Model
+from eventformers.exploration.related import COMPLETIONS, NEXT_EVENTS
 from eventformers.exploration.sources import Texts, find_texts
 from eventformers.exploration.steps import (
+    Context,
+    ExploreSettings,
+    Model,
     Step,
     StepRecord,
     check_inputs,
@@ -31,8 +30,7 @@ from eventformers.exploration.steps import (
     run_steps,
 )
 from eventformers.exploration.types import TYPES
-from eventformers.exploration.vectors import VECTORS
-from eventformers.extraction.text_columns import TextColumns
+from eventformers.extraction.texts import TextColumns
 from eventformers.files import check_own_folder, output_folder, remove_folder, write_text
 from eventformers.strict import several
 

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, LINK_SCHEMA
-from eventformers.exploration.folder import STATE_FOLDER
-from eventformers.exploration.neighbours import vector_column, vectors_of
-from eventformers.exploration.settings import Context
-from eventformers.exploration.steps import Rows, Step, StepRun, key_of, keys_file, make_rows
+from eventformers.exploration import STATE_FOLDER
+from eventformers.exploration.events import vector_column, vectors_of
+from eventformers.exploration.steps import Context, Rows, Step, StepRun, key_of, keys_file, make_rows
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.grounding.knowledge_base import (

@@ -14,7 +14,7 @@ from sklearn.cluster import MiniBatchKMeans
 
 from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, VECTORS_TABLE
 from eventformers.errors import EventformersError
-from eventformers.exploration.neighbours import nearest, text_vectors
+from eventformers.exploration.events import nearest, text_vectors
 from eventformers.exploration.steps import Step, StepRun
 from eventformers.exploration.types import EVENT_TYPES_TABLE, TYPES_TABLE, UNTYPED, event_terms
 from eventformers.inference.encoding.vectors import Positions, Vectors

@@ -12,9 +12,8 @@ import datasets
 from eventformers.datasets_scripts.events import EVENTS_TABLE
 from eventformers.datasets_scripts.loading import load_hub, looks_like_hub_id
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.exploration.folder import STATE_FOLDER
-from eventformers.extraction.text_columns import USUAL_COLUMNS, TextColumns
-from eventformers.extraction.texts import TextFile, TextRows, find_text_files
+from eventformers.exploration import STATE_FOLDER
+from eventformers.extraction.texts import USUAL_COLUMNS, TextColumns, TextFile, TextRows, find_text_files
 from eventformers.inference.encoding.event_reader import ACCEPTED_CONTAINERS, values_in
 from eventformers.inference.encoding.event_tables import are_event_tables
 

@@ -16,8 +16,8 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import squareform
 
 from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE
-from eventformers.exploration.folder import STATE_FOLDER
-from eventformers.exploration.neighbours import vector_column, vectors_of
+from eventformers.exploration import STATE_FOLDER
+from eventformers.exploration.events import vector_column, vectors_of
 from eventformers.exploration.steps import Rows, Step, StepRun, key_of, keys_file, make_rows
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import Positions, Vectors, unit_vectors

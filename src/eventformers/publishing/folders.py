@@ -22,7 +22,7 @@ from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.evaluation.results import read_result
-from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE, STATE_FOLDER
+from eventformers.exploration import PAGE_FILE, REPORT_FILE, STATE_FOLDER
 from eventformers.files import refuse_unfinished, write_text
 from eventformers.methods import all_methods
 from eventformers.model_cards.card import TRAINING_DATA_FILE, read_training_record

@@ -180,7 +180,7 @@ def _show_page(asked: Asked) -> Any:
 
     from huggingface_hub import hf_hub_download
 
-    from eventformers.exploration.folder import PAGE_FILE, REPORT_FILE
+    from eventformers.exploration import PAGE_FILE, REPORT_FILE
     from eventformers.publishing.folders import LEADERBOARD_FILE
 
     def file(name: str) -> Path:
