@@ -14,7 +14,8 @@ from datasets import Dataset
 
 from eventformers.errors import EventformersError
 
-Positions = Codes = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int64]
+Positions = Codes
 
 PADDING = -1
 """The padding of a row of codes, and the code of an unknown value."""

@@ -69,9 +69,7 @@ class HeterEventProcessor(EventProcessor):
         """Convert a list of texts and events to tensors; see `__call__`."""
         return self.events([_event_of(item) for item in items], **settings)
 
-    def events(
-        self, events: Sequence[Event], words: dict[str, int] | None = None, **settings
-    ) -> BatchEncoding:
+    def events(self, events: Sequence[Any], words: dict[str, int] | None = None, **settings) -> BatchEncoding:
         """Convert events to tensors, with the roles and the word of each token.
 
         A token belongs to each role that it shares a character with: this covers roles of several words,

@@ -58,6 +58,7 @@ from eventformers.trainers.method import (
     STREAMING_MEANINGS,
     STREAMING_TYPES,
     Calibration,
+    EventCollator,
     MethodTraining,
     TrainingData,
     check_columns,
@@ -75,7 +76,7 @@ Batch = dict[str, torch.Tensor]
 
 
 @dataclass
-class EventGroundingCollator:
+class EventGroundingCollator(EventCollator):
     """Collator of `LinkingPairs` or `HierarchyPairs` into the inputs of `EventGroundingForPreTraining`.
 
     Draws for a row depend only on seed, epoch and row: a resumed run, and a run with another number of
@@ -170,7 +171,7 @@ class EventGroundingCollator:
 
 
 @dataclass
-class EventGroundingCrossCollator:
+class EventGroundingCrossCollator(EventCollator):
     """Collator of rows of `CandidateRows` into the inputs of `EventGroundingForSequenceClassification`.
 
     Args:

@@ -25,8 +25,8 @@ class EventCollator:
     """Base class of collators of rows into the inputs of a head, deterministic by seed, epoch and row.
 
     Attributes:
-        tokenizer: the encoder's tokenizer.
-        max_seq_length: maximum number of tokens of a text, without its prompt.
+        tokenizer: the encoder's tokenizer, of a collator that calls a processor.
+        max_seq_length: maximum number of tokens of a text, without its prompt; of such a collator.
         epoch: the current epoch.
         truncated: number of texts truncated so far.
     """
