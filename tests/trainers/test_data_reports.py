@@ -1,4 +1,4 @@
-"""Joining the build reports of several configs."""
+"""Reports of several inputs, joined; cached arrays."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from datasets import config as datasets_config
 
 from eventformers.datasets_scripts import loading
 from eventformers.datasets_scripts.loading import built_report
 from eventformers.model_cards import TrainedOn
-from eventformers.trainers.data_reports import joint_report
+from eventformers.trainers.data_reports import cached_arrays, joint_report
 
 
 @pytest.mark.parametrize(
@@ -55,3 +57,35 @@ def test_a_report_from_the_hub_names_its_repository(tmp_path: Path, monkeypatch:
 def counted(sources: dict[str, dict[str, Any]]) -> int:
     """Return the sum of all counts."""
     return sum(count for kept in sources.values() for kind, count in kept.items() if kind != "license")
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets_config, "HF_DATASETS_CACHE", tmp_path / "cache")
+
+
+def test_computed_once() -> None:
+    arrays = {
+        "numbers": np.arange(6, dtype=np.int32).reshape(2, 3).T,
+        "shares": np.array([0.5, 0.25], dtype=np.float32),
+        "kept": np.array([True, False]),
+        "none": np.empty((0, 4), dtype=np.uint8),
+    }
+    first = cached_arrays("kind", ["a", 1], lambda: arrays)
+    again = cached_arrays("kind", ["a", 1], lambda: pytest.fail("computed again"))
+    for name, values in arrays.items():
+        for found in (first[name], again[name]):
+            assert found.dtype == values.dtype
+            np.testing.assert_array_equal(found, values)
+    other = cached_arrays("kind", ["a", 2], lambda: {"numbers": np.zeros(1)})
+    np.testing.assert_array_equal(other["numbers"], [0])
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").is_file(), reason="the system does not list mapped files")
+def test_arrays_are_mapped(tmp_path: Path) -> None:
+    """Also in the run that computes them."""
+    found = cached_arrays("kind", [1], lambda: {"numbers": np.arange(100_000)})
+    (path,) = (tmp_path / "cache").rglob("*.safetensors")
+    assert str(path) in Path("/proc/self/maps").read_text(encoding="utf-8")
+    found["numbers"][:] = 0
+    assert cached_arrays("kind", [1], dict)["numbers"][-1] == 99_999
