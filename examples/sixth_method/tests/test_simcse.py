@@ -190,7 +190,7 @@ def test_push(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("methods", "| `simcse` |"),
         ("loads", "model `simcse`"),
         ("recipes simcse", "| `demo` |"),
-        ("options simcse", "| `contrastive_temperature` |"),
+        ("all settings", "### Model of `simcse`"),
         ("lora simcse", '"mlp"'),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +23,6 @@ from eventformers.markdown import table as markdown_table
 from eventformers.methods import all_methods, load_method
 from eventformers.model_cards import load_method_card
 from eventformers.model_cards.scores import score_text
-from eventformers.models.configuration_base import EventConfig
 from eventformers.reference.docstrings import Documented, docstring_entries, python_page, settings_page
 from eventformers.reproduction.comparisons import claims_sections
 from eventformers.reproduction.tables import paper_tables
@@ -164,8 +162,8 @@ def table(name: str, results_folder: Path) -> str:
     """Make a generated table in Markdown.
 
     Args:
-        name: a key of `TABLES` or `TABLES_OF_FOLDER`, or `results` or a key of `TABLES_OF`, a blank and the
-            name of a method or dataset.
+        name: a key of `TABLES` or `TABLES_OF_FOLDER`; or a key of `TABLES_OF`, a blank and the name of a
+            method or dataset.
         results_folder: the folder that holds `results/`.
 
     Raises:
@@ -176,12 +174,9 @@ def table(name: str, results_folder: Path) -> str:
         return TABLES[name]()
     if name in TABLES_OF_FOLDER:
         return TABLES_OF_FOLDER[name](results_folder)
-    if kind == "results":
-        tasks = load_method(of).tasks
-        return results_table([one for one in _results(results_folder) if one.task in tasks])
     if kind in TABLES_OF and of:
         return TABLES_OF[kind](of)
-    known = [*TABLES, *TABLES_OF_FOLDER, *(f"{one} NAME" for one in ("results", *TABLES_OF))]
+    known = [*TABLES, *TABLES_OF_FOLDER, *(f"{one} NAME" for one in TABLES_OF)]
     raise UnknownNameError("generated table", name, known)
 
 
@@ -243,18 +238,18 @@ def datasets_table() -> str:
     return _table(("dataset", "config", "columns", "splits", "raw files"), rows)
 
 
-def metrics_table(dataset: str | None = None) -> str:
-    """Make the table of the inputs and scores of metrics, of all or those of a dataset's tasks."""
+def metrics_table() -> str:
+    """Make the table of the inputs and scores of all metrics."""
     rows = []
-    for name in METRICS if dataset is None else sorted({task.metric for task in _tasks(dataset)}):
+    for name in METRICS:
         text = inspect.cleandoc(load_metric(name).inputs_description)
         columns = (docstring_entries(text, section) for section in ("Args", "Returns"))
         rows.append((f"`{name}`", *map(_described, columns)))
     return _table(("metric", "inputs", "scores"), rows)
 
 
-def tasks_table(dataset: str | None = None) -> str:
-    """Make the table of the evaluation tasks, of all or those on a dataset."""
+def tasks_table() -> str:
+    """Make the table of all evaluation tasks."""
     rows = [
         (
             f"`{task.name}`",
@@ -264,7 +259,7 @@ def tasks_table(dataset: str | None = None) -> str:
             task.paper_reference,
             "<br>".join(f"{model}: {_stated(score, task)}" for model, score in task.published_scores.items()),
         )
-        for task in (TASKS.values() if dataset is None else _tasks(dataset))
+        for task in TASKS.values()
     ]
     return _table(
         ("task", "data", "metric: score", "what it says", "published in", "scores from papers"), rows
@@ -333,18 +328,6 @@ def recipes_table(method: str) -> str:
     return _table(("recipe", "what it is", *(f"`{task}`" for task in tasks), "expected by"), rows)
 
 
-def options_table(method: str) -> str:
-    """Make the table of the fields of a method's configuration; its own come before shared ones."""
-    kinds = load_method(method).config_class.__mro__
-    return _fields_table("field", [kind for kind in kinds if issubclass(kind, EventConfig)])
-
-
-def settings_table(dataset: str) -> str:
-    """Make the table of the settings of a dataset builder."""
-    _check_dataset(dataset)
-    return _fields_table("setting", [BUILDERS[dataset].BUILDER_CONFIG_CLASS])
-
-
 def columns_table(dataset: str) -> str:
     """Make the tables of the columns of CSV and Parquet files that a dataset builder reads."""
     _check_dataset(dataset)
@@ -406,39 +389,15 @@ TABLES_OF_FOLDER: dict[str, Callable[[Path], str]] = {
 
 TABLES_OF: dict[str, Callable[[str], str]] = {
     "recipes": recipes_table,
-    "options": options_table,
-    "settings": settings_table,
     "columns": columns_table,
-    "tasks": tasks_table,
-    "metrics": metrics_table,
     "lora": lora_snippet,
 }
 """The tables and examples of one method or dataset, by name."""
 
 
-def _tasks(dataset: str) -> list[Task]:
-    _check_dataset(dataset)
-    return [task for task in TASKS.values() if task.dataset == dataset]
-
-
 def _check_dataset(name: str) -> None:
     if name not in BUILDERS:
         raise UnknownNameError("dataset", name, BUILDERS)
-
-
-def _fields_table(heading: str, classes: Sequence[type]) -> str:
-    rows = []
-    seen: set[str] = set()
-    defaults = {
-        field.name: field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-        for field in dataclasses.fields(classes[0])  # type: ignore[arg-type]
-    }
-    for kind in classes:
-        for entry in docstring_entries(inspect.getdoc(kind) or "", "Args"):
-            if entry.name not in seen:
-                rows.append((f"`{entry.name}`", f"`{defaults[entry.name]}`", entry.meaning))
-                seen.add(entry.name)
-    return _table((heading, "default", "meaning"), rows)
 
 
 def _described(entries: Iterable[Documented]) -> str:
