@@ -27,7 +27,6 @@ from eventformers.extraction.extractor import (
     ExtractionSettings,
     installed_pipeline,
 )
-from eventformers.extraction.shards import chain_lines, event_lines
 from eventformers.extraction.texts import TextDocument, find_text_files, read_texts
 
 TEXTS_AT_ONCE = 64
@@ -53,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         counts.written.clear()
         counts.skipped.clear()
         extracted = list(extractor.extract(documents, counts))
-        assert len(event_lines(extracted)) == counts.written["documents"]
-        assert len(chain_lines(extracted)) == counts.written["chains"]
+        assert len(extracted) == counts.written["documents"]
+        assert sum(len(one.chain_rows) for one in extracted) == counts.written["chains"]
 
     sides = {"nlp.pipe": plain, "extraction": extract}
     costs = take_turns(sides, options.rounds, reference="extraction")

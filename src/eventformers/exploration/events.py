@@ -26,6 +26,8 @@ from eventformers.datasets_scripts.events import (
     VECTORS_TABLE,
     Event,
 )
+from eventformers.datasets_scripts.reading.lines import read_json_object
+from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError
 from eventformers.exploration import STATE_FOLDER
 from eventformers.exploration.steps import Context, Step, StepRun, key_of, keys_file
@@ -39,7 +41,7 @@ from eventformers.extraction.extractor import (
 )
 from eventformers.extraction.language import check_languages, other_language
 from eventformers.extraction.pipeline import extract_shards
-from eventformers.extraction.shards import in_blocks, read_counts, read_shards, write_tables, write_texts
+from eventformers.extraction.shards import in_blocks, read_counts, read_shards, write_texts
 from eventformers.extraction.texts import TextDocument
 from eventformers.files import files_digest, remove_folder, write_text
 from eventformers.inference.encoding.vectors import Vectors
@@ -91,7 +93,7 @@ def extract_events(run: StepRun) -> None:
             _ENCODER,
         )
         _tell_of_encoders(run, language)
-    extract_shards(settings, run.work, shards, run.context.settings.processes, write_tables)
+    extract_shards(settings, run.work, shards, run.context.settings.processes, with_lines=False)
     results = run.work / "results"
     made = [
         pa.concat_tables([schema.empty_table(), *read_shards(results, shards, kind)])
@@ -140,9 +142,9 @@ def _tell_of_encoders(run: StepRun, language: str) -> None:
 
 def _earlier(folder: Path) -> dict[str, _Parsed]:
     """Read what an earlier exploration found, by the key of each block."""
-    blocks = pq.read_table(folder / _BLOCKS_TABLE).to_pydict()
+    blocks = read_parquet(folder / _BLOCKS_TABLE).to_pydict()
     counts = [ExtractionCounts.from_dict(json.loads(one)) for one in blocks["counts"]]
-    return _divided(blocks["key"], counts, [pq.read_table(folder / name) for name, _, _ in _TABLES])
+    return _divided(blocks["key"], counts, [read_parquet(folder / name) for name, _, _ in _TABLES])
 
 
 def _divided(
@@ -165,8 +167,8 @@ def _write_shards(run: StepRun, documents: Iterable[TextDocument]) -> int:
     if not done.exists():
         # An interrupted run may have written some of them.
         remove_folder(texts)
-        write_text(done, json.dumps(write_texts(documents, texts)))
-    return int(json.loads(done.read_text(encoding="utf-8")))
+        write_text(done, json.dumps({"shards": write_texts(documents, texts)}))
+    return int(read_json_object(done)["shards"])
 
 
 def _blocks(run: StepRun) -> Iterator[list[TextDocument]]:

@@ -19,6 +19,8 @@ import pyarrow.parquet as pq
 
 from eventformers import __version__
 from eventformers.datasets_scripts.loading import check_data
+from eventformers.datasets_scripts.reading.lines import read_json_object
+from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation.session import Session
 from eventformers.exploration import STATE_FOLDER
@@ -104,7 +106,19 @@ class Context:
             EventformersError: it does not exist.
         """
         if role not in self._identities:
-            self._identities[role] = self._identify(self.settings.models.get(role))
+            model = self.settings.models.get(role)
+            if isinstance(model, EventEncoder):
+                name, revision, dtype = model.name, model.revision, str(model.model.dtype)
+            else:
+                source = resolve_encoder(model)
+                with faults_told(source):
+                    check_folder(source)
+                    revision = model_revision(source)
+                folder = Path(source)
+                name = folder_name(folder, model) if folder.is_dir() else source
+                dtype = str(self.settings.dtype)
+            identity = {"name": name, "revision": revision or uuid4().hex, "dtype": dtype}
+            self._identities[role] = identity
         return self._identities[role]
 
     def data_identity(self, name: str) -> dict[str, str] | None:
@@ -140,19 +154,6 @@ class Context:
             return ""
         name = self.model_identity(role)["name"]
         return f"No model of {role} is given (--{role}): {name} is used as it was pretrained."
-
-    def _identify(self, model: Model) -> dict[str, Any]:
-        if isinstance(model, EventEncoder):
-            name, revision, dtype = model.name, model.revision, str(model.model.dtype)
-        else:
-            source = resolve_encoder(model)
-            with faults_told(source):
-                check_folder(source)
-                revision = model_revision(source)
-            folder = Path(source)
-            name = folder_name(folder, model) if folder.is_dir() else source
-            dtype = str(self.settings.dtype)
-        return {"name": name, "revision": revision or uuid4().hex, "dtype": dtype}
 
 
 Rows: TypeAlias = Callable[[str, Sequence[str], Callable[[Sequence[int]], pa.Table]], pa.Table]
@@ -225,7 +226,7 @@ class StepRun:
 
     def table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Read a table of an earlier step, or some of its columns."""
-        return pq.read_table(self.folder / name, columns=None if columns is None else list(columns))
+        return read_parquet(self.folder / name, columns)
 
     def write(self, name: str, table: pa.Table) -> None:
         """Write a table."""
@@ -249,8 +250,8 @@ class StepRun:
         parts: list[pa.Table] = []
         places: dict[str, int] = {}
         if self.earlier:
-            parts = [pq.read_table(self.earlier / name)]
-            known = pq.read_table(self.earlier / keys_file(name))["key"].to_pylist()
+            parts = [read_parquet(self.earlier / name)]
+            known = read_parquet(self.earlier / keys_file(name))["key"].to_pylist()
             places = {key: place for place, key in enumerate(known)}
         number_of = {key: number for number, key in reversed(list(enumerate(keys))) if key not in places}
         missing = sorted(number_of.values())
@@ -272,7 +273,7 @@ class StepRun:
         if not path.exists():
             with replaced_file(path) as temporary:
                 pq.write_table(make(numbers), temporary)
-        return pq.read_table(path)
+        return read_parquet(path)
 
     def note_skipped(self, skipped: Mapping[str, int]) -> None:
         """Add a note of what was skipped, by reason, if anything was."""
@@ -389,7 +390,8 @@ def run_steps(
     for step in steps:
         given = None if step.name in skip else _input_of(step, context)
         if given is None or not all((folder / name).exists() for name in step.reads):
-            _remove_step(folder, step)
+            for name in (_state_file(step), *step.writes):
+                (folder / name).unlink(missing_ok=True)
             continue
         there = [name for name in (*step.reads, *step.may_read) if (folder / name).exists()]
         made_of = {**given, "reads": {name: file_digest(folder / name) for name in there}}
@@ -455,7 +457,7 @@ def _run(
     _logger.info("%s …", step.name)
     started = time.perf_counter()
     work = _work_folder(folder, step, made_of)
-    comparable = earlier is not None and _made_alike(earlier, step, made_of)
+    comparable = earlier is not None and _finished(earlier, step, made_of, other_tables=True)
     with staged_folder(folder, replaced=(*step.writes, state), last=(f"{step.name}.json",)) as staging:
         run = StepRun(context, folder, staging, work, earlier if comparable else None)
         step.run(run)
@@ -473,33 +475,25 @@ def _run(
     return _record(step, content)
 
 
-def _made_alike(earlier: Path, step: Step, made_of: Mapping[str, Any]) -> bool:
-    """True if an earlier run of a step differs only in the tables that it read."""
-    try:
-        before = json.loads((earlier / _state_file(step)).read_text(encoding="utf-8"))
-        alike = {**before["made_of"], "reads": made_of["reads"]} == made_of
-        return alike and _finished(earlier, step, before["made_of"]) is not None
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
 def _state_file(step: Step) -> str:
     return f"{STATE_FOLDER}/{step.name}.json"
 
 
-def _finished(folder: Path, step: Step, made_of: Mapping[str, Any]) -> StepRecord | None:
-    """The record of a step whose files can be reused; None if it must run."""
+def _finished(
+    folder: Path, step: Step, made_of: Mapping[str, Any], *, other_tables: bool = False
+) -> StepRecord | None:
+    """The record of a step whose files can be reused, also those made of other tables if `other_tables`; None
+    if there is none."""
     try:
-        state = json.loads((folder / _state_file(step)).read_text(encoding="utf-8"))
-        if state["made_of"] != made_of:
-            return None
-        for name, digest in state["files"].items():
-            if file_digest(folder / name) != digest:
-                return None
-        return _record(step, state, reused=True)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        state = read_json_object(folder / _state_file(step))
+        before = {**state["made_of"], **({"reads": made_of["reads"]} if other_tables else {})}
+        files = state["files"].items()
+        if before == made_of and all(file_digest(folder / name) == digest for name, digest in files):
+            return _record(step, state, reused=True)
+    except (EventformersError, OSError, LookupError, TypeError, AttributeError):
         # A missing or damaged state or file: the step runs again.
-        return None
+        pass
+    return None
 
 
 def _record(step: Step, state: Mapping[str, Any], *, reused: bool = False) -> StepRecord:
@@ -518,8 +512,3 @@ def _work_folder(folder: Path, step: Step, made_of: Mapping[str, Any]) -> Path:
         if other.is_dir() and other != own:
             remove_folder(other)
     return own
-
-
-def _remove_step(folder: Path, step: Step) -> None:
-    for name in (_state_file(step), *step.writes):
-        (folder / name).unlink(missing_ok=True)

@@ -16,19 +16,16 @@ import datasets
 
 from eventformers.datasets_scripts.chain_readers import EXTRACTION_REPORT
 from eventformers.datasets_scripts.events import (
-    DOCUMENT_SCHEMA,
     DOCUMENTS_TABLE,
-    EVENT_SCHEMA,
     EVENTS_TABLE,
     EXTRACTED_DOCUMENTS,
 )
 from eventformers.datasets_scripts.malformed import MALFORMED_POLICIES, malformed_policy, takes_malformed
-from eventformers.datasets_scripts.reading.lines import DataDir, parse_json
+from eventformers.datasets_scripts.reading.lines import DataDir, read_json_object
 from eventformers.errors import EventformersError
 from eventformers.extraction.chains import Resolver
 from eventformers.extraction.extractor import (
     EventExtractor,
-    ExtractedDocument,
     ExtractionCounts,
     ExtractionSettings,
     cached_extractor,
@@ -37,26 +34,17 @@ from eventformers.extraction.extractor import (
 )
 from eventformers.extraction.language import check_languages
 from eventformers.extraction.shards import (
-    ShardWriter,
+    CHAINS_FILE,
     extract_shard,
     is_extracted,
     merge_shards,
-    merge_tables,
     read_all_texts,
-    write_documents,
-    write_lines,
-    write_tables,
     write_texts,
 )
 from eventformers.extraction.texts import TextColumns, TextFile, find_text_files, read_texts
 from eventformers.files import file_digest, output_folder, remove_folder, staged_folder, write_text
 from eventformers.strict import several
 
-CHAINS_FILE = "chains.jsonl"
-_TABLES = (
-    ("documents", DOCUMENT_SCHEMA, DOCUMENTS_TABLE),
-    ("events", EVENT_SCHEMA, EVENTS_TABLE),
-)
 _WORK_FOLDER = ".extraction"
 _logger = logging.getLogger("eventformers")
 
@@ -182,7 +170,7 @@ def extract(
                 raise
             read = {"made_of": made_of, "shards": number, "counts": counts.to_dict()}
             write_text(work / "read.json", json.dumps(read))
-        read = json.loads((work / "read.json").read_text(encoding="utf-8"))
+        read = read_json_object(work / "read.json")
         counts = ExtractionCounts.from_dict(read["counts"])
         if not read["shards"]:
             remove_folder(work)
@@ -200,16 +188,10 @@ def extract(
             # Another pipeline could not resume it.
             remove_folder(work)
             raise
-        extract_shards(settings, work, read["shards"], processes, _write_shard)
+        extract_shards(settings, work, read["shards"], processes, with_lines=True)
         of_extraction = (DOCUMENTS_TABLE, EVENTS_TABLE, EXTRACTED_DOCUMENTS, CHAINS_FILE)
         with staged_folder(folder, replaced=of_extraction, last=(EXTRACTION_REPORT,)) as staging:
-            merged = merge_shards(
-                work / "results", read["shards"], staging / EXTRACTED_DOCUMENTS, staging / CHAINS_FILE
-            )
-            counts.add(merged)
-            if merged.written["documents"]:
-                for kind, schema, name in _TABLES:
-                    merge_tables(work / "results", read["shards"], kind, schema, staging / name)
+            counts.add(merge_shards(work / "results", read["shards"], staging))
             report = {**counts.to_dict(), "made_of": made_of}
             write_text(staging / EXTRACTION_REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
         remove_folder(work)
@@ -222,7 +204,7 @@ def _check_free(folder: Path, resume: bool, overwrite: bool) -> None:
     if resume and overwrite:
         raise EventformersError("--resume and --overwrite exclude each other; pass one of them")
     report = folder / EXTRACTION_REPORT
-    if report.exists() and "made_of" not in parse_json(report.read_text("utf-8"), report, None, "a report"):
+    if report.exists() and "made_of" not in read_json_object(report, "a report"):
         # `explore` writes a report of this name, and tables beside it that would no longer fit.
         raise EventformersError(f"{report} was not written by extract; choose another folder")
     if resume or overwrite:
@@ -265,7 +247,7 @@ def _finished(folder: Path, made_of: Mapping[str, Any]) -> Extraction | None:
     path = folder / EXTRACTION_REPORT
     if not path.exists():
         return None
-    report = json.loads(path.read_text(encoding="utf-8"))
+    report = read_json_object(path)
     _refuse_other(folder, report.pop("made_of"), made_of)
     remove_folder(folder / _WORK_FOLDER)
     return Extraction(folder, ExtractionCounts.from_dict(report))
@@ -276,7 +258,7 @@ def _is_of(work: Path, made_of: Mapping[str, Any]) -> bool:
     path = work / "read.json"
     if not path.exists():
         return False
-    _refuse_other(work.parent, json.loads(path.read_text(encoding="utf-8"))["made_of"], made_of)
+    _refuse_other(work.parent, read_json_object(path)["made_of"], made_of)
     return True
 
 
@@ -288,14 +270,8 @@ def _refuse_other(folder: Path, there: Mapping[str, Any], wanted: Mapping[str, A
         )
 
 
-def _write_shard(extracted: Sequence[ExtractedDocument], results: Path, shard: int) -> None:
-    write_lines(extracted, results, shard)
-    write_tables(extracted, results, shard)
-    write_documents(extracted, results, shard)
-
-
 def extract_shards(
-    settings: ExtractionSettings, work: Path, shards: int, processes: int, write: ShardWriter
+    settings: ExtractionSettings, work: Path, shards: int, processes: int, *, with_lines: bool
 ) -> None:
     """Extract the shards in `work/texts` that have no complete results in `work/results` yet.
 
@@ -304,7 +280,7 @@ def extract_shards(
         work: folder with the shards of texts.
         shards: number of shards.
         processes: number of parsing processes.
-        write: writes the results of a shard.
+        with_lines: see `extract_shard`.
 
     Raises:
         EventformersError: the pipeline cannot be used, or a process was killed.
@@ -316,7 +292,7 @@ def extract_shards(
     try:
         datasets.Dataset.from_dict({"shard": waiting}).map(
             _extract_row,
-            fn_kwargs={"settings": settings, "work": str(work), "write": write},
+            fn_kwargs={"settings": settings, "work": str(work), "with_lines": with_lines},
             num_proc=min(processes, len(waiting)) if processes > 1 else None,
             keep_in_memory=True,
             load_from_cache_file=False,
@@ -333,10 +309,10 @@ def extract_shards(
 
 
 def _extract_row(
-    row: dict[str, int], settings: ExtractionSettings, work: str, write: ShardWriter
+    row: dict[str, int], settings: ExtractionSettings, work: str, with_lines: bool
 ) -> dict[str, int]:
     texts, results = Path(work) / "texts", Path(work) / "results"
-    extract_shard(cached_extractor(settings), texts, results, row["shard"], write)
+    extract_shard(cached_extractor(settings), texts, results, row["shard"], with_lines)
     return row
 
 

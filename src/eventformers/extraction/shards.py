@@ -6,7 +6,7 @@ import dataclasses
 import gzip
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -18,10 +18,15 @@ import pyarrow.parquet as pq
 from eventformers.datasets_scripts.events import (
     CHAIN_SCHEMA,
     DOCUMENT_SCHEMA,
+    DOCUMENTS_TABLE,
     EVENT_SCHEMA,
+    EVENTS_TABLE,
+    EXTRACTED_DOCUMENTS,
     event_id,
     event_text,
 )
+from eventformers.datasets_scripts.reading.lines import read_json_object
+from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.extraction.extractor import EventExtractor, ExtractedDocument, ExtractionCounts, plain_event
 from eventformers.extraction.texts import TextDocument
 from eventformers.files import replaced_file, write_text
@@ -32,12 +37,11 @@ SHARD_CHARACTERS = 1_000_000
 BLOCK_CHARACTERS = 2_000
 """Number of characters of text in a block, on average, unless its last text is longer."""
 
+CHAINS_FILE = "chains.jsonl"
+
 Item = TypeVar("Item")
 
 _TEXTS, _EVENTS, _CHAINS, _COUNTS = "jsonl.gz", "events.jsonl.gz", "chains.jsonl.gz", "counts.json"
-
-ShardWriter = Callable[[Sequence[ExtractedDocument], Path, int], None]
-"""Writes the results of a shard, given its documents, the folder of results and its number."""
 
 
 def in_blocks(items: Iterable[Item], text_of: Callable[[Item], str]) -> Iterator[list[Item]]:
@@ -95,36 +99,46 @@ def is_extracted(folder: Path, shard: int) -> bool:
     return shard_path(folder, shard, _COUNTS).exists()
 
 
-def write_lines(extracted: Sequence[ExtractedDocument], results: Path, shard: int) -> None:
-    """Write the events and the chains of a shard as JSON lines."""
-    _write_gzip(shard_path(results, shard, _EVENTS), event_lines(extracted))
-    _write_gzip(shard_path(results, shard, _CHAINS), chain_lines(extracted))
-
-
 def extract_shard(
-    extractor: EventExtractor, texts: Path, results: Path, shard: int, write: ShardWriter
+    extractor: EventExtractor, texts: Path, results: Path, shard: int, with_lines: bool
 ) -> None:
-    """Extract the texts of a shard, block by block, and write the results, the counts of each block last."""
+    """Extract the texts of a shard, block by block, and write the results, the counts of each block last.
+
+    The results are tables of events and chains; `with_lines` adds one of documents, and JSON lines.
+    """
     extracted: list[ExtractedDocument] = []
     counts = []
     for block in in_blocks(_read_texts(shard_path(texts, shard, _TEXTS)), _text):
         of_block = ExtractionCounts()
         extracted += extractor.extract(block, of_block)
         counts.append(of_block.to_dict())
-    write(extracted, results, shard)
-    write_text(shard_path(results, shard, _COUNTS), json.dumps(counts))
+    tables = {
+        "events": (EVENT_SCHEMA, [row for document in extracted for row in event_rows(document)]),
+        "chains": (CHAIN_SCHEMA, [row for document in extracted for row in _chain_rows(document)]),
+    }
+    if with_lines:
+        names = DOCUMENT_SCHEMA.names
+        documents = [{name: getattr(one.document, name) for name in names} for one in extracted]
+        tables["documents"] = (DOCUMENT_SCHEMA, documents)
+        event_lines = [document.event_row for document in extracted]
+        chain_lines = [row for document in extracted for row in document.chain_rows]
+        for kind, rows in ((_EVENTS, event_lines), (_CHAINS, chain_lines)):
+            lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+            _write_gzip(shard_path(results, shard, kind), lines)
+    for kind, (schema, rows) in tables.items():
+        with replaced_file(shard_path(results, shard, f"{kind}.parquet")) as temporary:
+            pq.write_table(pa.Table.from_pylist(rows, schema=schema), temporary)
+    write_text(shard_path(results, shard, _COUNTS), json.dumps({"blocks": counts}))
 
 
 def read_counts(results: Path, shards: int) -> list[ExtractionCounts]:
     """Read the counts of all blocks of all shards."""
-    recorded = (
-        json.loads(shard_path(results, shard, _COUNTS).read_text(encoding="utf-8")) for shard in range(shards)
-    )
+    recorded = (read_json_object(shard_path(results, shard, _COUNTS))["blocks"] for shard in range(shards))
     return [ExtractionCounts.from_dict(counts) for counts in chain.from_iterable(recorded)]
 
 
-def merge_shards(results: Path, shards: int, events: Path, chains: Path) -> ExtractionCounts:
-    """Write the results of all shards into one file of events and one of chains, and add up their counts.
+def merge_shards(results: Path, shards: int, folder: Path) -> ExtractionCounts:
+    """Write the results of all shards into one file of each kind, and add up their counts.
 
     A file that would be empty is not written.
     """
@@ -132,28 +146,24 @@ def merge_shards(results: Path, shards: int, events: Path, chains: Path) -> Extr
     for of_block in read_counts(results, shards):
         counts.add(of_block)
     if counts.written["documents"]:
-        with open(events, "wb") as merged:
+        with open(folder / EXTRACTED_DOCUMENTS, "wb") as merged:
             for shard in range(shards):
                 # Concatenated gzip files are a valid gzip file.
                 with open(shard_path(results, shard, _EVENTS), "rb") as part:
                     shutil.copyfileobj(part, merged)
+        for kind, schema, name in (
+            ("documents", DOCUMENT_SCHEMA, DOCUMENTS_TABLE),
+            ("events", EVENT_SCHEMA, EVENTS_TABLE),
+        ):
+            with pq.ParquetWriter(folder / name, schema) as writer:
+                for table in read_shards(results, shards, kind):
+                    writer.write_table(table)
     if counts.written["chains"]:
-        with open(chains, "wb") as merged:
+        with open(folder / CHAINS_FILE, "wb") as merged:
             for shard in range(shards):
                 with gzip.open(shard_path(results, shard, _CHAINS), "rb") as part:
                     shutil.copyfileobj(part, merged)
     return counts
-
-
-def event_lines(extracted: Iterable[ExtractedDocument]) -> list[str]:
-    """The rows of events as JSON lines."""
-    return [json.dumps(document.event_row, ensure_ascii=False) for document in extracted]
-
-
-def chain_lines(extracted: Iterable[ExtractedDocument]) -> list[str]:
-    """The rows of chains as JSON lines."""
-    rows: Iterator[dict[str, Any]] = (row for document in extracted for row in document.chain_rows)
-    return [json.dumps(row, ensure_ascii=False) for row in rows]
 
 
 def _text(document: TextDocument) -> str:
@@ -202,7 +212,7 @@ def event_rows(extracted: ExtractedDocument) -> Iterator[dict[str, Any]]:
         }
 
 
-def chain_rows(extracted: ExtractedDocument) -> Iterator[dict[str, Any]]:
+def _chain_rows(extracted: ExtractedDocument) -> Iterator[dict[str, Any]]:
     """Yield the chains of a document, with the columns of `CHAIN_SCHEMA`."""
     for row, numbers in zip(extracted.chain_rows, extracted.chain_numbers, strict=True):
         yield {
@@ -213,32 +223,6 @@ def chain_rows(extracted: ExtractedDocument) -> Iterator[dict[str, Any]]:
         }
 
 
-def write_tables(extracted: Sequence[ExtractedDocument], results: Path, shard: int) -> None:
-    """Write the events and the chains of a shard as Parquet files."""
-    events = [row for document in extracted for row in event_rows(document)]
-    chains = [row for document in extracted for row in chain_rows(document)]
-    for kind, rows, schema in (("events", events, EVENT_SCHEMA), ("chains", chains, CHAIN_SCHEMA)):
-        _write_shard(results, shard, kind, pa.Table.from_pylist(rows, schema=schema))
-
-
-def write_documents(extracted: Sequence[ExtractedDocument], results: Path, shard: int) -> None:
-    """Write the documents of a shard as a Parquet file."""
-    rows = [{name: getattr(one.document, name) for name in DOCUMENT_SCHEMA.names} for one in extracted]
-    _write_shard(results, shard, "documents", pa.Table.from_pylist(rows, schema=DOCUMENT_SCHEMA))
-
-
 def read_shards(results: Path, shards: int, kind: str) -> Iterable[pa.Table]:
     """Read the written tables of all shards, in order: `events`, `chains` or `documents`."""
-    return (pq.read_table(shard_path(results, shard, f"{kind}.parquet")) for shard in range(shards))
-
-
-def merge_tables(results: Path, shards: int, kind: str, schema: pa.Schema, path: Path) -> None:
-    """Write the tables of one kind of all shards into one file."""
-    with pq.ParquetWriter(path, schema) as writer:
-        for table in read_shards(results, shards, kind):
-            writer.write_table(table)
-
-
-def _write_shard(results: Path, shard: int, kind: str, table: pa.Table) -> None:
-    with replaced_file(shard_path(results, shard, f"{kind}.parquet")) as temporary:
-        pq.write_table(table, temporary)
+    return (read_parquet(shard_path(results, shard, f"{kind}.parquet")) for shard in range(shards))
