@@ -16,6 +16,7 @@ from unittest import mock
 
 import typer
 from event_files import write_edges, write_events
+from tests.robustness.limits import cases
 from tiny import save_tiny_encoder
 
 from eventformers.cli import app
@@ -27,6 +28,11 @@ from eventformers.inference.encode import load_encoder
 from eventformers.model_cards import card
 
 RECIPES = Path(__file__).parents[1] / "trainers"
+QUICK = ("leaderboard --html", "embed", "data build", "induce")
+SLOW = ("complete --index", "ground", "extract", "evaluate")
+SLOW += ("train swcc", "train swcc --lora", "train heterevent")
+TRIED = QUICK + SLOW * (cases(0) > 0)
+"""Names of the commands that are tried: the slow ones only with more tries than usual."""
 CHANGES = ("replace", "rename", "unlink", "remove", "rmdir", "mkdir", "link", "symlink")
 """What a command does to names; a kill is tried at each such call."""
 

@@ -74,6 +74,12 @@ class LossTests:
         expected = torch.tensor(case.expected(self.slow), dtype=torch.float64)
         torch.testing.assert_close(case(), expected, rtol=1e-10, atol=1e-12)
 
+    def test_leaves_its_inputs_alone(self, case: LossCase) -> None:
+        copies = {key: value.clone() for key, value in case.tensors.items()}
+        case()
+        for key, value in case.tensors.items():
+            assert torch.equal(value, copies[key])
+
     def test_gradient_equals_finite_differences(self, case: LossCase) -> None:
         leaves = {key: value.clone().requires_grad_() for key, value in case.tensors.items()}
 

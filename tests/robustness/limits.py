@@ -1,36 +1,22 @@
-"""What a part of the suite tried, and how it ended."""
+"""How many tries each test of this folder makes, and how long one may take."""
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 SECONDS_OF_A_TRY = 2.0
 
 
+def cases(few: int) -> int:
+    """Tries of one reader, command or damage: few, or `EVENTFORMERS_ROBUSTNESS_CASES`."""
+    return int(os.environ.get("EVENTFORMERS_ROBUSTNESS_CASES", few))
+
+
 class HangError(BaseException):
     """A try that does not end in its time; no `Exception`, so that no handler takes it for a fault."""
-
-
-@dataclass
-class Tally:
-    """The tries of one part.
-
-    Attributes:
-        part: what was tried.
-        tries: number of tries.
-        worked: how many gave a result.
-        refused: how many ended in the project's own error.
-        findings: what neither worked nor was refused, with the seed that repeats it.
-    """
-
-    part: str
-    tries: int = 0
-    worked: int = 0
-    refused: int = 0
-    findings: list[str] = field(default_factory=list)
 
 
 @contextmanager

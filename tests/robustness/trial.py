@@ -1,8 +1,4 @@
-"""Commands that die, or meet a full disk, at each change of a name in their output.
-
-Whatever the moment, the output is that of before, that of the command, or is refused; and the same command
-run again succeeds.
-"""
+"""A command that replaces its output while something goes wrong."""
 
 from __future__ import annotations
 
@@ -10,22 +6,9 @@ import errno
 import gc
 import os
 import shutil
-import tempfile
-import time
-from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 
-from tests.robustness.commands import (
-    Arguments,
-    Command,
-    commands,
-    outcome,
-    run_command,
-    tiny_encoder,
-    watched,
-)
-from tests.robustness.tally import Tally
+from tests.robustness.commands import Arguments, Command, outcome, run_command, watched
 
 from eventformers.errors import EventformersError
 from eventformers.terminal import describe_fault
@@ -73,10 +56,10 @@ class Trial:
         self.execute(command.arguments(self.place, 1))
         shutil.copytree(self.place, folder / "old", symlinks=True)
         self.old = outcome(self.place)
-        started, counting = time.monotonic(), Faults(None, "")
+        counting = Faults(None, "")
         with watched(self.place, counting):
             self.execute(self.again)
-        self.seconds, self.changes = time.monotonic() - started, counting.changes
+        self.changes = counting.changes
         self.new = outcome(self.place)
         if self.new == self.old:
             raise ValueError(f"{command.name}: both generations are the same")
@@ -90,22 +73,20 @@ class Trial:
         shutil.rmtree(self.place)
         shutil.copytree(self.folder / "old", self.place, symlinks=True)
 
-    def run(self, at: int, way: str) -> tuple[bool, str | None]:
-        """Whether the command succeeded in spite of a fault, and what was wrong; None where nothing was."""
+    def run(self, at: int, way: str) -> str | None:
+        """What is wrong after a fault; None where nothing is."""
         self.reset()
-        worked = True
         try:
             with watched(self.place, Faults(at, way)):
                 self.execute(self.again)
         except Killed:
-            worked = False
+            pass
         except Exception as error:
-            worked = False
             if describe_fault(error) is None:
-                return False, f"{type(error).__name__}: {error}"
+                return f"{type(error).__name__}: {error}"
         # The system releases the locks of the dead; here they go with what holds them.
         gc.collect()
-        return worked, self.after_fault()
+        return self.after_fault()
 
     def after_fault(self) -> str | None:
         """What is wrong after a fault: with the output, or with the command run again; None where nothing."""
@@ -152,59 +133,3 @@ class Trial:
     def _differing(self, state: dict[str, str]) -> set[str]:
         names = state.keys() | self.new.keys()
         return {name for name in names if state.get(name) != self.new.get(name)}
-
-
-def look_at_every_change(trial: Trial) -> Tally:
-    """Check the output before each change of a name: what a kill at that moment would leave."""
-    tally = Tally(f"{trial.command.name}, looked at")
-
-    def look() -> None:
-        tally.tries += 1
-        if (finding := trial.found()) is not None:
-            tally.findings.append(f"before change {tally.tries - 1}: {finding}")
-        elif outcome(trial.place) == trial.old or trial.is_new():
-            tally.worked += 1
-        else:
-            tally.refused += 1
-
-    trial.reset()
-    with watched(trial.place, look):
-        trial.execute(trial.again)
-    return tally
-
-
-def try_command(trial: Trial, cases: int, seed: int) -> Tally:
-    """Try a command with a fault at so many of its changes, at all of them where there are no more.
-
-    Args:
-        trial: the command.
-        cases: tries at most.
-        seed: decides which.
-    """
-    tally = Tally(f"{trial.command.name} ({trial.changes} changes)")
-    all_cases = [(at, way) for at in range(trial.changes) for way in WAYS]
-    draw = Random(seed)  # noqa: S311, no secret
-    for at, way in sorted(draw.sample(all_cases, min(cases, len(all_cases)))):
-        worked, finding = trial.run(at, way)
-        tally.tries += 1
-        if finding is not None:
-            tally.findings.append(f"{way} at change {at}: {finding}")
-        elif worked:
-            tally.worked += 1
-        else:
-            tally.refused += 1
-    return tally
-
-
-def run(cases: int, seed: int) -> Iterator[Tally]:
-    """Look at every change of every command, and try `cases` faults of each at most."""
-    with tempfile.TemporaryDirectory(prefix="eventformers-kills-") as name:
-        folder = Path(name)
-        (folder / "inputs").mkdir()
-        for number, command in enumerate(commands(folder / "inputs", tiny_encoder(folder))):
-            place = folder / str(number)
-            place.mkdir()
-            trial = Trial(command, place)
-            yield look_at_every_change(trial)
-            yield try_command(trial, cases, seed)
-            shutil.rmtree(place)
