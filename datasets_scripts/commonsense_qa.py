@@ -467,7 +467,7 @@ class CommonsenseQA(EventDatasetBuilder):
         if is_table(first):
             questions = read_question_table(first, skipped)
         elif config == "siqa":
-            questions = read_siqa(*files, rules, skipped)
+            questions = read_siqa(files[0], files[1], rules, skipped)
         elif config == "csqa":
             questions = read_csqa(first, skipped)
         else:

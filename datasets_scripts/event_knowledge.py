@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -476,7 +476,7 @@ def facts_of(kind: type[Facts], files: Iterable[HierarchyFile]) -> Facts:
     """Read facts once: a dump of Wikidata takes hours, and all configs of a build need its facts."""
     found = tuple(files)
     digests = tuple(file_digest(file.path) for file in found)
-    return cast(Facts, _latest_facts(kind, found, digests, malformed_policy()))
+    return cast(Facts, _latest_facts(cast(Any, kind), found, digests, malformed_policy()))
 
 
 @lru_cache(maxsize=2)

@@ -7,9 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import wraps
-from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from eventformers.errors import SKIP_ARGUMENT, DataFormatError, UnknownNameError, place_in
@@ -75,35 +73,6 @@ def takes_malformed(function: Callable[Parameters, Result]) -> Callable[Paramete
     return wrapper
 
 
-@dataclass(frozen=True)
-class MalformedPart:
-    """A skipped part of a raw file.
-
-    Attributes:
-        path: the file.
-        line: the line of the fault, from 1; None if the fault is in the file as a whole.
-        whole: the skipped unit: "line", "row", "item", "document", "row group" (of Parquet) or "file".
-        found: the malformed content.
-    """
-
-    path: Path
-    line: int | None
-    whole: str
-    found: str
-
-    def __str__(self) -> str:
-        return place_text(self.to_dict())
-
-    def to_dict(self) -> dict[str, str | int | None]:
-        """Convert to an entry of a build report, with the name of the file but without its folder."""
-        return {"file": self.path.name, "line": self.line, "whole": self.whole, "found": self.found}
-
-    @classmethod
-    def from_dict(cls, part: Mapping[str, Any]) -> MalformedPart:
-        """Convert from an entry of a build report."""
-        return cls(Path(part["file"]), part["line"], part["whole"], part["found"])
-
-
 class SkippedRows(Counter[str]):
     """Counts of what a reader skipped, by reason, and the list of malformed parts among it.
 
@@ -113,7 +82,9 @@ class SkippedRows(Counter[str]):
 
     Attributes:
         malformed: the policy.
-        parts: the first `LISTED_PARTS` skipped malformed parts, in the order of the files.
+        parts: the first `LISTED_PARTS` skipped malformed parts, in the order of the files, as entries of a
+            build report: `file` (its name), `line` (None for a fault of the whole file), `whole` (the unit
+            skipped) and `found`.
 
     Raises:
         UnknownNameError: `malformed` is not in `MALFORMED_POLICIES`.
@@ -122,7 +93,7 @@ class SkippedRows(Counter[str]):
     def __init__(self, malformed: str | None = None) -> None:
         super().__init__()
         self.malformed = malformed_policy() if malformed is None else check_malformed(malformed)
-        self.parts: list[MalformedPart] = []
+        self.parts: list[dict[str, str | int | None]] = []
 
     @property
     def num_malformed(self) -> int:
@@ -131,7 +102,7 @@ class SkippedRows(Counter[str]):
 
     def to_dict(self) -> dict[str, Any]:
         """Summarise malformed parts for a build report: count all, list the first `LISTED_PARTS`."""
-        return {"count": self.num_malformed, "parts": [part.to_dict() for part in self.parts]}
+        return {"count": self.num_malformed, "parts": [*self.parts]}
 
     def warn(self) -> None:
         """Warn about skipped malformed parts, with the first few places."""
@@ -149,7 +120,7 @@ class SkippedRows(Counter[str]):
 
         Args:
             error: the fault.
-            whole: the unit to skip: "line", "row", "item", "document", "row group" or "file".
+            whole: the unit to skip: "line", "row", "item", "document", "row group" (of Parquet) or "file".
 
         Raises:
             DataFormatError: the policy is `error`; the message names the argument to skip.
@@ -161,7 +132,8 @@ class SkippedRows(Counter[str]):
             raise DataFormatError(error.path, error.line, error.found, error.accepted, way_on) from error
         self[f"{_PREFIX}{whole.replace(' ', '_')}"] += 1
         if len(self.parts) < LISTED_PARTS:
-            self.parts.append(MalformedPart(error.path, error.line, whole, error.found))
+            place = {"file": error.path.name, "line": error.line}
+            self.parts.append({**place, "whole": whole, "found": error.found})
 
     def uncounted(self) -> SkippedRows:
         """Return an empty object with the same policy, for a second pass over already counted rows."""

@@ -26,7 +26,7 @@ class CheckedMetric(evaluate.Metric, ABC):
     """The inputs: numbers (`float64`) or names (`string`), or lists of these."""
 
     @abstractmethod
-    def _compute(self, **inputs: Any) -> Any:
+    def _compute(self, *arguments: Any, **inputs: Any) -> Any:
         raise NotImplementedError
 
     def _info(self) -> evaluate.MetricInfo:

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, TypeVar
 
 import yaml
 
@@ -154,8 +154,8 @@ def read_lines(path: Path, skipped: SkippedRows | None = None) -> Iterator[tuple
     number = 0
     longest = max_line_bytes()
     try:
-        opened = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix.lower(), open)
-        with cast(BinaryIO, opened(path, "rb")) as stream:
+        openers: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+        with openers.get(path.suffix.lower(), open)(path, "rb") as stream:
             for number, raw in enumerate(iter(partial(stream.readline, longest + 1), b""), start=1):
                 if len(raw) > longest:
                     raise DataFormatError(

@@ -233,7 +233,7 @@ def test_a_malformed_document_is_left_out_with_its_counts(tmp_path: Path) -> Non
     assert len(list(read_ace(paths, "ace2005", "LDC", *counts, skipped))) == 1
     assert counts == ({"documents": 1, "stretches": 2}, {"stretches_with_character_references": 1})
     assert skipped == {"malformed_document": 2}
-    assert [part.path.name for part in skipped.parts] == ["b.apf.xml", "absent.apf.xml"]
+    assert [part["file"] for part in skipped.parts] == ["b.apf.xml", "absent.apf.xml"]
 
 
 def test_one_name_in_two_folders_is_one_document_only_with_one_text(tmp_path: Path) -> None:

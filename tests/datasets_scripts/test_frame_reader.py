@@ -163,7 +163,7 @@ def test_malformed_frames_are_left_out_and_counted(folder: Path) -> None:
     rows = list(read_frames(frame_files(folder), skipped))
     assert [(row.name, row.parents) for row in rows] == [("Act", []), ("Run", ["Move"])]
     assert skipped == {"malformed_row": 1, "malformed_document": 2}
-    assert [part.path.name for part in skipped.parts] == ["frRelation.xml", "Broken.xml", "Twice.xml"]
+    assert [part["file"] for part in skipped.parts] == ["frRelation.xml", "Broken.xml", "Twice.xml"]
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,7 @@ def test_a_row_of_the_csv_goes_whole_and_is_counted_with_one_split(tmp_path: Pat
         assert [table.num_rows for _, table in builder._generate_tables(split)] == [1]
     assert builder.reports["train"].skipped == {"malformed_row": 2, "blank_line": 1}
     assert builder.reports["validation"].skipped == {}
-    assert [part.line for part in builder.reports["train"].skipped.parts] == [2, 4]
+    assert [part["line"] for part in builder.reports["train"].skipped.parts] == [2, 4]
 
 
 def test_splits_in_several_formats_are_all_read(tmp_path: Path) -> None:

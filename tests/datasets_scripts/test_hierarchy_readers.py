@@ -279,7 +279,7 @@ def test_malformed_rows_of_json_are_left_out(tmp_path: Path, reader: Any, good: 
     skipped = SkippedRows("skip")
     assert len(list(reader(path, skipped))) == 2
     assert skipped == {"malformed_row": 1, "malformed_line": 1, "blank_line": 1}
-    assert [part.line for part in skipped.parts] == [2, 5]
+    assert [part["line"] for part in skipped.parts] == [2, 5]
 
 
 def test_a_quote_that_is_never_closed_costs_its_own_edge(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_a_quote_that_is_never_closed_costs_its_own_edge(tmp_path: Path) -> None
     statements = [statement for entry in read_edges(path, skipped) for statement in entry.statements]
     assert [(one.subject, one.object) for one in statements] == [("1", "2"), ("4", "5")]
     assert skipped == {"malformed_row": 4, "blank_line": 1}
-    assert [part.line for part in skipped.parts] == [3, 6, 7, 8]
+    assert [part["line"] for part in skipped.parts] == [3, 6, 7, 8]
 
 
 @pytest.mark.parametrize(

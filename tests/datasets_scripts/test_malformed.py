@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.malformed import SkippedRows, place_text
 from eventformers.datasets_scripts.reading.fields import check_keys
 from eventformers.datasets_scripts.reading.lines import (
     MAX_LINE_BYTES_VARIABLE,
@@ -34,8 +34,8 @@ def test_skipped_lines_are_counted_and_listed(tmp_path: Path) -> None:
     rows = list(read_json_values(path, skipped, "an object"))
     assert [(line, row["text"]) for line, row in rows] == [(1, "a"), (3, "b"), (5, "c")]
     assert skipped == {"malformed_line": 2}
-    assert [(part.path, part.line) for part in skipped.parts] == [(path, 2), (path, 4)]
-    assert "the byte 0xff" in str(skipped.parts[1])
+    assert [(part["file"], part["line"]) for part in skipped.parts] == [(path.name, 2), (path.name, 4)]
+    assert "the byte 0xff" in place_text(skipped.parts[1])
 
 
 def test_an_unknown_policy_is_refused() -> None:

@@ -57,7 +57,7 @@ def test_a_malformed_document_is_refused_or_left_out(tmp_path: Path, row: object
     documents = list(read_documents([path], skipped))
     assert [document.document_id for document in documents] == ["good", "good"]
     assert sum(skipped.values()) == 1
-    assert [part.line for part in skipped.parts] == [2]
+    assert [part["line"] for part in skipped.parts] == [2]
 
 
 def test_null_roles_and_documented_keys_are_accepted(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_each_malformed_document_is_counted_with_one_split(tmp_path: Path) -> No
     counts = {split: report.skipped["malformed_document"] for split, report in builder.reports.items()}
     assert sum(counts.values()) == 22
     assert all(counts.values())
-    lines = [part.line for report in builder.reports.values() for part in report.skipped.parts]
+    lines = [part["line"] for report in builder.reports.values() for part in report.skipped.parts]
     assert sorted(lines) == list(range(41, 63))
 
 

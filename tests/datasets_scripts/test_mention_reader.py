@@ -176,7 +176,7 @@ def test_a_malformed_row_is_left_out_and_takes_no_note(tmp_path: Path) -> None:
     skipped, notes = SkippedRows("skip"), Counter[str]()
     assert [row.mention_id for row in read_mentions(path, skipped, notes)] == ["own/1", "own/4"]
     assert skipped == {"malformed_row": 2}
-    assert [part.line for part in skipped.parts] == [2, 3]
+    assert [part["line"] for part in skipped.parts] == [2, 3]
     assert notes == {"mentions_without_trigger": 2}
 
 

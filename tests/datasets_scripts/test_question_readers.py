@@ -268,7 +268,7 @@ def test_the_smallest_whole_is_left_out(
     skipped = SkippedRows("skip")
     assert len(list(reader(write(tmp_path / "questions", text), skipped))) == 1
     assert skipped == reasons
-    assert [part.line for part in skipped.parts] == lines
+    assert [part["line"] for part in skipped.parts] == lines
 
 
 def test_rows_of_socialiqa_keep_their_own_labels(tmp_path: Path) -> None:

@@ -318,7 +318,7 @@ def test_a_broken_row_of_csv_costs_its_own_line(tmp_path: Path) -> None:
     ]
     assert rows == [(3, "1"), (5, "3"), (7, "5"), (11, "8")]
     assert skipped == {"malformed_row": 4, "blank_line": 1}
-    assert [part.line for part in skipped.parts] == [4, 6, 9, 10]
+    assert [part["line"] for part in skipped.parts] == [4, 6, 9, 10]
     with pytest.raises(DataFormatError, match=r"line 4: found broken CSV.*or skip each such row with malf"):
         list(csv_file_rows(path, SkippedRows("error"), lambda names, _: names, row="row"))
 

@@ -190,7 +190,7 @@ def test_malformed_newswire_is_left_out_up_to_the_next_document(
     assert [document.document_id for document in documents] == ["a", "b"]
     assert [document.text for document in documents] == ["One.", "Two."]
     assert skipped == {"malformed_document": len(places)}
-    assert [part.line for part in skipped.parts] == places
+    assert [part["line"] for part in skipped.parts] == places
     with pytest.raises(DataFormatError, match=r"malformed=.skip") as caught:
         read(path)
     assert caught.value.line == places[0]
@@ -203,7 +203,7 @@ def test_malformed_texts_are_left_out_and_listed(tmp_path: Path) -> None:
     documents, counted, skipped = read(rows, plain, malformed="skip")
     assert [document.text for document in documents] == ["One.", "Three."]
     assert skipped == {"malformed_document": 2, "malformed_line": 1}
-    assert [(part.path.name, part.line) for part in skipped.parts] == [
+    assert [(part["file"], part["line"]) for part in skipped.parts] == [
         ("a.jsonl", 2),
         ("a.jsonl", 3),
         ("b.txt", 2),

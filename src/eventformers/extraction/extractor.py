@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from eventformers.datasets_scripts.chain_readers import EventFilter, RawEvent
 from eventformers.datasets_scripts.chains import event_key
 from eventformers.datasets_scripts.events import Event
-from eventformers.datasets_scripts.malformed import MalformedPart, SkippedRows
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.extraction.chains import (
     ExtractedChain,
@@ -472,5 +472,5 @@ class ExtractionCounts:
         for part in ("read", "skipped", "written"):
             getattr(counts, part).update(parts[part])
         for part in parts.get("malformed", {}).get("parts", []):
-            counts.skipped.parts.append(MalformedPart.from_dict(part))
+            counts.skipped.parts.append(dict(part))
         return counts

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, ClassVar, TypeAlias, cast
 
@@ -184,7 +184,9 @@ class RoleInputs(EventInputs):
             for subject, predicate, object_ in cast("list[tuple[str, str, str]]", keys)
         ]
         processor = HeterEventProcessor(self.tokenizer, self.event_order, prompts={"event": self.prompt})
-        encoded = processor.events(events, self._words, max_length=self.max_length)
+        encoded = processor.events(
+            cast("list[Mapping[str, str]]", events), self._words, max_length=self.max_length
+        )
         # A token may belong to two roles, so each role is one bit.
         roles = (encoded["role_masks"] << torch.arange(len(ROLES)).unsqueeze(-1)).sum(dim=1)
         codes = torch.stack([encoded["input_ids"], roles, encoded["word_index"]], dim=1).numpy()
