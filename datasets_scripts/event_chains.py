@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -240,7 +240,11 @@ class EventChains(EventDatasetBuilder):
             if path.is_file():
                 given = "documents" if is_table(path) else "cloze"
             kinds = {item: raw_file_kind(item) or given for item in inside}
-            wanted = _wanted_kinds(config_name, kinds.values())
+            wanted: tuple[RawFileKind, ...] = ("documents", "cloze", "tuples")
+            if config_name in _CLOZE_CONFIGS:
+                wanted = ("cloze",)
+            elif config_name in _SPLIT_CONFIGS:
+                wanted = ("chains", "tuples") if "chains" in kinds.values() else ("documents", "tuples")
             found += [item for item, kind in kinds.items() if kind in wanted]
         found = list(dict.fromkeys(found))
         if config_name in _SPLIT_CONFIGS:
@@ -365,13 +369,45 @@ class EventChains(EventDatasetBuilder):
     def _documents(
         self, report: BuildReport, split: str | None = None
     ) -> Iterator[tuple[RawDocument, list[Event]]]:
+        """The kept documents and chains of a split, or all, each with its kept events; fills a report."""
+        config, skipped = self.config, report.skipped
         # A line without a document belongs to no split; the first split counts it.
-        is_first = self.config.name in _WHOLE_CONFIGS or split in (None, next(iter(self.split_files)))
+        counts_lines = config.name in _WHOLE_CONFIGS or split in (None, next(iter(self.split_files)))
         files = self.raw_files
-        if self.config.document_split is not None:
+        if config.document_split is not None:
             # The cloze files of Weber et al. produce no chains, so they belong to no split.
             files = [path for path in files if raw_file_kind(path) not in (None, "cloze")]
-        return _kept_documents(files, self.config, report, split, counts_lines=is_first)
+        event_filter = EventFilter.of_settings(config.exclude_predicates, config.drop_pronoun_only)
+        sources: set[str] = set()
+        longest = 0
+
+        def keep(document_id: str, source: str) -> bool:
+            sources.add(source)
+            return split is None or config.splits.split_of(document_id) == split
+
+        lines = skipped if counts_lines else skipped.uncounted()
+        for document in read_documents(files, skipped, config.predicate_form, keep, lines):
+            report.read["chains" if document.chain_id else "documents"] += 1
+            report.read["events"] += len(document.events)
+            if not document.events:
+                skipped["document_without_events"] += 1
+                continue
+            if document.source in config.exclude_source:
+                skipped["document_of_excluded_source"] += 1
+                continue
+            if config.open_licenses_only and not is_open(document.license):
+                skipped["document_without_open_license"] += 1
+                continue
+            kept = event_filter.apply(document, skipped)
+            if not kept:
+                skipped["document_without_kept_events"] += 1
+                continue
+            longest = max(longest, len(kept))
+            yield document, kept
+        for name in config.exclude_source:
+            if name not in sources:
+                raise UnknownNameError("source in exclude_source", name, sources)
+        report.statistics["longest_document_events"] = longest
 
     def _unrepeated_documents(
         self, report: BuildReport, split: str | None = None
@@ -443,72 +479,9 @@ class EventChains(EventDatasetBuilder):
         report.statistics["random_pick_percent"] = round(100 * random_picks / max(count, 1), 1)
 
 
-def _wanted_kinds(config_name: str, found: Iterable[RawFileKind | None]) -> tuple[RawFileKind, ...]:
-    """The kinds of raw files that a config reads from a folder, given the kinds found there."""
-    if config_name in _CLOZE_CONFIGS:
-        return ("cloze",)
-    if config_name in _SPLIT_CONFIGS:
-        return ("chains", "tuples") if "chains" in found else ("documents", "tuples")
-    return ("documents", "cloze", "tuples")
-
-
 def _origin(item: RawDocument | Chain) -> dict[str, object]:
     return {"document_id": item.document_id, "source": item.source, "license": item.license}
 
 
 def _chain_origin(chain: Chain) -> dict[str, object]:
     return {"chain_id": chain.chain_id, **_origin(chain)}
-
-
-def _kept_documents(
-    raw_files: Sequence[Path],
-    config: EventChainsConfig,
-    report: BuildReport,
-    split: str | None = None,
-    counts_lines: bool = True,
-) -> Iterator[tuple[RawDocument, list[Event]]]:
-    """Yield the kept documents and chains, each with its kept events.
-
-    Args:
-        raw_files: the files, read in order.
-        config: the filters and the shares of the splits.
-        report: counts of what is read and skipped; added to.
-        split: the split whose documents are read; None reads all documents.
-        counts_lines: count lines that contain no document.
-
-    Raises:
-        DataFormatError: a line of a raw file cannot be read.
-        UnknownNameError: no document has a source that a setting excludes.
-    """
-    event_filter = EventFilter.of_settings(config.exclude_predicates, config.drop_pronoun_only)
-    skipped = report.skipped
-    sources: set[str] = set()
-    longest = 0
-
-    def keep(document_id: str, source: str) -> bool:
-        sources.add(source)
-        return split is None or config.splits.split_of(document_id) == split
-
-    skipped_lines = skipped if counts_lines else skipped.uncounted()
-    for document in read_documents(raw_files, skipped, config.predicate_form, keep, skipped_lines):
-        report.read["chains" if document.chain_id else "documents"] += 1
-        report.read["events"] += len(document.events)
-        if not document.events:
-            skipped["document_without_events"] += 1
-            continue
-        if document.source in config.exclude_source:
-            skipped["document_of_excluded_source"] += 1
-            continue
-        if config.open_licenses_only and not is_open(document.license):
-            skipped["document_without_open_license"] += 1
-            continue
-        kept = event_filter.apply(document, skipped)
-        if not kept:
-            skipped["document_without_kept_events"] += 1
-            continue
-        longest = max(longest, len(kept))
-        yield document, kept
-    for name in config.exclude_source:
-        if name not in sources:
-            raise UnknownNameError("source in exclude_source", name, sources)
-    report.statistics["longest_document_events"] = longest

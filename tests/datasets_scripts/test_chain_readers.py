@@ -1,4 +1,4 @@
-"""Raw documents of events, format by format, good and bad."""
+"""Readers of documents, chains, narrative cloze files and tuples."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from eventformers.datasets_scripts import load_built
 from eventformers.datasets_scripts.chain_readers import (
     EventFilter,
     RawDocument,
     RawEvent,
+    checked_question,
+    raw_file_kind,
     read_cloze_contexts,
+    read_cloze_items,
     read_documents,
     read_records_of_events,
+    read_tuple_chains,
 )
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.malformed import SkippedRows
@@ -174,3 +179,80 @@ def test_json_that_python_cannot_read(tmp_path: Path, text: str) -> None:
     path.write_text(f'{{"events": {text}\n', encoding="utf-8")
     with pytest.raises(DataFormatError, match=r"deep\.jsonl"):
         list(read_documents([path], SkippedRows()))
+
+
+def test_items_keep_their_parts_and_lines(tmp_path: Path) -> None:
+    path = tmp_path / "mcnc_dev.txt"
+    path.write_text(
+        "rocket|rose at|station\nexploded\n\nHOLDOUT_SEP\n\nwe|on|voyage\nNEG_SEP\n\n"
+        "a|b|c\nd|e|f\nDOC_SEP\n\n"
+        "|fell|\nHOLDOUT_SEP\nx|y|z\nNEG_SEP\nu|v|w\n",
+        encoding="utf-8",
+    )
+    first, second = read_cloze_items(path, SkippedRows())
+    assert [event["predicate"] for event in first.context] == ["rose at", "exploded"]
+    assert [event["predicate"] for event in first.held_out] == ["on"]
+    assert [event["predicate"] for event in first.wrong] == ["b", "e"]
+    assert [(item.item_id, item.line) for item in (first, second)] == [
+        ("mcnc_dev/0", 11),
+        ("mcnc_dev/1", 17),
+    ]
+    assert checked_question(second, path) is second
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("HOLDOUT_SEP\na|b|c\nNEG_SEP\nd|e|f\nDOC_SEP\n", "line 5: found an item without context"),
+        ("a|b|c\nHOLDOUT_SEP\nNEG_SEP\nd|e|f\nDOC_SEP\n", "an item with 0 held-out events"),
+        ("a|b|c\nHOLDOUT_SEP\na|b|c\nx|y|z\nNEG_SEP\nd|e|f\nDOC_SEP\n", "an item with 2 held-out events"),
+        ("a|b|c\nHOLDOUT_SEP\nx|y|z\nNEG_SEP\nDOC_SEP\n", "line 5: found an item with one choice"),
+    ],
+)
+def test_items_that_cannot_be_asked_are_refused(tmp_path: Path, text: str, found: str) -> None:
+    path = tmp_path / "mcnc_dev.txt"
+    path.write_text(text, encoding="utf-8")
+    (item,) = read_cloze_items(path, SkippedRows())
+    with pytest.raises(DataFormatError, match=found):
+        checked_question(item, path)
+
+
+LINE = "rescued crew_member cat from <TUP> fed crew_member cat _NULL_ <TUP> named boy cat _NULL_"
+
+
+def test_verb_and_preposition_make_the_predicate(tmp_path: Path) -> None:
+    path = tmp_path / "train_TUP.txt"
+    path.write_text(f"{LINE} \n\n{LINE} <DIST> sang bird song _NULL_ <DIST> a b c d\n", encoding="utf-8")
+    skipped = SkippedRows()
+    first, repeated = read_tuple_chains(path, skipped)
+    assert (first.chain_id, repeated.chain_id) == ("train_TUP/1", "train_TUP/3")
+    assert first.events == repeated.events
+    assert [tuple(raw.event.values()) for raw in first.events] == [
+        ("crew member", "rescued from", "cat"),
+        ("crew member", "fed", "cat"),
+        ("boy", "named", "cat"),
+    ]
+    assert skipped == {"blank_line": 1, "wrong_continuation": 2}
+
+
+@pytest.mark.parametrize(("event", "fields"), [("fed crew cat", 3), ("fed the crew cat from", 5), ("", 0)])
+def test_another_number_of_fields_is_told_with_its_line(tmp_path: Path, event: str, fields: int) -> None:
+    path = tmp_path / "train_TUP.txt"
+    path.write_text(f"{LINE}\n{LINE} <TUP> {event}\n", encoding="utf-8")
+    with pytest.raises(DataFormatError, match=f"line 2: found an event of {fields} fields"):
+        list(read_tuple_chains(path, SkippedRows()))
+
+
+def test_a_folder_of_them_gives_chains_and_documents(tmp_path: Path) -> None:
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    path = folder / "train.txt"
+    path.write_text("".join(f"{LINE} <TUP> bought boy toy{n} _NULL_\n" for n in range(5)), encoding="utf-8")
+    (folder / "notes.txt").write_text("nothing of this\n", encoding="utf-8")
+    assert (raw_file_kind(path), raw_file_kind(folder / "notes.txt")) == ("tuples", None)
+    rows = load_built(folder, "chains", validation_share=0, test_share=0, min_chain_length=4)["train"]
+    assert rows["chain_id"][:2] == ["train/1", "train/2"]
+    assert set(rows["protagonist"]) == {""}
+    assert set(rows["license"]) == {"unspecified"}
+    assert len(rows[0]["events"]) == 4
+    assert len(load_built(folder, "documents")["train"]) == 5

@@ -1,15 +1,307 @@
-"""Commonsense questions from raw files to rows."""
+"""Commonsense questions: their readers and their builder."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from eventformers.datasets_scripts import build_dataset, build_reports, built_report, load_built
+from eventformers.datasets_scripts.commonsense_qa import (
+    Question,
+    read_copa_json,
+    read_copa_xml,
+    read_csqa,
+    read_siqa,
+    siqa_template,
+)
+from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import DataFormatError, EventformersError
+
+COPA_XML = """<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE copa-corpus SYSTEM "copa.dtd">
+<copa-corpus version="1.0">
+  <item id="1" asks-for="cause" most-plausible-alternative="1">
+    <p>My cup broke &amp; leaked.</p>
+    <a1>I dropped it.</a1>
+    <a2>I washed it.</a2>
+  </item>
+  <item id="2" asks-for="effect" most-plausible-alternative="2">
+    <p>It rained.</p>
+    <a1>The sun burned.</a1>
+    <a2>The street got wet.</a2>
+  </item>
+</copa-corpus>
+"""
+COPA_ROW = {
+    "qID": "1",
+    "answer": "2",
+    "sentence": "It rained. As a result, _",
+    "option1": "The sun burned.",
+    "option2": "The street got wet.",
+}
+SIQA_ROW = {
+    "context": "Sasha sang.",
+    "question": "What will Sasha want to do next?",
+    "answerA": "rest",
+    "answerB": "run",
+    "answerC": "cry",
+}
+CSQA_ROW = {
+    "answerKey": "B",
+    "id": "1",
+    "question": {
+        "question_concept": "pen",
+        "choices": [{"label": "B", "text": "write"}, {"label": "A", "text": "eat"}],
+        "stem": "What is a pen for?",
+    },
+}
+WET: Question = {
+    "premise": "It rained. As a result,",
+    "alternatives": ["The sun burned.", "The street got wet."],
+    "label": 1,
+}
+
+
+Reader = Callable[[Path, SkippedRows], Iterator[Question]]
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def read_siqa_with_labels(path: Path, skipped: SkippedRows) -> Iterator[Question]:
+    return read_siqa(path, path.with_name("labels.lst"), Counter(), skipped)
+
+
+def test_copa_in_both_forms(tmp_path: Path) -> None:
+    cup: Question = {
+        "premise": "My cup broke & leaked. The cause for it was that",
+        "alternatives": ["I dropped it.", "I washed it."],
+        "label": 0,
+    }
+    assert list(read_copa_xml(write(tmp_path / "copa-dev.xml", COPA_XML), SkippedRows())) == [cup, WET]
+    path = write(tmp_path / "copa.jsonl", json.dumps(COPA_ROW) + "\n")
+    assert list(read_copa_json(path, SkippedRows())) == [WET]
+
+
+def test_socialiqa_with_labels_in_a_second_file(tmp_path: Path) -> None:
+    rules: Counter[str] = Counter()
+    rows = write(tmp_path / "dev.jsonl", json.dumps(SIQA_ROW) + "\n")
+    labels = write(tmp_path / "dev-labels.lst", "3\n")
+    assert list(read_siqa(rows, labels, rules, SkippedRows())) == [
+        {
+            "premise": "Sasha sang. As a result, Sasha wanted to",
+            "alternatives": ["rest", "run", "cry"],
+            "label": 2,
+        }
+    ]
+    assert rules == {"want_next": 1}
+
+
+def test_commonsenseqa_sorts_choices_by_label(tmp_path: Path) -> None:
+    path = write(tmp_path / "dev_rand_split.jsonl", json.dumps(CSQA_ROW) + "\n")
+    assert list(read_csqa(path, SkippedRows())) == [
+        {"premise": "What is a pen for?", "alternatives": ["eat", "write"], "label": 1}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("question", "rule", "template"),
+    [
+        ("What will Jo want to do next?", "want_next", "As a result, Jo wanted to"),
+        (
+            "What will rest of the band want to do after?",
+            "want_next",
+            "As a result, rest of the band wanted to",
+        ),
+        ("How would Jo feel afterwards?", "feel_result", "As a result, Jo felt"),
+        ("How would Jo's son feel as a result?", "feel_result", "As a result, Jo's son felt"),
+        ("What will Jo do next?", "do_next", "Jo then"),
+        ("What does Jo need to do next?", "do_next", "Jo then"),
+        ("How would Jo feel after helping?", "feel_after", "Jo then"),
+        ("How would you describe Jo?", "describe", "Jo is seen as"),
+        ("What kind of person is Jo?", "describe", "Jo is seen as"),
+        ("Why did Jo do this?", "why", "Before, Jo wanted"),
+        ("What does Jo need to do before this?", "need_before", "Before, Jo needed to"),
+        ("What will happen to his party members?", "happen", "his party members then"),
+        ("What did Jo do?", "other", "What did Jo do is"),
+        ("What does Jo need to do now?", "other", "What does Jo need to do now is"),
+    ],
+)
+def test_templates_of_socialiqa(question: str, rule: str, template: str) -> None:
+    assert siqa_template(question) == (rule, template)
+
+
+ENTITIES = COPA_XML.replace('SYSTEM "copa.dtd"', '[<!ENTITY a "b">]').replace("I dropped it.", "&a;")
+CHOICES = CSQA_ROW["question"]["choices"]  # type: ignore[index]
+
+
+def csqa(**changes: object) -> str:
+    question = {**CSQA_ROW["question"], **changes}  # type: ignore[dict-item]
+    return json.dumps({**CSQA_ROW, "question": question})
+
+
+@pytest.mark.parametrize(
+    ("reader", "text", "line", "found"),
+    [
+        (read_copa_xml, COPA_XML.replace("<a2>I washed it.</a2>", ""), 4, "a question with 1 alternative;"),
+        (read_copa_xml, COPA_XML.replace('alternative="2"', 'alternative="3"'), 9, "'3' in most-plausible"),
+        (
+            read_copa_xml,
+            COPA_XML.replace(' most-plausible-alternative="2"', ""),
+            9,
+            "no label in most-plausible",
+        ),
+        (
+            read_copa_xml,
+            COPA_XML.replace('"effect"', '"end"'),
+            9,
+            "asks-for='end'; accepted: cause or effect",
+        ),
+        (read_copa_xml, COPA_XML.replace("<p>It rained.</p>", ""), 9, "an item without p"),
+        (read_copa_xml, COPA_XML.replace("</a1>", "", 1), 8, "broken XML"),
+        (read_copa_xml, ENTITIES, 2, "XML with entities"),
+        (read_copa_xml, "<copa-corpus/>", None, "no item; accepted: <item asks-for"),
+        (read_copa_json, json.dumps({**COPA_ROW, "option2": ""}), 1, "1 alternative; accepted: 2 or more"),
+        (read_copa_json, json.dumps({**COPA_ROW, "answer": "0"}), 1, "'0' in answer; accepted: 1, 2"),
+        (read_copa_json, json.dumps({**COPA_ROW, "sentence": 1}), 1, "sentence=1; accepted: a text"),
+        (read_copa_json, f"{json.dumps(COPA_ROW)}\n{{", 2, "invalid JSON"),
+        (read_copa_json, "[]", 1, "JSON of type list; accepted: one JSON object"),
+        (read_siqa_with_labels, json.dumps({**SIQA_ROW, "answerC": ""}), 1, "2 alternatives; accepted: 3"),
+        (read_csqa, csqa(choices=CHOICES[:1]), 1, "1 alternative; accepted: 2 or more"),
+        (read_csqa, csqa(choices=[CHOICES[0], CHOICES[0]]), 1, "the choice {'label': 'B'"),
+        (read_csqa, csqa(choices=[{"label": ["A"], "text": "eat"}]), 1, "label=['A']"),
+        (
+            read_csqa,
+            csqa(choices=[{"label": "A", "Text": "eat"}]),
+            1,
+            "the key 'Text' (did you mean 'text'?)",
+        ),
+        (
+            read_csqa,
+            json.dumps({"answer_key": "B", "question": CSQA_ROW["question"]}),
+            1,
+            "(did you mean 'answerKey'?)",
+        ),
+        (read_csqa, csqa(stem="\ud800"), 1, "half of a surrogate pair"),
+        (read_copa_json, json.dumps({**COPA_ROW, "answer": True}), 1, "True in answer"),
+        (
+            read_siqa_with_labels,
+            json.dumps({"Context": "x", "question": "q"}),
+            1,
+            "(did you mean 'context'?)",
+        ),
+        (read_copa_xml, COPA_XML.replace("id=", "ID="), 4, "the attribute 'ID' (did you mean 'id'?)"),
+        (read_copa_xml, COPA_XML.replace("<a2>I washed it.</a2>", "<a1>I washed it.</a1>"), 4, "twice"),
+        (read_csqa, csqa(choices="none"), 1, "a row without question or choices"),
+        (read_csqa, json.dumps({**CSQA_ROW, "answerKey": "C"}), 1, "'C' in answerKey; accepted: A, B"),
+        (
+            read_csqa,
+            json.dumps({"question": CSQA_ROW["question"]}),
+            1,
+            "no label in answerKey; accepted: A, B; ",
+        ),
+    ],
+)
+def test_bad_questions_name_file_and_line(
+    tmp_path: Path, reader: Reader, text: str, line: int | None, found: str
+) -> None:
+    write(tmp_path / "labels.lst", "1\n")
+    path = write(tmp_path / "questions", text)
+    with pytest.raises(DataFormatError, match=re.escape(found)) as caught:
+        list(reader(path, SkippedRows()))
+    assert (caught.value.path, caught.value.line) == (path, line)
+
+
+@pytest.mark.parametrize(
+    ("labels", "line", "found"),
+    [
+        ("1\n1\n", None, "2 labels for 1 rows in dev.jsonl"),
+        ("\n", None, "0 labels, and more rows in dev.jsonl"),
+        ("\nA\n", 2, "'A' in the label; accepted: 1, 2, 3"),
+    ],
+)
+def test_bad_labels_name_their_file(tmp_path: Path, labels: str, line: int | None, found: str) -> None:
+    rows = write(tmp_path / "dev.jsonl", json.dumps(SIQA_ROW) + "\n")
+    path = write(tmp_path / "dev-labels.lst", labels)
+    with pytest.raises(DataFormatError, match=re.escape(found)) as caught:
+        list(read_siqa(rows, path, Counter(), SkippedRows()))
+    assert (caught.value.path, caught.value.line) == (path, line)
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize("reader", [read_copa_json, read_siqa_with_labels, read_csqa])
+def test_json_that_is_nested_too_deeply_is_told(tmp_path: Path, reader: Reader) -> None:
+    write(tmp_path / "labels.lst", "1\n")
+    with pytest.raises(DataFormatError, match="line 1: found JSON that is nested too deeply"):
+        list(reader(write(tmp_path / "questions", DEEP), SkippedRows()))
+
+
+def test_a_question_of_many_auxiliary_verbs_is_read_in_linear_time() -> None:
+    # In quadratic time it takes hours.
+    assert siqa_template("will x " * 100_000)[0] == "other"
+
+
+@pytest.mark.parametrize(
+    ("reader", "text", "reasons", "lines"),
+    [
+        (read_copa_xml, COPA_XML.replace('"effect"', '"end"'), {"malformed_item": 1}, [9]),
+        (
+            read_copa_json,
+            f"{{\n\n{json.dumps({**COPA_ROW, 'answer': 3})}\n{json.dumps(COPA_ROW)}\n",
+            {"malformed_line": 1, "blank_line": 1, "malformed_row": 1},
+            [1, 3],
+        ),
+        (read_csqa, f"{csqa(choices=[])}\n{json.dumps(CSQA_ROW)}\n", {"malformed_row": 1}, [1]),
+    ],
+)
+def test_the_smallest_whole_is_left_out(
+    tmp_path: Path, reader: Reader, text: str, reasons: dict[str, int], lines: list[int]
+) -> None:
+    skipped = SkippedRows("skip")
+    assert len(list(reader(write(tmp_path / "questions", text), skipped))) == 1
+    assert skipped == reasons
+    assert [part["line"] for part in skipped.parts] == lines
+
+
+def test_rows_of_socialiqa_keep_their_own_labels(tmp_path: Path) -> None:
+    rows = [json.dumps({**SIQA_ROW, "answerA": f"rest {number}"}).encode() for number in range(6)]
+    rows[1] = b"\xff"
+    rows[3] = b"{"
+    path = tmp_path / "dev.jsonl"
+    path.write_bytes(b"\n".join([*rows, b"\xff"]))
+    labels = tmp_path / "labels.lst"
+    labels.write_bytes(b"1\n2\n\n3\n1\n9\n3\n\xff\n")
+    skipped = SkippedRows("skip")
+    found = [(row["alternatives"][0], row["label"]) for row in read_siqa_with_labels(path, skipped)]
+    assert found == [("rest 0", 0), ("rest 2", 2), ("rest 5", 2)]
+    # The labels' last line, the second and the last row; the fourth row; the fifth row, with its label 9.
+    assert skipped == {"malformed_line": 3, "malformed_row": 2, "blank_line": 1}
+
+
+def test_a_row_whose_label_is_left_out_is_counted(tmp_path: Path) -> None:
+    path = write(tmp_path / "dev.jsonl", f"{json.dumps(SIQA_ROW)}\n" * 2)
+    (tmp_path / "labels.lst").write_bytes(b"\xff\n3\n")
+    skipped = SkippedRows("skip")
+    assert [row["label"] for row in read_siqa_with_labels(path, skipped)] == [2]
+    assert skipped == {"malformed_line": 1, "row_whose_label_was_left_out": 1}
+
+
+def test_long_labels_do_not_fill_the_message(tmp_path: Path) -> None:
+    choices = [{"label": name * 50_000, "text": name} for name in "CD"]
+    with pytest.raises(DataFormatError, match="'B' in answerKey") as caught:
+        list(read_csqa(write(tmp_path / "questions", csqa(choices=choices)), SkippedRows()))
+    assert len(str(caught.value)) < 1_000
+
 
 ITEM = (
     '<copa-corpus><item id="1" asks-for="effect" most-plausible-alternative="2">'

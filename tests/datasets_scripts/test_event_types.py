@@ -1,4 +1,4 @@
-"""Event types from raw files to rows: what is seen, what is unseen, and the public data."""
+"""The builder of event types, and which types are seen and which unseen."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from eventformers.datasets_scripts import build_dataset, build_reports, built_report, load_built
-from eventformers.datasets_scripts.event_types import EventTypes
+from eventformers.datasets_scripts.event_types import EventTypes, split_types
 from eventformers.datasets_scripts.frame_reader import frame_descendants
 from eventformers.datasets_scripts.mention_reader import ACE_FRAMES, ACE_SEEN_TYPES, ace_frames
 from eventformers.errors import EventformersError, UnknownNameError
@@ -236,3 +236,31 @@ def test_further_keys_beside_the_known_ones_are_ignored(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=r"mine\.jsonl: ignored the key 'original_type'"):
         built = load_built(tmp_path, "mentions", builder="event_types")
     assert [row["event_type"] for split in built.values() for row in split] == ["Die"]
+
+
+COUNTS = Counter({"d": 4, "c": 2, "b": 2, "a": 2, "e": 1})
+
+
+@pytest.mark.parametrize(
+    ("settings", "seen", "unseen", "left_out"),
+    [
+        ({}, "dabce", "", ""),
+        ({"num_seen": 2, "num_unseen": 2}, "da", "bc", "e"),
+        ({"num_seen": 2, "num_unseen": 0}, "da", "bce", ""),
+        ({"num_seen": 0, "num_unseen": 1}, "", "d", "abce"),
+        ({"seen_types": "ec", "num_unseen": 2}, "ce", "da", "b"),
+        ({"seen_types": ()}, "", "dabce", ""),
+        ({"unseen_types": "d", "num_seen": 2}, "ab", "d", "ce"),
+        ({"seen_types": "b", "unseen_types": "ed"}, "b", "de", "ac"),
+        ({"seen_types": "bz", "unseen_types": "d", "known": "z"}, "b", "d", "ace"),
+    ],
+)
+def test_splits(settings: dict, seen: str, unseen: str, left_out: str) -> None:
+    assert split_types(COUNTS, **settings) == (list(seen), list(unseen), list(left_out))
+
+
+def test_a_type_cannot_be_both_and_must_be_there() -> None:
+    with pytest.raises(EventformersError, match="found a, c in both; accepted: each type in one"):
+        split_types(COUNTS, seen_types="abc", unseen_types="cad")
+    with pytest.raises(UnknownNameError, match="unknown event type in unseen_types 'z'"):
+        split_types(COUNTS, unseen_types="az")

@@ -16,7 +16,7 @@ import pytest
 from eventformers.datasets_scripts import build_dataset, load_built
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.datasets_scripts.building import BUILDERS
-from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.malformed import SkippedRows, place_text
 from eventformers.datasets_scripts.reading.tables import csv_file_rows, parquet_file_rows, table_columns
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation.data import tasks_of_data
@@ -356,8 +356,8 @@ def test_a_damaged_block_of_parquet_is_left_out(tmp_path: Path) -> None:
     rows = [line for line, _ in parquet_file_rows(path, lambda names, _: names, row="row", skipped=skipped)]
     assert rows == [*range(1, 101), *range(201, 301)]
     (part,) = skipped.parts
-    assert str(part).startswith("texts.parquet, row 101 (row group): ")
-    assert "in the rows to row 200" in part.found
+    assert place_text(part).startswith("texts.parquet, row 101 (row group): ")
+    assert "in the rows to row 200" in part["found"]
     with pytest.raises(DataFormatError, match=r"row 101: .*malformed=.skip"):
         list(parquet_file_rows(path, lambda names, _: names, row="row", skipped=SkippedRows("error")))
 

@@ -30,7 +30,6 @@ from eventformers.inference.encoding.batches import (
 )
 from eventformers.inference.encoding.event_inputs import (
     DistinctRows,
-    EventInputs,
     LatestAnswer,
     RoleInputs,
     TextInputs,
@@ -148,7 +147,7 @@ class EventEncoder:
         # Several processes hold no model in this one.
         return what_is_read(self.model.config.model_type) == "chains"
 
-    def inputs(self, prompt_name: str | None = "event") -> EventInputs:
+    def inputs(self, prompt_name: str | None = "event") -> TextInputs:
         """Return the converter from texts and events to the model's inputs; see `encode`."""
         kind = RoleInputs if self.reads_chains else TextInputs
         return kind(self.tokenizer, self.event_order, self.max_length, self.prompt(prompt_name))
@@ -241,7 +240,7 @@ class EventEncoder:
     def pass_distinct(
         self,
         rows: DistinctRows,
-        inputs: EventInputs,
+        inputs: TextInputs,
         apply: Callable[[nn.Module, dict[str, torch.Tensor], Positions], Iterable[Vectors]],
         *,
         batch_size: int | Literal["auto"] = "auto",

@@ -5,7 +5,6 @@ An input is token ids, and for some models also each token's role and word.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from hashlib import blake2b
@@ -28,8 +27,10 @@ TokenRow: TypeAlias = list[int]
 """The model's input for one text as one list of numbers, so that equal inputs compare equal."""
 
 
-class EventInputs(ABC):
-    """A converter from texts and events to model inputs.
+class TextInputs:
+    """A converter from texts and events to model inputs: token ids, for models that read only these.
+
+    A subclass reads more than texts.
 
     Args:
         tokenizer: the model's tokenizer.
@@ -38,7 +39,7 @@ class EventInputs(ABC):
         prompt: text before each text.
     """
 
-    pads: ClassVar[bool] = False
+    pads: ClassVar[bool] = True
     """True if `tensors` accepts rows of different lengths."""
 
     def __init__(
@@ -51,9 +52,13 @@ class EventInputs(ABC):
         self.tokenizer, self.event_order, self.max_length = tokenizer, event_order, max_length
         self.prompt = prompt
 
-    @abstractmethod
+    def text(self, item: object, position: int) -> str:
+        """Return the text of an item; see `key` for arguments and errors."""
+        found = item_at(item, position)
+        return found if isinstance(found, str) else event_text(found, self.event_order)
+
     def key(self, item: object, position: int) -> Hashable:
-        """Return the identity of an item.
+        """Return the identity of an item, here its text.
 
         Args:
             item: a text or an event, as `read_item` reads it.
@@ -62,40 +67,13 @@ class EventInputs(ABC):
         Raises:
             EventformersError: the item is neither a text nor an event, or contains no word.
         """
-
-    @abstractmethod
-    def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
-        """Return the rows of some keys, truncated to `max_length`, and the positions of the truncated
-        ones."""
-
-    @abstractmethod
-    def length(self, row: TokenRow) -> int:
-        """Number of tokens of a row."""
-
-    @abstractmethod
-    def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
-        """Return the model's arguments for rows of one length, or of any lengths if `pads`."""
-
-    def text(self, item: object, position: int) -> str:
-        """Return the text of an item; see `key` for arguments and errors."""
-        found = item_at(item, position)
-        return found if isinstance(found, str) else event_text(found, self.event_order)
-
-
-class TextInputs(EventInputs):
-    """A converter of texts to token ids, for models that read only these."""
-
-    pads = True
-
-    def key(self, item: object, position: int) -> str:
-        """Return the item's text; see `EventInputs`."""
         return self.text(item, position)
 
     def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
-        """Return the token ids of texts, and the positions of truncated texts."""
-        encoded, cut = tokenise_texts(
-            self.tokenizer, cast("list[str]", list(keys)), self.max_length, self.prompt
-        )
+        """Return the rows of some keys, truncated to `max_length`, and the positions of the truncated
+        ones."""
+        texts = cast("list[str]", list(keys))
+        encoded, cut = tokenise_texts(self.tokenizer, texts, self.max_length, self.prompt)
         return cast("list[TokenRow]", encoded["input_ids"]), cut
 
     def length(self, row: TokenRow) -> int:
@@ -103,7 +81,8 @@ class TextInputs(EventInputs):
         return len(row)
 
     def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
-        """Return `input_ids`, `(batch, length)`, and `attention_mask` if rows differ in length."""
+        """Return the model's arguments for rows of one length, or of any lengths if `pads`: `input_ids`,
+        `(batch, length)`, and `attention_mask` if rows differ in length."""
         length = max(map(len, rows))
         if min(map(len, rows)) == length:
             return {"input_ids": torch.tensor(rows, device=device)}
@@ -147,12 +126,14 @@ def tokenise_texts(
     return encoded, cut
 
 
-class RoleInputs(EventInputs):
+class RoleInputs(TextInputs):
     """A converter of events to token ids with each token's roles and word, for models that read roles.
 
     A text without roles is an event with only a predicate. Word numbers stay valid across the calls of one
     object.
     """
+
+    pads = False
 
     def __init__(
         self,
@@ -171,7 +152,7 @@ class RoleInputs(EventInputs):
             )
 
     def key(self, item: object, position: int) -> tuple[str, str, str]:
-        """Return the item's roles; see `EventInputs`."""
+        """Return the item's roles; see `TextInputs`."""
         found = item_at(item, position)
         if isinstance(found, str):
             return "", found, ""
@@ -194,8 +175,7 @@ class RoleInputs(EventInputs):
         rows = [of_event[:, mask].ravel().tolist() for of_event, mask in zip(codes, filled, strict=True)]
         if not num_truncated(encoded):
             return rows, []
-        texts = TextInputs(self.tokenizer, self.event_order, self.max_length, self.prompt)
-        return rows, texts.token_rows([event_text(event, self.event_order) for event in events])[1]
+        return rows, super().token_rows([event_text(event, self.event_order) for event in events])[1]
 
     def length(self, row: TokenRow) -> int:
         """Number of tokens of a row."""

@@ -21,7 +21,7 @@ from transformers import PreTrainedTokenizerBase
 
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.encoding.event_inputs import DistinctRows, EventInputs, TokenRow, tokenise_texts
+from eventformers.inference.encoding.event_inputs import DistinctRows, TextInputs, TokenRow, tokenise_texts
 from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.inference.induction.mention_distances import Labels, MentionVectors
 from eventformers.inference.induction.type_naming import keyness
@@ -47,7 +47,7 @@ _PARTS = ("embeddings", "query", "key")
 _FOUND = "found_place"
 
 
-class MentionInputs(EventInputs):
+class MentionInputs(TextInputs):
     """A converter of sentences with triggers to token ids; a key is a tuple of mentions of one sentence.
 
     A row is its number of tokens, their ids, and the first token and the one after the last of each trigger.
@@ -66,6 +66,8 @@ class MentionInputs(EventInputs):
     Raises:
         EventformersError: the tokenizer provides no offsets, or lacks the marker tokens.
     """
+
+    pads = False
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class MentionInputs(EventInputs):
         self.without_tokens = 0
 
     def key(self, item: object, position: int) -> tuple[Mention, ...]:
-        """Return the key of a text without a trigger; see `EventInputs`."""
+        """Return the key of a text without a trigger; see `TextInputs`."""
         return (Mention(self.text(item, position)),)
 
     def token_rows(self, keys: Sequence[Hashable]) -> tuple[list[TokenRow], list[int]]:
