@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from eventformers.errors import UnknownNameError
 from eventformers.evaluation.results import TaskResult
@@ -173,7 +173,8 @@ def notes(results: Sequence[TaskResult]) -> list[str]:
             facts.append(
                 f"**{title}: training did not help; the untrained encoder scores at least as high.**"
             )
-        if task and _is_on_another_split(result, task):
+        is_published = task is not None and task.published_scores and result.dataset.origin != "samples"
+        if task and is_published and result.dataset.split != task.published_split:
             facts.append(
                 f"{title}: measured on the split {cell(result.dataset.split)}; the published scores are of "
                 f"the split {cell(task.published_split)}."
@@ -190,24 +191,16 @@ def notes(results: Sequence[TaskResult]) -> list[str]:
     return facts
 
 
-def _is_on_another_split(result: TaskResult, task: Task) -> bool:
-    is_comparable = bool(task.published_scores) and result.dataset.origin != "samples"
-    return is_comparable and result.dataset.split != task.published_split
-
-
 def _scores_beside(result: TaskResult) -> str:
     """Further scores of the metric, with those of the untrained encoder in brackets."""
     parts = []
+    of_baseline = result.baseline.scores if result.baseline else {}
     for key, name in _BESIDE.get(result.main_score, {}).items():
-        ours, untrained = (scores.get(key) for scores in (result.scores, _baseline_scores(result)))
+        ours, untrained = result.scores.get(key), of_baseline.get(key)
         if isinstance(ours, (int, float)):
             before = f" (untrained {untrained:.1f})" if isinstance(untrained, (int, float)) else ""
             parts.append(f"{name} {ours:.1f}{before}")
     return ", ".join(parts)
-
-
-def _baseline_scores(result: TaskResult) -> Mapping[str, object]:
-    return result.baseline.scores if result.baseline else {}
 
 
 def _rows_text(result: TaskResult) -> str:

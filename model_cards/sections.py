@@ -16,7 +16,7 @@ from eventformers.datasets_scripts.licenses import hub_licenses
 from eventformers.evaluation.results import eval_results
 from eventformers.methods import load_method
 from eventformers.model_cards import scores
-from eventformers.model_cards.method import MethodCard, Reading, Snippet, load_method_card, snippet_code
+from eventformers.model_cards.method import MethodCard, Snippet, load_method_card, snippet_code
 from eventformers.provenance import git_commit, library_versions
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def template_values(card: ModelCard) -> dict[str, object]:
     """Return the values of the template as Markdown; empty text hides a section."""
     method = load_method_card(card.method)
     data = card.trained_on
+    readings = method.readings(card.config, {**card.training_arguments, **card.views})
     return {
         "front_matter": _front_matter(card, method),
         "name": markdown.cell(card.name),
@@ -87,7 +88,14 @@ def template_values(card: ModelCard) -> dict[str, object]:
         "summary": method.summary(card.config),
         "warnings": _warnings(card),
         "facts": _facts(card, method),
-        "snippets": [_snippet_context(snippet, card.name) for snippet in usage_snippets(card)],
+        "snippets": [
+            {
+                "title": snippet.title,
+                "code": markdown.code_block(snippet_code(snippet, card.name), "python"),
+                "output": "" if snippet.output is None else markdown.code_block(snippet.output),
+            }
+            for snippet in usage_snippets(card)
+        ],
         "score_table": scores.score_table(card.results, card.name),
         "task_table": scores.task_table(card.results),
         "score_notes": _score_notes(card, method),
@@ -101,7 +109,10 @@ def template_values(card: ModelCard) -> dict[str, object]:
         "paper_settings": _paper_settings(card, method),
         "other_settings": _other_settings(card, method),
         "log": _log(card.history),
-        "readings": _readings(method.readings(card.config, {**card.training_arguments, **card.views})),
+        "readings": markdown.table(
+            ["where", "paper and released code", "this model"],
+            [[reading.place, reading.paper, reading.here] for reading in readings],
+        ),
         "sections": card.sections,
         "limits": method.limits(card.config),
         "versions": _versions(),
@@ -120,14 +131,6 @@ def _score_notes(card: ModelCard, method: MethodCard) -> list[str]:
     if origins - {"samples"} and method.published_note:
         facts.append(method.published_note)
     return facts + scores.notes(card.results)
-
-
-def _snippet_context(snippet: Snippet, name: str) -> dict[str, str]:
-    return {
-        "title": snippet.title,
-        "code": markdown.code_block(snippet_code(snippet, name), "python"),
-        "output": "" if snippet.output is None else markdown.code_block(snippet.output),
-    }
 
 
 def _warnings(card: ModelCard) -> list[str]:
@@ -189,10 +192,6 @@ def _facts(card: ModelCard, method: MethodCard) -> str:
     return markdown.table(["", ""], [[f"**{name}**", value] for name, value in facts.items()])
 
 
-def _at(revision: str | None) -> str:
-    return f" at {markdown.code(revision[:12])}" if revision else ""
-
-
 def _data_facts(data: TrainedOn, method: MethodCard) -> list[str]:
     facts = []
     if data.rows is not None:
@@ -212,7 +211,8 @@ def _data_facts(data: TrainedOn, method: MethodCard) -> list[str]:
         )
         facts.append(f"rows by split: {counts}")
     if data.hub_id:
-        facts.append(f"[{data.hub_id}](https://huggingface.co/datasets/{data.hub_id}){_at(data.revision)}")
+        at = f" at {markdown.code(data.revision[:12])}" if data.revision else ""
+        facts.append(f"[{data.hub_id}](https://huggingface.co/datasets/{data.hub_id}){at}")
     if data.fingerprint:
         facts.append(f"fingerprint {markdown.code(data.fingerprint)}")
     if data.read:
@@ -380,19 +380,14 @@ def _log(history: Sequence[Mapping[str, object]]) -> str:
     logged = dict.fromkeys(name for line in steps for name in line)
     names = [name for name in logged if name in ("loss", "silhouette") or name.endswith("_loss")]
     columns = ["step", *(["epoch"] if any("epoch" in line for line in steps) else []), *names]
-    rows = [[_log_cell(line.get(column)) for column in columns] for line in steps]
+    rows = [
+        [
+            markdown.number(value) if isinstance(value := line.get(column), (int, float)) else "–"
+            for column in columns
+        ]
+        for line in steps
+    ]
     return markdown.table([markdown.words(column) for column in columns], rows)
-
-
-def _log_cell(value: object) -> str:
-    return markdown.number(value) if isinstance(value, (int, float)) else "–"
-
-
-def _readings(readings: Sequence[Reading]) -> str:
-    return markdown.table(
-        ["where", "paper and released code", "this model"],
-        [[reading.place, reading.paper, reading.here] for reading in readings],
-    )
 
 
 def _versions() -> str:

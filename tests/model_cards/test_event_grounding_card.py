@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eventformers.model_cards import event_grounding, event_grounding_cross
+from eventformers.model_cards import event_grounding
 from eventformers.models.configuration_event_grounding import (
     EventGroundingConfig,
     EventGroundingCrossConfig,
@@ -14,7 +14,7 @@ CARDS = pytest.mark.parametrize(
     ("card", "config_class"),
     [
         (event_grounding.METHOD_CARD, EventGroundingConfig),
-        (event_grounding_cross.METHOD_CARD, EventGroundingCrossConfig),
+        (event_grounding.CROSS_CARD, EventGroundingCrossConfig),
     ],
     ids=["bi-encoder", "cross-encoder"],
 )
@@ -43,7 +43,7 @@ def test_the_loss_is_the_one_of_the_configuration(card, config_class):
     ],
 )
 def test_what_a_probability_is(objective, said, code):
-    card = event_grounding_cross.METHOD_CARD
+    card = event_grounding.CROSS_CARD
     config = EventGroundingCrossConfig(linking_objective=objective).to_dict()
     assert said in card.summary(config)
     assert code in card.usage(config)[0].code

@@ -63,7 +63,10 @@ def hub_faults(place: str) -> Iterator[None]:
         # The library that sends large files has no error classes of its own.
         if not is_of_network(error) and not isinstance(error, RuntimeError):
             raise
-        if _is_timeout(error):
+        if any(
+            isinstance(cause, TimeoutError) or type(cause).__name__.endswith("Timeout")
+            for cause in causes(error)
+        ):
             raise EventformersError(
                 f"{place}: the Hub did not answer within {hub_timeout():g} s ({type(error).__name__}); "
                 f"{RERUN}, or set {TIMEOUT_VARIABLE} to more seconds"
@@ -102,12 +105,6 @@ def _told(error: BaseException) -> str:
     """The Hub's message, or the first line of the error's."""
     told = getattr(error, "server_message", None)
     return str(told).splitlines()[0].rstrip(".: ") if told else first_line(error).rstrip(".: ")
-
-
-def _is_timeout(error: BaseException) -> bool:
-    return any(
-        isinstance(cause, TimeoutError) or type(cause).__name__.endswith("Timeout") for cause in causes(error)
-    )
 
 
 def is_of_network(error: BaseException) -> bool:

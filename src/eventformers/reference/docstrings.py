@@ -7,7 +7,7 @@ import importlib
 import inspect
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args, get_type_hints
 
@@ -124,7 +124,7 @@ def _signature(name: str, value: Any) -> str:
     signature = signature.replace(parameters=parameters, return_annotation=returned)
     if len(shown := f"{name}{signature}") <= _LONGEST_SIGNATURE:
         return shown
-    lines = []
+    lines: list[str] = []
     for kind, of_kind in itertools.groupby(parameters, key=lambda one: one.kind):
         if kind is inspect.Parameter.KEYWORD_ONLY and not any(line.startswith("    *") for line in lines):
             lines.append("    *,")
@@ -197,7 +197,8 @@ def _table(
     """Make the table of the settings that `types` names and a docstring of `kinds`, or `more`, describes."""
     entries: dict[str, tuple[type, Documented]] = {}
     for kind in kinds:
-        for entry in _documented(kind):
+        text = inspect.cleandoc(kind.__doc__ or "")
+        for entry in (*docstring_entries(text, "Args"), *docstring_entries(text, "Attributes")):
             entries.setdefault(entry.name, (kind, entry))
     rows = [
         [f"`{name}`", described(types[name]), _default(kinds[0], kind, name), entry.meaning]
@@ -207,12 +208,6 @@ def _table(
     for name, (default, meaning) in (more or {}).items():
         rows.append([f"`{name}`", described(types[name.rpartition(".")[2]]), _code(default), meaning])
     return table(["setting", "type", "default", "meaning"], rows)
-
-
-def _documented(kind: type) -> Iterator[Documented]:
-    text = inspect.cleandoc(kind.__doc__ or "")
-    for section in ("Args", "Attributes"):
-        yield from docstring_entries(text, section)
 
 
 def _default(first: type, kind: type, name: str) -> str:

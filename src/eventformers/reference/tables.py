@@ -23,7 +23,7 @@ from eventformers.markdown import table as markdown_table
 from eventformers.methods import all_methods, load_method
 from eventformers.model_cards import load_method_card
 from eventformers.model_cards.scores import score_text
-from eventformers.reference.docstrings import Documented, docstring_entries, python_page, settings_page
+from eventformers.reference.docstrings import docstring_entries, python_page, settings_page
 from eventformers.reproduction.comparisons import claims_sections
 from eventformers.reproduction.tables import paper_tables
 from eventformers.trainers.lora import modules_beside_encoders
@@ -243,8 +243,11 @@ def metrics_table() -> str:
     rows = []
     for name in METRICS:
         text = inspect.cleandoc(load_metric(name).inputs_description)
-        columns = (docstring_entries(text, section) for section in ("Args", "Returns"))
-        rows.append((f"`{name}`", *map(_described, columns)))
+        columns = (
+            "<br>".join(f"`{entry.name}`: {entry.meaning}" for entry in docstring_entries(text, section))
+            for section in ("Args", "Returns")
+        )
+        rows.append((f"`{name}`", *columns))
     return _table(("metric", "inputs", "scores"), rows)
 
 
@@ -398,10 +401,6 @@ TABLES_OF: dict[str, Callable[[str], str]] = {
 def _check_dataset(name: str) -> None:
     if name not in BUILDERS:
         raise UnknownNameError("dataset", name, BUILDERS)
-
-
-def _described(entries: Iterable[Documented]) -> str:
-    return "<br>".join(f"`{entry.name}`: {entry.meaning}" for entry in entries)
 
 
 def _codes(names: Iterable[str]) -> str:

@@ -148,7 +148,11 @@ def release(
     check_own_folder(folder, STATE_FOLDER, "release")
     api = HfApi(endpoint=endpoint, token=token or get_token(), library_name="eventformers")
     if not dry_run:
-        _check_login(api)
+        # A missing or wrong token is told before hours of work.
+        if api.token is None:
+            raise EventformersError(f"not logged in; {LOG_IN}")
+        with hub_faults("the Hub"):
+            api.whoami()
     with output_folder(folder), Session() as session:
         for name in (STATE_FOLDER, DATASETS, MODELS):
             (folder / name).mkdir(exist_ok=True)
@@ -200,14 +204,6 @@ def _check_owner(owner: str) -> None:
         raise EventformersError(f"OWNER: {error}") from error
     if "/" in owner:
         raise EventformersError(f"OWNER: received {owner}; accepted: a user name or an organization")
-
-
-def _check_login(api: HfApi) -> None:
-    """Reject a missing or wrong token before hours of work."""
-    if api.token is None:
-        raise EventformersError(f"not logged in; {LOG_IN}")
-    with hub_faults("the Hub"):
-        api.whoami()
 
 
 def _write_leaderboard(folder: Path, models: Iterable[Path], address: str) -> list[Path]:

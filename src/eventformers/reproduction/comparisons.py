@@ -365,23 +365,23 @@ def claims_sections(folder: Path) -> str:
     """
     sections, counts = [], []
     for path in sorted(folder.glob("*.json")):
-        content = _read_table(path)
+        content = read_json_object(path, "the JSON of `eventformers reproduce`")
+        if "pairs" not in content.get("comparisons", {}):
+            accepted = "the JSON of `eventformers reproduce`, of a table that compares finished rows"
+            raise DataFormatError(path, None, "no comparisons", accepted)
         pairs = [_comparison(path, one) for one in content["comparisons"]["pairs"]]
-        claims = [_ahead(one) for one in pairs if one.drawn or one.published]
+        # The paper has the first row of each claim ahead.
+        claims = [
+            one if one.drawn or cast(float, one.published) > 0 else one.turned()
+            for one in pairs
+            if one.drawn or one.published
+        ]
         found = Counter(map(verdict, claims))
         counts.append(
             [cell(content["title"]), str(content["runs"]), *(str(found[name]) for name in VERDICTS)]
         )
         sections.append(_claims_section(_command(path, content), content, claims))
     return "\n\n".join([markdown_table(["table", "runs", *VERDICTS], counts), *sections])
-
-
-def _read_table(path: Path) -> dict[str, Any]:
-    content = read_json_object(path, "the JSON of `eventformers reproduce`")
-    if "pairs" not in content.get("comparisons", {}):
-        accepted = "the JSON of `eventformers reproduce`, of a table that compares finished rows"
-        raise DataFormatError(path, None, "no comparisons", accepted)
-    return content
 
 
 def _comparison(path: Path, record: dict[str, Any]) -> RowComparison:
@@ -391,11 +391,6 @@ def _comparison(path: Path, record: dict[str, Any]) -> RowComparison:
         raise DataFormatError(
             path, None, f"a comparison with other fields ({error})", "the JSON of this version's `reproduce`"
         ) from error
-
-
-def _ahead(one: RowComparison) -> RowComparison:
-    """Turn a comparison so that the paper has its first row ahead."""
-    return one if one.drawn or cast(float, one.published) > 0 else one.turned()
 
 
 def _command(path: Path, content: Mapping[str, Any]) -> str:

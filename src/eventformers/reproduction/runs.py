@@ -423,9 +423,13 @@ def _identities(call: Reproduction, method: Method, recipe: Recipe, seed: int) -
         "encoder": call.encoder_identity,
         "dtype": call.dtype,
     }
+    # Stating a default changes no digest.
+    defaults = {name: entry.default for name, entry in method.config_class.__dataclass_fields__.items()}
     stages = [
         {
-            "model": _differing(method, stage.model),
+            "model": {
+                name: _canonical(value) for name, value in stage.model.items() if value != defaults[name]
+            },
             **{name: _canonical(getattr(stage, name)) for name in ("data", "views", "training")},
         }
         for stage in stage_recipes(recipe)
@@ -433,12 +437,6 @@ def _identities(call: Reproduction, method: Method, recipe: Recipe, seed: int) -
     if not recipe.stages:
         return [{**common, **stages[0]}]
     return [{**common, "stages": stages[:count]} for count in range(1, len(stages) + 1)]
-
-
-def _differing(method: Method, model: Mapping[str, object]) -> dict[str, object]:
-    """Select model settings that differ from the defaults, so that stating a default changes no digest."""
-    defaults = method.config_class.__dataclass_fields__
-    return {name: _canonical(value) for name, value in model.items() if value != defaults[name].default}
 
 
 def _canonical(value: object) -> object:

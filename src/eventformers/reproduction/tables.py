@@ -196,13 +196,11 @@ def read_tables(path: Path) -> dict[str, PaperTable]:
     return _Reader(path).tables()
 
 
-_HINTS = {kind: get_type_hints(kind) for kind in (Column, PaperRow, PaperTable)}
+_HINTS: dict[type, dict[str, Any]] = {kind: get_type_hints(kind) for kind in (Column, PaperRow, PaperTable)}
 _OF_PAPER = ("title", "method", "runs", "recipes", "columns", "rows", "tables")
 _OF_ROW = ("row", "recipe", "system", *(entry.name for entry in fields(PaperRow)))
-_OF_TABLE = (
-    *("title", "columns", "rows"),
-    *("compared", "drawn", "figure", "runs", "recipes", "lists_clusters"),
-)
+_OF_READER = ("title", "columns", "rows", "compared", "drawn")
+_OF_TABLE = (*_OF_READER, "figure", "runs", "recipes", "lists_clusters")
 
 
 class _Reader:
@@ -247,9 +245,9 @@ class _Reader:
             for name, pairs in self._mapping(table.get("drawn", {}), (*place, "drawn")).items()
             for column in self._columns(name, (*place, "drawn"))
         }
-        shared = {key: self.paper[key] for key in ("runs", "recipes") if key in self.paper}
-        others = {key: table[key] for key in ("figure", "runs", "recipes", "lists_clusters") if key in table}
-        values = self._checked(PaperTable, {**shared, **others}, place)
+        of_paper = {key: value for key, value in self.paper.items() if key in ("runs", "recipes")}
+        own = {key: value for key, value in table.items() if key not in _OF_READER}
+        values = self._checked(PaperTable, {**of_paper, **own}, place)
         title = f"{self.paper['title']}, {table['title']}"
         return PaperTable(title, self.method.name, columns, rows, pairs, drawn, **values)
 
