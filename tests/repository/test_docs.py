@@ -15,6 +15,7 @@ import typer
 from notebooks import code_cells, run_cells
 
 from eventformers.cli import app
+from eventformers.loading import encoders
 from eventformers.methods import main_methods
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -147,8 +148,10 @@ def test_a_wrong_command_is_found() -> None:
 
 @pytest.mark.process
 @pytest.mark.timeout(900)
-def test_notebook_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its stored outputs are those of a run; here it trains fewer steps, which decide no number."""
+def test_notebook_runs_from_top_to_bottom(
+    tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its stored outputs are those of a run; here it trains a tiny encoder for fewer steps."""
     notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
     told = "".join(code_cells(notebook)[-1]["outputs"][0]["text"])
     similar, different = re.findall(r"trained: same meaning (\S+), same words (\S+)", told)[-1]
@@ -157,6 +160,7 @@ def test_notebook_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.Mo
     stored = [_kinds(cell) for cell in code_cells(notebook)]
     assert [cell["execution_count"] for cell in code_cells(notebook)] == list(range(1, len(stored) + 1))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(encoders, "_default_encoder", lambda: tiny_encoder)
     run_cells(notebook)
     assert [_kinds(cell) for cell in code_cells(notebook)] == stored
     assert "2 steps" in code_cells(notebook)[0]["outputs"][0]["text"][0]

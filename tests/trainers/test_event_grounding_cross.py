@@ -236,7 +236,7 @@ class TestTraining:
             return {(row["mention"], tuple(row["candidates"]), tuple(row["is_gold"])) for row in rows}
 
         rows = keys(held.train[place] for place in range(len(held.train)))  # type: ignore[arg-type]
-        assert keys(itertools.islice(streamed.train, 1000)) == rows
+        assert keys(itertools.islice(streamed.train, 500)) == rows
         told, of_all = (made.description["statistics"] for made in (streamed, held))
         assert told["gold_events"] == of_all["gold_events"]
         skipped = streamed.description["skipped"]
