@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, LINK_SCHEMA
 from eventformers.exploration import STATE_FOLDER
 from eventformers.exploration.events import vector_column, vectors_of
-from eventformers.exploration.steps import Context, Rows, Step, StepRun, key_of, keys_file, make_rows
+from eventformers.exploration.steps import Found, Rows, Step, StepRun, key_of, keys_file, make_rows
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.grounding.knowledge_base import (
@@ -35,20 +35,6 @@ _BLOCK_EVENTS = 16_384
 _COLUMNS = (*("event_id", "document_id", "sentence_start", "sentence_end", "trigger_start", "trigger_end"),)
 
 
-class FoundLinks(NamedTuple):
-    """Candidates and links of events.
-
-    Attributes:
-        table: rows of `LINK_SCHEMA`, best first for each event; an event without a linked row is NULL.
-        linked: number of events with a link.
-        notes: sentences for the report.
-    """
-
-    table: pa.Table
-    linked: int
-    notes: list[str]
-
-
 def link_events(
     events: pa.Table,
     documents: pa.Table,
@@ -58,9 +44,10 @@ def link_events(
     batch_size: int | Literal["auto"] = "auto",
     show_progress: bool = False,
     known_rows: Rows = make_rows,
-) -> FoundLinks:
+) -> Found:
     """Link each event, by its trigger in its sentence, to its first candidate if that is near enough.
 
+    The rows are those of `LINK_SCHEMA`, best first for each event; an event without a linked row is NULL.
     The threshold is learned with the model, or else that of `find_threshold`.
 
     Args:
@@ -92,7 +79,8 @@ def link_events(
     notes = [f"{threshold.note}."] if threshold.note else []
     if len(languages) > 1:
         notes.append(f"Of the {len(languages)} languages of the knowledge base, {language} is read.")
-    texts = _texts(documents)
+    columns = documents.select(["document_id", "text", "title", "date"])
+    texts = {row["document_id"]: row for row in columns.to_pylist()}
     rows = events.select(_COLUMNS).to_pylist()
     mentions = [_mention(row, texts[row["document_id"]]) for row in rows]
     queries = vectors(_MENTIONS, mentions, model.read_mentions)
@@ -107,12 +95,7 @@ def link_events(
     # Only the first candidate of an event is ever linked.
     number = pc.sum(table["linked"]).as_py() or 0
     notes.append(f"{number:,} of {len(rows):,} events are linked to the knowledge base, the others to NULL.")
-    return FoundLinks(table, number, notes)
-
-
-def _texts(documents: pa.Table) -> dict[str, Mapping[str, str]]:
-    columns = documents.select(["document_id", "text", "title", "date"])
-    return {row["document_id"]: row for row in columns.to_pylist()}
+    return Found(table, notes)
 
 
 def _mention(row: Mapping[str, Any], document: Mapping[str, str]) -> MentionText:
@@ -166,13 +149,8 @@ def _run(run: StepRun) -> None:
         known_rows=run.rows,
     )
     run.write(LINKS_TABLE, found.table)
-    run.counts["linked_events"] = found.linked
+    run.counts["linked_events"] = pc.sum(found.table["linked"]).as_py() or 0
     run.notes += found.notes
-
-
-def _settings(context: Context) -> Mapping[str, Any] | None:
-    identity = context.data_identity("knowledge_base")
-    return None if identity is None else {"knowledge_base": identity}
 
 
 LINKS = Step(
@@ -181,5 +159,7 @@ LINKS = Step(
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
     writes=(LINKS_TABLE, *(file for name in (_ENTRIES, _MENTIONS) for file in (name, keys_file(name)))),
     models=("grounding",),
-    settings=_settings,
+    settings=lambda context: (
+        {"knowledge_base": identity} if (identity := context.data_identity("knowledge_base")) else None
+    ),
 )

@@ -27,7 +27,7 @@ from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError
 from eventformers.exploration import PAGE_FILE, REPORT_FILE
 from eventformers.exploration.related import COMPLETIONS_JUDGED, NEXT_JUDGED
-from eventformers.exploration.steps import Step, StepRun
+from eventformers.exploration.steps import Step
 from eventformers.files import write_explained, write_text
 from eventformers.inference.report_pages import render_page
 from eventformers.provenance import installed_version
@@ -203,7 +203,11 @@ def _page(folder: Path, tables: dict[str, pa.Table], report: dict[str, Any]) -> 
         style=Markup((_HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own files
         # The content security policy allows only these scripts.
-        script_sources=" ".join(_digest(source) for source in (script, plotly) if source),
+        script_sources=" ".join(
+            f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
+            for source in (script, plotly)
+            if source
+        ),
     )
 
 
@@ -211,10 +215,6 @@ def _page(folder: Path, tables: dict[str, pa.Table], report: dict[str, Any]) -> 
 def _packed_script(source: str) -> str:
     """Pack a library, which is the same in every page of a process."""
     return compressed(source.encode())
-
-
-def _digest(source: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
 
 
 def _plotly() -> str:
@@ -406,13 +406,9 @@ def _size(count: float) -> str:
     return f"{count:.1f} GB"
 
 
-def _run(run: StepRun) -> None:
-    write_page(run.folder, run.path(PAGE_FILE))
-
-
 PAGE = Step(
     "page",
-    _run,
+    lambda run: write_page(run.folder, run.path(PAGE_FILE)),
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
     may_read=(*(f"{name}.parquet" for name in _TABLES), REPORT_FILE),
     writes=(PAGE_FILE,),

@@ -15,7 +15,7 @@ from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.events import CHAINS_TABLE, EVENTS_TABLE, VECTORS_TABLE, Event, event_text
 from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.exploration.events import nearest, text_vectors
-from eventformers.exploration.steps import Context, Found, Step, StepRun
+from eventformers.exploration.steps import Found, Step, StepRun
 from eventformers.inference.chains.next_event import MAX_EVENTS
 from eventformers.inference.chains.scorers import CosineScorer, EmbedEvents, EncoderChainScorer, chain_scorer
 from eventformers.inference.commonsense.alternative_index import (
@@ -333,11 +333,6 @@ def _run_completions(run: StepRun) -> None:
     run.notes += found.notes
 
 
-def _settings(context: Context) -> Mapping[str, Any] | None:
-    identity = context.data_identity("graph")
-    return None if identity is None else {"graph": identity, "config": context.settings.graph_config}
-
-
 COMPLETIONS = Step(
     "completions",
     _run_completions,
@@ -345,5 +340,9 @@ COMPLETIONS = Step(
     may_read=(CHAINS_TABLE,),
     writes=(COMPLETIONS_TABLE,),
     models=("commonsense",),
-    settings=_settings,
+    settings=lambda context: (
+        {"graph": identity, "config": context.settings.graph_config}
+        if (identity := context.data_identity("graph"))
+        else None
+    ),
 )

@@ -304,7 +304,7 @@ class Step:
     """
 
     name: str
-    run: Callable[[StepRun], None]
+    run: Callable[[StepRun], object]
     writes: tuple[str, ...]
     reads: tuple[str, ...] = ()
     may_read: tuple[str, ...] = ()

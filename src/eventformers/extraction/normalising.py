@@ -254,14 +254,10 @@ def _composed(text: str) -> Iterator[Edit]:
                 )
                 if unicodedata.normalize("NFC", text[start : place + 1]) != "".join(alone):
                     continue
-            composed = _nfc(text[start:place])
+            composed = unicodedata.normalize("NFC", text[start:place])
             if composed != text[start:place]:
                 yield start, place, composed
             start = place
-
-
-def _nfc(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
 
 
 def _joined_words(text: str, vocabulary: Vocabulary) -> Iterator[Edit]:

@@ -168,8 +168,8 @@ def extract(
                 # A partly read text is read again from its start.
                 remove_folder(work)
                 raise
-            read = {"made_of": made_of, "shards": number, "counts": counts.to_dict()}
-            write_text(work / "read.json", json.dumps(read))
+            done = {"made_of": made_of, "shards": number, "counts": counts.to_dict()}
+            write_text(work / "read.json", json.dumps(done))
         read = read_json_object(work / "read.json")
         counts = ExtractionCounts.from_dict(read["counts"])
         if not read["shards"]:

@@ -303,7 +303,9 @@ def find_text_files(
             found.setdefault(given, TextFile(given, file_stem(given), file_stem(given)))
             continue
         for path in sorted(_files_below(given, skipped, marks)):
-            if not _is_text_name(path):
+            # Newswire is published in files such as nyt_eng_199407.gz.
+            is_newswire = path.suffix.lower() in COMPRESSED and "." not in unpacked_name(path)
+            if not is_newswire and _kind_by_name(path) is None:
                 skipped["file_with_unknown_ending"] += 1
                 others[path.suffix.lower() or "no ending"] += 1
                 continue
@@ -575,12 +577,6 @@ def _kind(path: Path) -> str:
     lines = read_lines(path, SkippedRows("skip"))
     first = next((text for _, text in lines if text.strip()), "").lstrip().upper()
     return "sgml" if first.startswith(("<DOC", "<!DOCTYPE", "<?XML")) else "plain"
-
-
-def _is_text_name(path: Path) -> bool:
-    # Newswire is published in files such as nyt_eng_199407.gz.
-    is_newswire = path.suffix.lower() in COMPRESSED and "." not in unpacked_name(path)
-    return is_newswire or _kind_by_name(path) is not None
 
 
 def _is_empty(path: Path) -> bool:
