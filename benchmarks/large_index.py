@@ -21,8 +21,7 @@ import faiss
 import numpy as np
 import torch
 
-from eventformers.inference.search.approximate import RECALL_AT, ApproximateSearch, shared
-from eventformers.inference.search.exact import ExactSearch
+from eventformers.inference.search.vector_search import RECALL_AT, ApproximateSearch, ExactSearch, shared
 
 BLOCK = 100_000
 PER_CENTRE = 1_000

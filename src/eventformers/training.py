@@ -13,9 +13,9 @@ from eventformers.datasets_scripts.events import EVENTS_TABLE, EXTRACTED_DOCUMEN
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError
 from eventformers.evaluation.core import evaluate
+from eventformers.evaluation.data import ScoredTasks, plan_evaluation
 from eventformers.evaluation.results import TaskResult, write_eval_results
 from eventformers.evaluation.session import Session
-from eventformers.evaluation.training_runs import ScoredTasks, plan_evaluation
 from eventformers.files import full_disk, output_folder, remove_folder, staged_folder
 from eventformers.hub import push
 from eventformers.inference.encode import EventEncoder, load_encoder

@@ -10,8 +10,7 @@ import pytest
 
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
-from eventformers.evaluation.data import load_data
-from eventformers.evaluation.training_runs import plan_evaluation
+from eventformers.evaluation.data import load_data, plan_evaluation
 from eventformers.methods import load_method
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.run import resolve_recipe

@@ -21,7 +21,7 @@ from eventformers.exploration.related import TOP_NEXT, find_next_events
 from eventformers.exploration.steps import Context, StepRun
 from eventformers.inference.chains.scorers import EncoderChainScorer
 from eventformers.inference.commonsense.alternative_index import build_alternative_index
-from eventformers.inference.commonsense.complete_many import ManyCompletions
+from eventformers.inference.commonsense.complete import ManyCompletions
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.grounding import linking, retrieve_rerank
 from eventformers.inference.grounding.knowledge_base import load_knowledge_base

@@ -11,10 +11,15 @@ import pytest
 
 from eventformers.errors import EventformersError
 from eventformers.inference.encoding.vectors import Vectors
-from eventformers.inference.search import approximate
-from eventformers.inference.search.approximate import ApproximateSearch, read_or_build, read_search, shared
-from eventformers.inference.search.exact import ExactSearch
+from eventformers.inference.search import vector_search
 from eventformers.inference.search.index_folder import earlier_places
+from eventformers.inference.search.vector_search import (
+    ApproximateSearch,
+    ExactSearch,
+    read_or_build,
+    read_search,
+    shared,
+)
 
 
 def clustered(number: int, seed: int = 0) -> Vectors:
@@ -102,7 +107,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 def test_blocks_change_nothing(search: ApproximateSearch, monkeypatch: pytest.MonkeyPatch) -> None:
     queries = clustered(9, 1)
     expected = search.search(queries, 8)
-    monkeypatch.setattr(approximate, "_BLOCK_CANDIDATES", 2_048)
+    monkeypatch.setattr(vector_search, "_BLOCK_CANDIDATES", 2_048)
     assert np.array_equal(search.search(queries, 8).positions, expected.positions)
 
 

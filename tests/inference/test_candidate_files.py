@@ -21,7 +21,6 @@ from eventformers.errors import EventformersError
 from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.grounding.knowledge_base import CandidateRecord, EventRow, stored_candidates
 from eventformers.inference.search import index_folder
-from eventformers.inference.search.approximate import SMALLEST, ApproximateSearch
 from eventformers.inference.search.candidate_index import CandidateIndex
 from eventformers.inference.search.index_folder import (
     IndexedModel,
@@ -30,6 +29,7 @@ from eventformers.inference.search.index_folder import (
     verify_index,
     write_table,
 )
+from eventformers.inference.search.vector_search import SMALLEST, ApproximateSearch
 
 MODEL = IndexedModel("tiny", "0123456789abcdef", "cls")
 ROWS = [

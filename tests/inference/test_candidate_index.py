@@ -7,9 +7,9 @@ import pytest
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encoding.vectors import Vectors
-from eventformers.inference.search import approximate, candidate_index
-from eventformers.inference.search.approximate import SMALLEST
+from eventformers.inference.search import candidate_index, vector_search
 from eventformers.inference.search.candidate_index import CandidateIndex
+from eventformers.inference.search.vector_search import SMALLEST
 
 EVENTS = ["landing", "war", "landing", "siege", "war"]
 LANGUAGES = ["en", "en", "de", "de", "de"]
@@ -89,7 +89,7 @@ def test_approximate_search_tells_its_recall(kind: str) -> None:
 
 
 def test_an_approximate_search_that_finds_fewer_leaves_places_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(approximate, "PROBED", 1e-9)
+    monkeypatch.setattr(vector_search, "PROBED", 1e-9)
     event_ids = [f"Q{number}" for number in range(SMALLEST)]
     index = CandidateIndex(event_ids, random_vectors(SMALLEST, 1), kind="ivf")
     found = index.search(random_vectors(20, 2), 200)
@@ -112,7 +112,9 @@ def test_pools_search_their_part_of_a_stored_search() -> None:
     vectors, mentions = random_vectors(number, 1), random_vectors(40, 2)
     languages = ["de"] * SMALLEST + ["en"] * (number - SMALLEST)
     event_ids = [f"Q{place}" for place in range(number)]
-    stored = approximate.ApproximateSearch(vectors, approximate.ApproximateSearch.build(vectors).index, 0.875)
+    stored = vector_search.ApproximateSearch(
+        vectors, vector_search.ApproximateSearch.build(vectors).index, 0.875
+    )
     index = CandidateIndex(event_ids, vectors, languages, kind="ivf", stored=lambda: stored)
     found = index.search(mentions, 8, languages=["de", "en"] * 20)
     assert found.recall == {"de": 0.875, "en": 0.875}

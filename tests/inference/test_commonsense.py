@@ -18,7 +18,7 @@ from eventformers import cli
 from eventformers.commands.options import console
 from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.inference.commonsense import complete_many as many
+from eventformers.inference.commonsense import complete as many
 from eventformers.inference.commonsense.alternative_index import AlternativeIndex, build_alternative_index
 from eventformers.inference.commonsense.complete import Query, answer, complete, read_query
 from eventformers.inference.commonsense.neighbour_votes import VoteSettings, voted_ranking

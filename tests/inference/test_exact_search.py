@@ -7,8 +7,8 @@ import pytest
 
 from eventformers.errors import EventformersError
 from eventformers.inference.encoding import vectors as vector_arrays
-from eventformers.inference.search import exact as exact_search
-from eventformers.inference.search.exact import ExactSearch
+from eventformers.inference.search import vector_search
+from eventformers.inference.search.vector_search import ExactSearch
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def check(vectors: np.ndarray, queries: np.ndarray, number: int) -> None:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small blocks, so that several are needed."""
     monkeypatch.setattr(vector_arrays, "_SPAN_BYTES", 4 * 24 * 150)
-    monkeypatch.setattr(exact_search, "_BLOCK_CANDIDATES", 100)
-    monkeypatch.setattr(exact_search, "_PAIRS", 30)
+    monkeypatch.setattr(vector_search, "_BLOCK_FOUND", 100)
+    monkeypatch.setattr(vector_search, "_PAIRS", 30)
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -21,8 +21,8 @@ from eventformers.inference.encoding.event_files import embed_file
 from eventformers.inference.encoding.precision import ranges_of
 from eventformers.inference.encoding.vectors import Vectors, release_pages, rows_at
 from eventformers.inference.search import index_folder
-from eventformers.inference.search.exact import ExactSearch
 from eventformers.inference.search.index_folder import IndexedModel, IndexTable, build_index, open_index
+from eventformers.inference.search.vector_search import ExactSearch
 
 STATUS = Path("/proc/self/status")
 LINES = ("RssFile", "RssShmem")

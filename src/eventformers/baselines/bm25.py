@@ -27,7 +27,7 @@ from eventformers.inference.grounding.encoding import event_text, mention_text
 from eventformers.inference.grounding.retrieve_rerank import GroundingModel
 from eventformers.inference.search import import_bm25s
 from eventformers.inference.search.candidate_index import Candidates, PooledIndex
-from eventformers.inference.search.exact import Found
+from eventformers.inference.search.vector_search import Found
 from eventformers.strict import StrictSettings, setting, strict_settings
 
 _UNSPACED = re.compile(

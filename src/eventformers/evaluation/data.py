@@ -1,9 +1,11 @@
-"""Load the data of evaluation tasks, choose the scored split, and describe it for results."""
+"""Load the data of evaluation tasks, choose the scored split, and describe it for results; plan the scores of
+a training run, never on rows that it trains on."""
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
@@ -13,12 +15,16 @@ from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from eventformers.datasets_scripts.fingerprints import joint_fingerprint
+from eventformers.datasets_scripts.loading import check_data
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.evaluation.results import DatasetRecord
 from eventformers.evaluation.session import BuiltData, DataStore
-from eventformers.evaluation.tasks import TASKS, Task
+from eventformers.evaluation.tasks import TASKS, Task, get_task
 from eventformers.evaluation.tasks.base import TaskRows
+from eventformers.methods import load_method
+from eventformers.trainers.recipes import Recipe
+from eventformers.trainers.stages import stage_recipes
 
 SAMPLES = "samples"
 """The name of the bundled samples as data."""
@@ -248,3 +254,96 @@ def _hub_commit(hub_id: str) -> str | None:
         return Path(hf_hub_download(hub_id, "README.md", repo_type="dataset")).parent.name
     except (HfHubHTTPError, HFValidationError, OSError):
         return None
+
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ScoredTasks:
+    """The tasks and data that a finished run is scored on.
+
+    Attributes:
+        tasks: the tasks; empty if the data has rows for none.
+        data: their data; None for the bundled samples.
+    """
+
+    tasks: Sequence[Task]
+    data: str | Path | None
+
+
+def plan_evaluation(
+    recipe: Recipe,
+    data: str | Path | None,
+    evaluation_data: str | Path | None,
+    tasks: Sequence[str] | None = None,
+    store: DataStore | None = None,
+) -> ScoredTasks:
+    """Choose the tasks and data of a run, and load them, so that errors show before the training.
+
+    Args:
+        recipe: the recipe of the run.
+        data: the training data; None for the bundled samples.
+        evaluation_data: the data to score on: raw files, a built folder, a Hub id or `samples`; None takes
+            the held-out splits of `data`.
+        tasks: the tasks; None takes those of the recipe that have rows, and logs those without.
+        store: caches the loaded data for the scores; None caches nothing.
+
+    Raises:
+        DataFormatError: a raw file cannot be read.
+        EventformersError: the given tasks or evaluation data have no rows.
+    """
+    scored = data if evaluation_data is None else None if evaluation_data == SAMPLES else evaluation_data
+    check_data(scored)
+    method = load_method(recipe.method)
+    chosen = [get_task(name) for name in (method.tasks_of(recipe) if tasks is None else tasks)]
+    trained_on = evaluation_data is None or (data is not None and str(scored) == str(data))
+    if tasks is None and trained_on:
+        chosen = [_as_trained(recipe, task) for task in chosen]
+    missing: dict[str, EventformersError] = {}
+    for task in chosen:
+        try:
+            load_data(task, scored, None, store)
+        except DataFormatError:
+            raise
+        except EventformersError as error:
+            if tasks is not None:
+                raise
+            missing[task.name] = error
+    with_rows = [task for task in chosen if task.name not in missing]
+    if not with_rows and missing and evaluation_data is not None:
+        raise next(iter(missing.values()))
+    if not with_rows and missing:
+        logger.warning(
+            "not scored: %s has no held-out rows of %s; use --evaluation-data with other data, or samples",
+            *("the bundled samples" if data is None else data, ", ".join(missing)),
+        )
+    elif missing:
+        logger.warning("not scored, since the evaluation data has no rows: %s", ", ".join(missing))
+    return ScoredTasks(with_rows, scored)
+
+
+def _as_trained(recipe: Recipe, task: Task) -> Task:
+    """Give a task the config and data settings of a run.
+
+    With other settings, a scored split could contain training rows.
+
+    Raises:
+        EventformersError: the stages have different data settings, so that no rows are held out of all.
+    """
+    method = load_method(recipe.method)
+    if method.dataset[0] != task.dataset:
+        return replace(task, build_settings={})
+    found: list[Mapping[str, object]] = []
+    for stage in stage_recipes(recipe):
+        _, configs, settings = method.training_dataset(stage)
+        for config in set(configs) & set(task.other_configs):
+            task = replace(task, config=config, other_configs=())
+        if settings not in found:
+            found.append(settings)
+    if len(found) > 1:
+        raise EventformersError(
+            "the stages of the recipe have different data settings, so no rows are held out of all; "
+            "accepted: --evaluation-data with other data, or samples"
+        )
+    return replace(task, build_settings=found[0], sample_settings=found[0])

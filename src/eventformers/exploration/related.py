@@ -23,8 +23,13 @@ from eventformers.inference.commonsense.alternative_index import (
     AlternativeRecord,
     trained_templates,
 )
-from eventformers.inference.commonsense.complete import DEFAULT_GRAPH, default_rerank, open_graph
-from eventformers.inference.commonsense.complete_many import ManyCompletions, complete_many
+from eventformers.inference.commonsense.complete import (
+    DEFAULT_GRAPH,
+    ManyCompletions,
+    complete_many,
+    default_rerank,
+    open_graph,
+)
 from eventformers.inference.commonsense.neighbour_votes import vote_settings
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import Vectors

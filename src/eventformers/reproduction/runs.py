@@ -18,12 +18,11 @@ from eventformers.datasets_scripts.fingerprints import joint_fingerprint
 from eventformers.datasets_scripts.loading import built_report
 from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.evaluation.data import load_task_data
+from eventformers.evaluation.data import SAMPLES, load_task_data
 from eventformers.evaluation.results import TaskResult, read_result
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import TASKS, with_settings
 from eventformers.evaluation.tasks.base import JsonValue, TaskSettings
-from eventformers.evaluation.training_runs import SAMPLES
 from eventformers.files import staged_folder, write_text
 from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.loading.models import faults_told, folder_revision, load_config, model_revision

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import chain as chained
 from itertools import islice
 from pathlib import Path
@@ -42,7 +41,7 @@ from eventformers.inference.chains.scorers import Aggregation, CosineScorer, Sco
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_reader import ROLES, EventLike, file_values, read_item, values_of
 from eventformers.inference.encoding.event_tables import are_event_tables, read_table_events
-from eventformers.inference.encoding.vectors import Vectors, rounded_cosines
+from eventformers.inference.encoding.vectors import rounded_cosines
 from eventformers.inference.search.candidate_index import SearchKind
 from eventformers.inference.search.index_folder import (
     SEARCHES,
@@ -55,6 +54,26 @@ from eventformers.inference.search.index_folder import (
     open_or_build,
     verify_index,
 )
+
+MAX_EVENTS = 8
+"""Default maximum length of a chain: the length of a context in the benchmarks."""
+
+ACCEPTED_EVENT = (
+    '"subject | predicate | object" with nothing between the bars for an absent role, a predicate alone, or '
+    'JSON such as {"subject": "police", "predicate": "arrested", "object": "man"}'
+)
+ACCEPTED_CORPUS = (
+    "a folder that extract or explore wrote, raw or built chains, documents of events, or a file of events"
+)
+TABLE_SUFFIXES = (".json", *TABLES)
+"""Suffixes that `file_values` reads; other files have one event on each line."""
+FILE_SUFFIXES = (*PLAIN_TEXTS, *JSON_LINES, *TABLES)
+
+Events: TypeAlias = EventLike
+"""A file of events, events as `eventformers.encode` reads them (texts as lines of such a file), or one line.
+
+A tuple of three strings is three lines, not one event.
+"""
 
 BLOCK_CANDIDATES = 16_384
 """Number of candidates encoded and scored at a time; it bounds the memory for their vectors."""
@@ -177,7 +196,7 @@ def indexed_events(
             folder,
             EventRecord,
             {"events": (TableEvents(rows), rows)},
-            partial(_single_precision, scorer),
+            lambda block: scorer.candidates(block).astype(np.float32),
             model=model,
             dimension=dimension,
             fingerprint=fingerprint,
@@ -218,31 +237,6 @@ def nearest_events(
         if len(found) >= top or number >= len(table.rows):
             return sorted(found, key=lambda one: (-one[0], one[1]))[:top]
         number *= 2
-
-
-def _single_precision(scorer: CosineScorer, events: Sequence[Event]) -> Vectors:
-    return scorer.candidates(events).astype(np.float32)
-
-
-MAX_EVENTS = 8
-"""Default maximum length of a chain: the length of a context in the benchmarks."""
-
-ACCEPTED_EVENT = (
-    '"subject | predicate | object" with nothing between the bars for an absent role, a predicate alone, or '
-    'JSON such as {"subject": "police", "predicate": "arrested", "object": "man"}'
-)
-ACCEPTED_CORPUS = (
-    "a folder that extract or explore wrote, raw or built chains, documents of events, or a file of events"
-)
-TABLE_SUFFIXES = (".json", *TABLES)
-"""Suffixes that `file_values` reads; other files have one event on each line."""
-FILE_SUFFIXES = (*PLAIN_TEXTS, *JSON_LINES, *TABLES)
-
-Events: TypeAlias = EventLike
-"""A file of events, events as `eventformers.encode` reads them (texts as lines of such a file), or one line.
-
-A tuple of three strings is three lines, not one event.
-"""
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import datasets
 import numpy as np
@@ -35,6 +35,7 @@ from eventformers.inference.commonsense.neighbour_votes import (
     expanded,
     neighbour_votes,
     vote_settings,
+    voted_ranking,
 )
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_reader import ACCEPTED_CONTAINERS, all_columns, values_in
@@ -365,19 +366,16 @@ def answer(model: str | Path | EventEncoder | None, premise: str, alternatives: 
             f"the question {shown(premise)} has {number} alternative{'' if number == 1 else 's'}; "
             "accepted: a list of at least 2"
         )
-    texts = [_text(text) for text in (premise, *given)]
+    texts = [premise, *given]
+    for text in texts:
+        if not isinstance(text, str) or is_blank(text):
+            raise EventformersError(
+                f"the premise or an alternative is {shown(text)}; accepted: a text with a word for each"
+            )
     encoder = as_encoder(model)
     vector = encoder.encode(texts[0], normalize=True, prompt_name="query")
     scores = encoder.encode(texts[1:], normalize=True, prompt_name="document") @ vector
     return Answer(premise, tuple(texts[1:]), tuple(map(float, scores)), int(scores.argmax()))
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or is_blank(value):
-        raise EventformersError(
-            f"the premise or an alternative is {shown(value)}; accepted: a text with a word for each"
-        )
-    return value
 
 
 def default_rerank(config: str) -> bool:
@@ -538,3 +536,99 @@ def _nearest_premises(index: AlternativeIndex, vector: Vectors, number: int) -> 
             )
         )
     return tuple(found)
+
+
+BLOCK_SCORES = 2**24
+"""Number of scores at a time, which bounds the memory."""
+
+
+class ManyCompletions(NamedTuple):
+    """The best alternatives of a head and a relation.
+
+    Attributes:
+        head: the head.
+        relation: the relation.
+        alternatives: the alternatives with their scores, best first.
+    """
+
+    head: str
+    relation: str
+    alternatives: list[tuple[str, float]]
+
+
+def complete_many(
+    encoder: EventEncoder,
+    heads: Sequence[str],
+    relations: Sequence[str],
+    index: AlternativeIndex,
+    templates: RelationTemplates,
+    *,
+    top: int = 3,
+    votes: VoteSettings | None = None,
+    batch_size: int | Literal["auto"] = "auto",
+    show_progress: bool = False,
+) -> Iterator[ManyCompletions]:
+    """Find the alternatives of a graph for each head and relation, with the scores of `complete`.
+
+    All premises are encoded in one call, and scored in blocks.
+
+    Args:
+        encoder: the model of the index.
+        heads: the heads, such as texts of events.
+        relations: relations of the graph.
+        index: the alternatives of the graph.
+        templates: the templates of its relations.
+        top: number of alternatives of a head and a relation.
+        votes: settings of the votes of the nearest known premises; None ranks by the cosine only.
+        batch_size: maximum number of texts in a batch, or `auto`.
+        show_progress: draw a progress bar on standard error.
+
+    Yields:
+        One result for each head and relation, all relations of a head in turn.
+
+    Raises:
+        UnknownNameError: the graph has no such relation.
+        EventformersError: a head contains no word, or memory ran out.
+    """
+    queries = [
+        Query(templates.premise(relation, head, "forward"), head, relation, "forward")
+        for head in heads
+        for relation in relations
+    ]
+    premises = encoder.encode(
+        [query.text for query in queries],
+        batch_size=batch_size,
+        normalize=True,
+        prompt_name="query",
+        show_progress=show_progress,
+    )
+    alternatives = index.alternatives.vectors
+    texts = index.alternatives.texts.to_pylist()
+    place_of = {text: place for place, text in enumerate(texts)}
+    premise_of = {text: place for place, text in enumerate(index.premises.texts.to_pylist())}
+    ranking = None
+    if votes is not None:
+        known = index.premises.vectors
+        ranking = voted_ranking(premises, known, index.offsets, index.known, alternatives, votes)
+        premises = ranking.premises
+    rows_at_once = max(1, BLOCK_SCORES // len(alternatives))
+    for start in range(0, len(queries), rows_at_once):
+        rows = np.arange(start, min(start + rows_at_once, len(queries)))
+        scores = torch.from_numpy(premises[rows] @ alternatives.T)
+        if ranking is not None:
+            scores = ranking.rerank(torch.from_numpy(rows), scores)
+        for row, of_query in zip(rows.tolist(), scores, strict=True):
+            query = queries[row]
+            answers = premise_of.get(query.text)
+            right = set() if answers is None else set(index.alternatives_of(answers).tolist())
+            # The head is near its own premise, but answers it only if the graph says so.
+            for text in own_texts(query, templates):
+                if (place := place_of.get(text)) is not None and place not in right:
+                    of_query[place] = -torch.inf
+            best = of_query.topk(min(top, len(texts)))
+            found = [
+                (texts[place], score)
+                for place, score in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+                if score > -np.inf
+            ]
+            yield ManyCompletions(query.head or "", query.relation or "", found)

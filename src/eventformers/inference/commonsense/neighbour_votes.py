@@ -17,7 +17,7 @@ import torch
 from scipy import sparse
 
 from eventformers.inference.encoding.vectors import Positions, Vectors
-from eventformers.inference.search.exact import nearest
+from eventformers.inference.search.vector_search import nearest
 from eventformers.strict import StrictSettings, count, setting, strict_settings
 
 _BLOCK_QUERIES = 1024

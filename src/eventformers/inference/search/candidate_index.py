@@ -20,8 +20,14 @@ import numpy as np
 
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.inference.encoding.vectors import Positions, Vectors, rows_at
-from eventformers.inference.search.approximate import SMALLEST, ApproximateSearch, shared
-from eventformers.inference.search.exact import ExactSearch, Found, check_queries
+from eventformers.inference.search.vector_search import (
+    SMALLEST,
+    ApproximateSearch,
+    ExactSearch,
+    Found,
+    check_queries,
+    shared,
+)
 
 Rows: TypeAlias = slice | Positions
 SearchKind: TypeAlias = Literal["auto", "exact", "hnsw", "ivf"]

@@ -39,15 +39,15 @@ from eventformers.files import (
 )
 from eventformers.inference.encode import BLOCK_TEXTS, EventEncoder, require_finite
 from eventformers.inference.encoding.vectors import Positions, Vectors, rows_at
-from eventformers.inference.search.approximate import (
+from eventformers.inference.search.candidate_index import SearchKind, chosen_kind
+from eventformers.inference.search.vector_search import (
     INDEX_SUFFIX,
     RECALL_SUFFIX,
     ApproximateSearch,
+    nearest,
     read_or_build,
     read_search,
 )
-from eventformers.inference.search.candidate_index import SearchKind, chosen_kind
-from eventformers.inference.search.exact import nearest
 from eventformers.provenance import library_versions
 from eventformers.strict import check_types
 
