@@ -1,14 +1,14 @@
-"""One of two processes, each with its share of a batch: the loss and gradient that they agree on.
+"""One of two processes, each with its share of batches: the losses and gradients that they agree on.
 
-Run as a script with a folder that holds `share_0.safetensors`, `share_1.safetensors` and any number of
-`head_*/`, and the heads' class as `module:Class`; writes for each head `result_*.safetensors`, by DDP, and
-`sharded_*.safetensors`, by FSDP2.
+Run as a script with a folder of batches. Each is a folder with `share_0.safetensors`, `share_1.safetensors` and
+any number of `head_*/`; beside each head come `result_*.safetensors`, by DDP, and `sharded_*.safetensors`, by
+FSDP2.
 """
 
 from __future__ import annotations
 
+import json
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,44 +19,45 @@ from sharded_heads import join_second_group, leave_second_group, shard, whole
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
+import eventformers
 from eventformers.trainers.process_group import leaving_process_group
 
 
 @leaving_process_group()
-def main(folder: Path, head_class: str) -> None:
+def main(folder: Path) -> None:
     """Write the results of DDP."""
     torch.set_num_threads(1)
     distributed.init_process_group("gloo")
     for saved in _saved_heads(folder):
-        head = _load(head_class, saved)
+        head = _load(saved)
         # Held until the backward pass is over: the gradients are averaged by it.
         wrapped = DistributedDataParallel(head, find_unused_parameters=True)
-        _write(folder, saved, "result", head, wrapped)
+        _write(saved, "result", head, wrapped)
 
 
-def write_sharded(folder: Path, head_class: str) -> None:
+def write_sharded(folder: Path) -> None:
     """Write the results of FSDP2."""
     mesh = join_second_group(folder)
     for saved in _saved_heads(folder):
-        head = _load(head_class, saved)
+        head = _load(saved)
         shard(head, mesh)
-        _write(folder, saved, "sharded", head, head)
+        _write(saved, "sharded", head, head)
     leave_second_group()
 
 
 def _saved_heads(folder: Path) -> list[Path]:
-    return sorted(folder.glob("head_*"))
+    return sorted(folder.glob("*/head_*"))
 
 
-def _load(head_class: str, saved: Path) -> Any:
-    module, name = head_class.split(":")
-    return getattr(import_module(module), name).from_pretrained(saved).train()
+def _load(saved: Path) -> Any:
+    [name] = json.loads((saved / "config.json").read_text(encoding="utf-8"))["architectures"]
+    return getattr(eventformers, name).from_pretrained(saved).train()
 
 
-def _write(folder: Path, saved: Path, kind: str, head: torch.nn.Module, called: torch.nn.Module) -> None:
+def _write(saved: Path, kind: str, head: torch.nn.Module, called: torch.nn.Module) -> None:
     assert distributed.get_world_size() == 2
     rank = distributed.get_rank()
-    loss = called(**load_file(folder / f"share_{rank}.safetensors")).loss
+    loss = called(**load_file(saved.with_name(f"share_{rank}.safetensors"))).loss
     loss.backward()
     losses = [torch.empty_like(loss) for _ in range(2)]
     distributed.all_gather(losses, loss.detach())
@@ -68,7 +69,6 @@ def _write(folder: Path, saved: Path, kind: str, head: torch.nn.Module, called: 
 
 
 if __name__ == "__main__":
-    arguments = Path(sys.argv[1]), sys.argv[2]
-    main(*arguments)
+    main(Path(sys.argv[1]))
     assert group_threads() == []
-    write_sharded(*arguments)
+    write_sharded(Path(sys.argv[1]))
