@@ -1,8 +1,8 @@
 """One of two processes, each with its share of batches: the losses and gradients that they agree on.
 
-Run as a script with a folder of batches. Each is a folder with `share_0.safetensors`, `share_1.safetensors` and
-any number of `head_*/`; beside each head come `result_*.safetensors`, by DDP, and `sharded_*.safetensors`, by
-FSDP2.
+Run as a script with a folder of batches, each a folder with `share_0.safetensors`, `share_1.safetensors` and
+any number of `head_*/`. It writes a `result_*.safetensors`, by DDP, and a `sharded_*.safetensors`, by FSDP2,
+beside each head.
 """
 
 from __future__ import annotations
