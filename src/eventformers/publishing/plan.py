@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -25,7 +24,8 @@ from huggingface_hub.utils import validate_repo_id
 
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.loading import TIMEOUT_VARIABLE, hub_timeout, limit_requests
-from eventformers.errors import EventformersError, causes, first_line, shown
+from eventformers.datasets_scripts.reading.lines import read_json_object
+from eventformers.errors import DataFormatError, EventformersError, causes, first_line, shown
 from eventformers.files import file_digest
 from eventformers.publishing.folders import FILES_OF_A_MODEL, WEIGHTS, LocalRepository
 from eventformers.trainers.base import PUSH_SIGNATURE
@@ -367,7 +367,10 @@ def _check_content(api: HfApi, plan: PushPlan) -> None:
     """Reject replacing content that is not an earlier state of the same repository."""
     changed = [each.path for each in plan.files if each.state == "changed"] + list(plan.deleted)
     if plan.local.kind == "model" and "config.json" in changed:
-        held = _held(api, plan, "config.json").get("model_type")
+        try:
+            held = read_json_object(_download(api, plan, "config.json")).get("model_type")
+        except DataFormatError:
+            held = None
         if held != plan.local.model_type:
             raise EventformersError(
                 f"{plan.repo_id} has another model (model_type {shown(held)}, not "
@@ -406,15 +409,6 @@ def _written_by_others(api: HfApi, plan: PushPlan, paths: list[str]) -> list[str
         for entry in api.get_paths_info(plan.repo_id, paths, expand=True, **where)
     }
     return [path for path in paths if (commit := last.get(path)) is not None and commit.oid not in ours]
-
-
-def _held(api: HfApi, plan: PushPlan, name: str) -> dict[str, Any]:
-    """Read a JSON object in the repository; empty if it is not one."""
-    try:
-        content = json.loads(_download(api, plan, name).read_text(encoding="utf-8"))
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _download(api: HfApi, plan: PushPlan, name: str) -> Path:

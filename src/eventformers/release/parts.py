@@ -27,6 +27,7 @@ from eventformers.datasets_scripts.base import (
 from eventformers.datasets_scripts.building import BUILDERS, build_reports
 from eventformers.datasets_scripts.licenses import is_open
 from eventformers.datasets_scripts.malformed import malformed_policy
+from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.errors import EventformersError
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import get_task
@@ -56,9 +57,9 @@ def read_record(folder: Path, name: str, made_of: Mapping[str, Any]) -> dict[str
         The facts about the step; None if it has not begun, was made of something else, or is damaged.
     """
     try:
-        content = json.loads(_path(folder, name).read_text(encoding="utf-8"))
+        content = read_json_object(_path(folder, name))
         return dict(content["facts"]) if content["made_of"] == _plain(made_of) else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (EventformersError, KeyError, TypeError, ValueError):
         return None
 
 
