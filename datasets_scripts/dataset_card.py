@@ -41,6 +41,13 @@ def dataset_card(
     configs = sorted(reports, key=config_names(builder).index)
     licenses = sorted({name for config in configs for name in reports[config]["licenses"]})
     samples = any(reports[config]["sample"] for config in configs)
+    # Only some builders record the languages of their rows.
+    stated = [
+        counts["statistics"].get("languages") or []
+        for report in reports.values()
+        for counts in report["splits"].values()
+    ]
+    languages = sorted({str(name) for names in stated for name in names})
     front = {
         **_dataset_info(builder, [reports[config] for config in configs]),
         "configs": [
@@ -58,7 +65,7 @@ def dataset_card(
         "task_categories": list(builder.TASK_CATEGORIES),
         "size_categories": [_size_category(sum(reports[config]["rows"] for config in configs))],
         "tags": ["eventformers", "events", *(["sample"] if samples else [])],
-        "language": sorted({name for report in reports.values() for name in _languages(report)}) or ["en"],
+        "language": languages or ["en"],
         "pretty_name": builder.TITLE + (" (samples)" if samples else ""),
     }
     first, *others = configs
@@ -211,12 +218,6 @@ def _malformed_lines(config: str, report: Report) -> list[str]:
     return lines
 
 
-def _languages(report: Report) -> list[str]:
-    """The languages that a builder records for its rows; empty if it records none."""
-    told = [counts["statistics"].get("languages") for counts in report["splits"].values()]
-    return [str(name) for names in told if isinstance(names, list) for name in names]
-
-
 def _split_lines(label: str, counts: Report) -> list[str]:
     lines = [
         f"- {label}rows: {counts['rows']:,}",
@@ -230,14 +231,11 @@ def _split_lines(label: str, counts: Report) -> list[str]:
 
 
 def _listed(values: Mapping[str, object]) -> str:
-    return ", ".join(f"{cell(name)} {cell(_shown(value))}" for name, value in sorted(values.items()))
+    def text(value: object) -> str:
+        if isinstance(value, list):
+            return "[" + ", ".join(map(str, value)) + "]"
+        if isinstance(value, int) and not isinstance(value, bool):
+            return f"{value:,}"
+        return "none" if value is None else str(value)
 
-
-def _shown(value: object) -> str:
-    if isinstance(value, list):
-        return "[" + ", ".join(map(str, value)) + "]"
-    if value is None:
-        return "none"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return str(value)
+    return ", ".join(f"{cell(name)} {cell(text(value))}" for name, value in sorted(values.items()))

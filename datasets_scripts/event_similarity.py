@@ -134,7 +134,17 @@ class EventSimilarity(EventDatasetBuilder):
         skipped = self.report.skipped
         if is_table(path):
             columns = _PAIR_TABLE if config in _RATED else _HARD_TABLE
-            rows = read_records(path, skipped, columns, "", partial(_row_of_record, config))
+            names = [column.name for column in columns if column.kind == "event"]
+
+            def row_of(record: Record) -> dict[str, Event | float]:
+                row: dict[str, Event | float] = {
+                    name: event_of(record[name], path, record.line) for name in names
+                }
+                return row | (
+                    {"score": _score(record["score"], path, record.line)} if len(names) == 2 else {}
+                )
+
+            rows = read_records(path, skipped, columns, "", row_of)
         else:
             rows = skipped.parsed_rows(read_rows(path, skipped), partial(_row, config, path))
         for row in rows:
@@ -156,17 +166,6 @@ def _row(config: str, path: Path, line: int, text: str) -> dict[str, Event | flo
         row[name] = checked_event(subject, predicate, object_, path, line)
     if is_scored:
         row["score"] = _score(fields[-1], path, line)
-    return row
-
-
-def _row_of_record(config: str, record: Record) -> dict[str, Event | float]:
-    is_scored = config in _RATED
-    row: dict[str, Event | float] = {
-        name: event_of(record[name], record.path, record.line)
-        for name in (_PAIR_COLUMNS if is_scored else _HARD_COLUMNS)
-    }
-    if is_scored:
-        row["score"] = _score(record.get("score"), record.path, record.line)
     return row
 
 

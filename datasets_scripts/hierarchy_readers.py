@@ -61,6 +61,7 @@ that config, as child or as the earlier event."""
 _RELATION_OF_COLUMNS = {("child_id", "parent_id"): "part_of", ("event_id", "next_event_id"): "followed_by"}
 
 _TABLE_MENTION = ("<a>", "</a>")
+_PADDING = re.compile(r"\A\s|\s\Z")
 
 # The ignored keys, which the docstrings of the readers list, come last.
 _UNUSED_MENTION_KEYS = frozenset(
@@ -233,7 +234,8 @@ def read_mention_table(path: Path, skipped: SkippedRows) -> Iterator[LinkedMenti
             mention_id="",
             language=language,
             context_left=left,
-            mention=_without_padding(inside),
+            # A single blank may follow `<a>` and precede `</a>`.
+            mention=_PADDING.sub("", inside),
             context_right=right,
             title=row.get("Wikipedia Inlink Title") or row.get("Inlink Title") or "",
             date=row.get("Inlink Date") or "",
@@ -368,12 +370,6 @@ def _edge_columns(row: Collection[str], path: Path, line: int) -> tuple[str, ...
     return columns
 
 
-def _without_padding(text: str) -> str:
-    """Remove the single blank that may follow `<a>` and precede `</a>` in a mention."""
-    text = text[1:] if text[:1].isspace() else text
-    return text[:-1] if text[-1:].isspace() else text
-
-
 def _stated_id(text: str) -> str:
     """Return an id as it is stated; "" if it is only white space."""
     return text if text.strip() else ""
@@ -461,7 +457,11 @@ def read_entities(path: Path, skipped: SkippedRows, edges_only: bool = False) ->
             return None
         if not _ITEM.fullmatch(identifier):
             raise DataFormatError(path, line, f"the item {shown(identifier)}", "Q and a number")
-        texts = list(_texts(identifier, record, path, line))
+        titles, descriptions = (_by_language(record, name, path, line) for name in ("labels", "descriptions"))
+        texts = [
+            StatedTitle(line, identifier, language, title, descriptions.get(language, ""))
+            for language, title in titles.items()
+        ]
         return Entity(
             line=line,
             event_id=identifier,
@@ -585,12 +585,6 @@ def _item_id(datavalue: object) -> str:
     number = value.get("numeric-id")
     is_number = isinstance(number, int) and not isinstance(number, bool)
     return f"Q{number}" if is_number and value.get("entity-type") == "item" else ""
-
-
-def _texts(event_id: str, record: Mapping[str, object], path: Path, line: int) -> Iterator[StatedTitle]:
-    labels, descriptions = (_by_language(record, name, path, line) for name in ("labels", "descriptions"))
-    for language, label in labels.items():
-        yield StatedTitle(line, event_id, language, label, descriptions.get(language, ""))
 
 
 def _by_language(record: Mapping[str, object], name: str, path: Path, line: int) -> dict[str, str]:

@@ -553,22 +553,18 @@ def _value(cell: object, kind: Kind, name: str, path: Path, line: int) -> object
     if kind == "text":
         return cell.isoformat() if isinstance(cell, datetime.date) else cell
     if isinstance(cell, str):
-        return _of_text(cell, kind, name, path, line)
+        if kind not in _PARSERS:
+            return parse_json(cell, path, line, f"JSON in the column {name}")
+        parse, accepted = _PARSERS[kind]
+        try:
+            return parse(cell.strip())
+        except (KeyError, ValueError, OverflowError) as error:
+            raise DataFormatError(path, line, f"{shown(cell)} in the column {name}", accepted) from error
     if isinstance(cell, float) and math.isnan(cell):
         return None
     if kind == "flag" and cell not in (0, 1):
         raise DataFormatError(path, line, f"{shown(cell)} in the column {name}", ", ".join(_FLAGS))
     return int(cell) if kind == "integer" and isinstance(cell, float) and cell.is_integer() else cell
-
-
-def _of_text(cell: str, kind: Kind, name: str, path: Path, line: int) -> object:
-    if kind not in _PARSERS:
-        return parse_json(cell, path, line, f"JSON in the column {name}")
-    parse, accepted = _PARSERS[kind]
-    try:
-        return parse(cell.strip())
-    except (KeyError, ValueError, OverflowError) as error:
-        raise DataFormatError(path, line, f"{shown(cell)} in the column {name}", accepted) from error
 
 
 _PARSERS: dict[str, tuple[Callable[[str], object], str]] = {

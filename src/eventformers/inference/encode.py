@@ -267,10 +267,17 @@ class EventEncoder:
             )
         self.truncated = 0
         device = self.model.device
-        on_cpu = self._computes_on_cpu
-        parallel = torch.get_num_threads() if on_cpu else 1
-        if hasattr(self.model, "devices"):
-            parallel = len(self._devices)
+        # A model in several processes has the devices of these.
+        devices = getattr(self.model, "devices", None)
+        on_cpu = all(one.type == "cpu" for one in devices or [device])
+        parallel = len(devices) if devices else torch.get_num_threads() if on_cpu else 1
+        most_tokens = CPU_BATCH_TOKENS if on_cpu else ACCELERATOR_BATCH_TOKENS
+        batches_of = partial(
+            equal_length_batches,
+            max_tokens=most_tokens if batch_size == "auto" else None,
+            max_rows=None if batch_size == "auto" else batch_size,
+            fill_tokens=ACCELERATOR_FILL_TOKENS if inputs.pads and not on_cpu else 0,
+        )
         model = for_inference(self.model, pack=on_cpu and len(rows.distinct) >= self.packs_from)
         with (
             BatchWorkers(parallel) as workers,
@@ -296,34 +303,13 @@ class EventEncoder:
 
                 new = rows.with_new_tokens(start, token_rows)
                 lengths = [inputs.length(token_rows[position]) for position in new]
-                workers.run(
-                    pass_batch, [new[batch] for batch in self._batches(lengths, batch_size, pads=inputs.pads)]
-                )
+                workers.run(pass_batch, [new[batch] for batch in batches_of(lengths)])
         if self.truncated:
             warnings.warn(
                 f"{self.truncated:,} of {rows.number:,} texts have more than {self.max_length} tokens and "
                 "were truncated",
                 stacklevel=3,
             )
-
-    @property
-    def _devices(self) -> list[torch.device]:
-        """The devices of a model in several processes, or the model's own."""
-        return getattr(self.model, "devices", [self.model.device])
-
-    @property
-    def _computes_on_cpu(self) -> bool:
-        return all(device.type == "cpu" for device in self._devices)
-
-    def _batches(
-        self, lengths: list[int], batch_size: int | Literal["auto"], *, pads: bool
-    ) -> list[Positions]:
-        on_cpu = self._computes_on_cpu
-        fill = ACCELERATOR_FILL_TOKENS if pads and not on_cpu else 0
-        if batch_size != "auto":
-            return equal_length_batches(lengths, max_rows=batch_size, fill_tokens=fill)
-        most = CPU_BATCH_TOKENS if on_cpu else ACCELERATOR_BATCH_TOKENS
-        return equal_length_batches(lengths, max_tokens=most, fill_tokens=fill)
 
 
 def load_encoder(
