@@ -9,8 +9,9 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -64,6 +65,24 @@ def adapted_model(folder: Path, encoder: Path, name: str) -> PeftModel:
     names: dict[str, Any] = {}
     exec(code, names)  # noqa: S102 - the example is the card's own
     return names["model"]
+
+
+def gradients(head: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The gradient of every parameter, by its name."""
+    return {name: value.grad for name, value in head.named_parameters()}
+
+
+def assert_same(
+    found: Mapping[str, torch.Tensor],
+    expected: Mapping[str, torch.Tensor],
+    *,
+    rtol: float = 1e-3,
+    atol: float = 1e-5,
+) -> None:
+    """Compare tensors by their names."""
+    for name, value in expected.items():
+        message = partial("{}: {}".format, name)
+        torch.testing.assert_close(found[name], value, rtol=rtol, atol=atol, msg=message)
 
 
 class MethodTrainingCase:
@@ -349,9 +368,9 @@ class MethodTrainingCase:
 
     def adapters_give_the_model(self, finished: FinishedRun, encoder: Path) -> None:
         found = adapted_model(finished.folder, encoder, encoder.name).merge_and_unload().state_dict()
-        assert set(found) == set(finished.run.model.state_dict())
-        for name, value in finished.run.model.state_dict().items():
-            torch.testing.assert_close(found[name], value, rtol=1e-5, atol=1e-6, msg=name)
+        expected = finished.run.model.state_dict()
+        assert set(found) == set(expected)
+        assert_same(found, expected, rtol=1e-5, atol=1e-6)
 
     def test_lora_freezes_the_encoder_alone(self, tiny_encoder: Path) -> None:
         """What the encoder did not bring along would stay as it was drawn."""
@@ -377,21 +396,14 @@ class MethodTrainingCase:
         started = deepcopy(head.state_dict())
         plain = head(**inputs)
         plain.loss.backward()
-        expected = {name: value.grad.clone() for name, value in head.named_parameters()}
+        expected = {name: value.clone() for name, value in gradients(head).items()}
         for chunk_size in (1, 4, 100):
             head.zero_grad()
             head.load_state_dict(started)
             output = backward_in_chunks(head, inputs, chunk_size, backward=lambda loss: loss.backward())
             torch.testing.assert_close(output.loss, plain.loss.detach())
             torch.testing.assert_close(output.embeddings, plain.embeddings.detach())
-            for name, value in head.named_parameters():
-                torch.testing.assert_close(
-                    value.grad,
-                    expected[name],
-                    rtol=1e-3,
-                    atol=1e-5,
-                    msg=lambda text, name=name: f"{name}: {text}",
-                )
+            assert_same(gradients(head), expected)
 
     def test_gradient_cache_draws_the_same_dropout_twice(self, tiny_encoder: Path) -> None:
         """A single chunk draws what one pass draws; then its second encoding must draw it again."""
@@ -401,19 +413,12 @@ class MethodTrainingCase:
         started = deepcopy(head.state_dict())
         torch.manual_seed(1)
         head(**inputs).loss.backward()
-        expected = {name: value.grad.clone() for name, value in head.named_parameters()}
+        expected = {name: value.clone() for name, value in gradients(head).items()}
         head.zero_grad()
         head.load_state_dict(started)
         torch.manual_seed(1)
         backward_in_chunks(head, inputs, 100, backward=lambda loss: loss.backward())
-        for name, value in head.named_parameters():
-            torch.testing.assert_close(
-                value.grad,
-                expected[name],
-                rtol=1e-3,
-                atol=1e-5,
-                msg=lambda text, name=name: f"{name}: {text}",
-            )
+        assert_same(gradients(head), expected)
 
     def test_accumulation_and_cache_in_the_trainer(
         self, tiny_encoder_without_dropout: Path, raw: Path, tmp_path: Path
@@ -434,14 +439,7 @@ class MethodTrainingCase:
             tmp_path / "alone",
             ("max_steps=2", "learning_rate=0.0", "module_learning_rates=null", *self.without_dropout),
         )
-        for name, value in plain.model.state_dict().items():
-            torch.testing.assert_close(
-                cached.model.state_dict()[name],
-                value,
-                rtol=1e-4,
-                atol=1e-6,
-                msg=lambda text, name=name: f"{name}: {text}",
-            )
+        assert_same(cached.model.state_dict(), plain.model.state_dict(), rtol=1e-4, atol=1e-6)
         losses = [next(line["loss"] for line in run.history if "loss" in line) for run in (plain, cached)]
         assert losses[0] == pytest.approx(losses[1], rel=1e-4)
         # The mean over accumulated batches, not their sum.
@@ -483,10 +481,7 @@ class MethodTrainingCase:
         for way in (*ways, "sharded") if self.checks_sharded else ways:
             found = load_file(tmp_path / f"{way}.safetensors")
             torch.testing.assert_close(found.pop("loss"), output.loss.detach(), rtol=1e-5, atol=1e-6)
-            for name, value in head.named_parameters():
-                torch.testing.assert_close(
-                    found[name], value.grad, rtol=1e-3, atol=1e-5, msg=f"{way}: {name}"
-                )
+            assert_same(found, gradients(head))
 
         alone = self.run(
             tiny_encoder_without_dropout,
@@ -494,11 +489,7 @@ class MethodTrainingCase:
             tmp_path / "alone",
             [*settings, "per_device_train_batch_size=8"],
         )
-        together = load_file(tmp_path / "run" / "model.safetensors")
-        for name, value in alone.model.state_dict().items():
-            torch.testing.assert_close(
-                together[name], value, rtol=1e-3, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}"
-            )
+        assert_same(load_file(tmp_path / "run" / "model.safetensors"), alone.model.state_dict())
         assert (tmp_path / "run" / "results").is_dir()
 
     @pytest.fixture(autouse=True)
