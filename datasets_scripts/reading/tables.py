@@ -210,7 +210,7 @@ def csv_file_rows(
             continue
         if cells is None:
             break
-        if not cells and len(names) > 1:
+        if len(names) > 1 and (not cells or (len(cells) == 1 and cells[0].isspace())):
             skipped["blank_line"] += 1
         elif len(cells) != len(names):
             found = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
