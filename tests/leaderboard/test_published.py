@@ -21,6 +21,17 @@ PAPER = {
 }
 
 
+def test_a_share_where_a_percentage_is_expected_is_pointed_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    add_published(tmp_path, **{**PAPER, "score": 0.815})
+    assert "0.815 of hard_similarity is less than one percent" in caplog.text
+    assert "for 81.5, run again" in caplog.text
+    caplog.clear()
+    add_published(tmp_path, **{**PAPER, "task": "transitive_similarity", "score": 0.815})
+    assert not caplog.text
+
+
 def test_a_score_of_a_paper_stands_apart_beside_own_results(tmp_path: Path) -> None:
     write_seeds(tmp_path, "hard_similarity", [80.0])
     add_published(tmp_path, **PAPER)

@@ -139,7 +139,7 @@ _PLURAL = {
     noun: f"{noun}s"
     for noun in (
         *("chain", "document", "edge", "event", "file", "frame", "item", "line", "mention", "pair"),
-        *("question", "row", "sentence", "statement", "text", "triple", "type"),
+        *("question", "row", "sentence", "statement", "step", "text", "triple", "type"),
     )
 } | {"entity": "entities"}
 _SINGULAR = {plural: noun for noun, plural in _PLURAL.items()}

@@ -11,7 +11,7 @@ from rich.table import Table
 from eventformers.commands import options
 from eventformers.commands.evaluation import show_results
 from eventformers.commands.explore import show_exploration
-from eventformers.commands.options import console
+from eventformers.commands.options import console, counts_text
 
 if TYPE_CHECKING:
     from eventformers.training import FinishedRun
@@ -90,7 +90,7 @@ def _show_run(finished: FinishedRun) -> None:
     run = finished.run
     console.print(
         f"Trained {run.method.title} with recipe {run.recipe.name}, seed {run.seed}: "
-        f"{run.steps} steps in {run.seconds:.0f} s."
+        f"{counts_text({'step': run.steps})} in {run.seconds:.0f} s."
     )
     if finished.results:
         show_results(finished.results)

@@ -101,6 +101,12 @@ def add_published(
                 )
             text = yaml.safe_dump([asdict(one) for one in (*kept, new)], sort_keys=False, allow_unicode=True)
             write_text(path, text)
+    if 0 < new.score < 1 and named.main_score not in CORRELATIONS:
+        logger.warning(
+            "the score %g of %s is less than one percent, since %s is in percent; for %g, run again with "
+            "overwrite",
+            *(new.score, task, named.main_score, 100 * new.score),
+        )
     return path
 
 
