@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -354,20 +353,13 @@ def _encode(model: nn.Module, batches: Sequence[Mapping[str, torch.Tensor]]) -> 
     head = model.get_base_model() if isinstance(model, PeftModel) else model
     encoder = cast(Any, head).base_model
     parts: list[tuple[Matrix, ...]] = []
-    with _evaluating(encoder), torch.no_grad():
+    was_training = encoder.training
+    encoder.eval()
+    with torch.no_grad():
         for batch in batches:
             output = encoder(**{name: value.to(encoder.device) for name, value in batch.items()})
             vectors = (output.query, output.key, output.embeddings)
             parts.append(tuple(value.float().cpu().numpy() for value in vectors))
+    encoder.train(was_training)
     query, key, embeddings = (np.concatenate(part) for part in zip(*parts, strict=True))
     return query, key, embeddings
-
-
-@contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
-    was_training = module.training
-    module.eval()
-    try:
-        yield
-    finally:
-        module.train(was_training)

@@ -169,7 +169,9 @@ def read_chains(chains: Dataset) -> dict[str, npt.NDArray[Any]]:
         for table in tables:
             column = table.column("events").combine_chunks()
             lengths.append(column.value_lengths().to_numpy())
-            yield _join_roles(column.flatten())
+            events = column.flatten()
+            roles = [pc.struct_field(events, role).cast(pa.large_string()) for role in _ROLES]
+            yield pc.binary_join_element_wise(*roles, pa.scalar(_SEPARATOR, pa.large_string()))
 
     occurrences, events = _encode(joined())
     _, starts, characters = events.buffers()
@@ -196,11 +198,6 @@ def _located(starts: Codes, numbers: Codes | np.int64) -> tuple[Codes, Codes]:
 def _blocks(events: pa.Array) -> Iterator[pa.Array]:
     for start in range(0, len(events), _BLOCK_EVENTS):
         yield events.slice(start, _BLOCK_EVENTS)
-
-
-def _join_roles(events: pa.StructArray) -> pa.Array:
-    roles = [pc.struct_field(events, role).cast(pa.large_string()) for role in _ROLES]
-    return pc.binary_join_element_wise(*roles, pa.scalar(_SEPARATOR, pa.large_string()))
 
 
 def as_read(events: pa.Array) -> pa.Array:

@@ -113,7 +113,12 @@ class EventGroundingCollator(EventCollator):
             return self._hierarchy([[row] for row in rows])
         batch = self._linking(rows)
         if self.hierarchy is not None:
-            batch |= self._hierarchy([self._draw(self.hierarchy, row["row"]) for row in rows])
+            drawn = []
+            for row in rows:
+                generator = np.random.default_rng((self.seed, self.epoch, row["row"]))
+                places = generator.integers(len(self.hierarchy), size=self.hierarchy_pairs)
+                drawn.append([self.hierarchy[int(place)] for place in places])
+            batch |= self._hierarchy(drawn)
         return batch
 
     def _linking(self, rows: Sequence[Row]) -> Batch:
@@ -149,12 +154,6 @@ class EventGroundingCollator(EventCollator):
             "parent_ids": torch.tensor([[pair["parent_id"] for pair in group] for group in groups]),
             "known_parent_ids": torch.from_numpy(np.stack(known)),
         }
-
-    def _draw(self, hierarchy: HierarchyPairs, row: int) -> list[Row]:
-        generator = np.random.default_rng((self.seed, self.epoch, row))
-        return [
-            hierarchy[int(pair)] for pair in generator.integers(len(hierarchy), size=self.hierarchy_pairs)
-        ]
 
     def _events(self, name: str, groups: Sequence[Sequence[EventText]]) -> Batch:
         """Tokenise events to tensors `(groups, events, length)`; all groups have the same size."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -97,7 +97,11 @@ class EventTypeInductionCollator(EventCollator):
         check_columns(rows, "mention")
         mentions = [row["mention"] for row in rows]
         generators = [np.random.default_rng((self.seed, self.epoch, row["row"])) for row in rows]
-        views = list(map(self._augment, mentions, generators))
+        views = []
+        for mention, generator in zip(mentions, generators, strict=True):
+            by_noise = self.translations is None or mention.has_trigger
+            draw = self.noise if by_noise else cast(BackTranslations, self.translations)
+            views.append(draw(mention, generator))
         type_ids = torch.tensor([row["type_id"] for row in rows])
         batch = {
             **self.encode(mentions),
@@ -121,10 +125,6 @@ class EventTypeInductionCollator(EventCollator):
         if "sentence_types" in rows[0]:
             batch["sentence_types"] = torch.stack([row["sentence_types"] for row in rows])
         return batch
-
-    def _augment(self, mention: Mention, generator: np.random.Generator) -> Mention:
-        draw = self.noise if self.translations is None or mention.has_trigger else self.translations
-        return draw(mention, generator)
 
     def encode(self, mentions: Sequence[Mention]) -> dict[str, torch.Tensor]:
         """Tokenise mentions to inputs of equal width, counting truncated ones."""

@@ -12,17 +12,6 @@ from torch import nn
 from torch.random import fork_rng
 
 
-def _chunks(inputs: Mapping[str, torch.Tensor], size: int) -> Iterator[dict[str, torch.Tensor]]:
-    rows = len(next(iter(inputs.values())))
-    for start in range(0, rows, size):
-        yield {name: tensor[start : start + size] for name, tensor in inputs.items()}
-
-
-def _random_state(device: torch.device) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return the random state of the CPU and of the accelerator, which determine the dropout masks."""
-    return torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
-
-
 @contextmanager
 def _replayed(state: tuple[torch.Tensor, torch.Tensor | None], device: torch.device) -> Iterator[None]:
     """Draw from a recorded random state inside the `with` statement."""
@@ -65,11 +54,16 @@ def backward_in_chunks(
     loss_inputs = {
         name: value for name, value in inputs.items() if name not in encoder_inputs or name in shared_inputs
     }
-    chunks = list(_chunks(views_inputs, chunk_size))
+    chunks = [
+        {name: tensor[start : start + chunk_size] for name, tensor in views_inputs.items()}
+        for start in range(0, len(next(iter(views_inputs.values()))), chunk_size)
+    ]
     device = next(head.parameters()).device
     states, parts = [], []
     for chunk in chunks:
-        states.append(_random_state(device))
+        # The random state of the CPU and of the accelerator determines the dropout masks.
+        of_accelerator = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+        states.append((torch.get_rng_state(), of_accelerator))
         with torch.no_grad(), autocast():
             parts.append(head.encode_views(**chunk))
     views = {name: torch.cat([part[name] for part in parts]).requires_grad_() for name in parts[0]}

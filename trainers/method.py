@@ -241,15 +241,14 @@ def is_streamed(recipe: Recipe, lacks: str, settings: Mapping[str, tuple[object,
     if not recipe.data.get("streaming", False):
         return False
     if any(found != accepted for found, accepted in settings.values()):
-        *first, last = [f"{name}={_written(accepted)}" for name, (_, accepted) in settings.items()]
+        # As in a recipe.
+        written = {"None": "null", "False": "false"}
+        *first, last = [
+            f"{name}={written.get(str(accepted), accepted)}" for name, (_, accepted) in settings.items()
+        ]
         accepted = f"{', '.join(first)} and {last}" if first else last
         raise EventformersError(f"streaming=true {lacks}; accepted with it: {accepted}")
     return True
-
-
-def _written(value: object) -> str:
-    """Write a value as in a recipe."""
-    return {"None": "null", "False": "false"}.get(str(value), str(value))
 
 
 def indexed_stream(

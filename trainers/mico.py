@@ -101,9 +101,12 @@ class MicoCollator(EventCollator):
         # A batch never mixes validation and training rows.
         count = 1 if rows[0]["is_validation"] else self.num_alternatives
         generators = [self._generator(row) for row in rows]
-        ids = np.array(
-            [self._draw(row, count, generator) for row, generator in zip(rows, generators, strict=True)]
-        )
+        drawn = []
+        for row, generator in zip(rows, generators, strict=True):
+            known = row["known_alternative_ids"]
+            places: Iterable[int] = generator.integers(len(known), size=count - 1) if count > 1 else ()
+            drawn.append([row["alternative_id"], *(int(known[place]) for place in places)])
+        ids = np.array(drawn)
         premises = self.encode([row["premise"] for row in rows], "query")
         alternatives = self._encode_alternatives(ids.ravel())
         batch = {
@@ -116,10 +119,13 @@ class MicoCollator(EventCollator):
         if self.draw_positive:
             batch["positive_index"] = torch.tensor([int(draw.integers(count)) for draw in generators])
         if self.known_positives:
-            batch["known_alternative_ids"] = torch.from_numpy(self._known(rows))
+            # Sorted, and padded with a number above all ids, `(B, M)`.
+            of_rows = [row["known_alternative_ids"] for row in rows]
+            fill = len(cast(pa.Array, self.alternatives))
+            batch["known_alternative_ids"] = torch.from_numpy(padded(of_rows, self.most_known, fill))
         if self.log_frequencies is not None:
-            of_rows = np.array([[row["graph"]] for row in rows])
-            batch["log_frequency"] = torch.from_numpy(self.log_frequencies[of_rows, ids])
+            graphs = np.array([[row["graph"]] for row in rows])
+            batch["log_frequency"] = torch.from_numpy(self.log_frequencies[graphs, ids])
         if self.graphs:
             batch["graph"] = torch.tensor([row["graph"] for row in rows])
         if self.entities:
@@ -161,16 +167,6 @@ class MicoCollator(EventCollator):
             "distillation_vectors": torch.from_numpy(self.distillation.vectors[places]),
             "distillation_mask": torch.from_numpy(drawn != NO_TEXT),
         }
-
-    def _draw(self, row: Mapping[str, Any], count: int, generator: np.random.Generator) -> list[int]:
-        known = row["known_alternative_ids"]
-        places: Iterable[int] = generator.integers(len(known), size=count - 1) if count > 1 else ()
-        return [row["alternative_id"], *(int(known[place]) for place in places)]
-
-    def _known(self, rows: Sequence[Mapping[str, Any]]) -> Codes:
-        """Return each row's known alternatives, sorted and padded with a number above all ids, `(B, M)`."""
-        known = [row["known_alternative_ids"] for row in rows]
-        return padded(known, self.most_known, fill=len(cast(pa.Array, self.alternatives)))
 
     def _encode_alternatives(self, ids: Codes) -> BatchEncoding:
         return self.encode(cast(pa.Array, self.alternatives).take(pa.array(ids)).to_pylist(), "document")

@@ -9,7 +9,6 @@ their vectors in the untrained encoder.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -126,7 +125,16 @@ class RoleSubstitution:
         encoded = {role: table.field(role).dictionary_encode() for role in ROLES}
         words = {role: encoded[role].dictionary.to_pylist() for role in ROLES}
         ids = np.stack([encoded[role].indices.to_numpy(zero_copy_only=False) for role in ROLES], axis=1)
-        allowed = {role: _usable(role, words[role]) for role in ROLES}
+        # Words of letters can be replaced, but no pronouns as objects.
+        allowed = {
+            role: np.array(
+                [
+                    bool(_WORDS.fullmatch(word)) and (role != "object" or word not in PRONOUNS)
+                    for word in words[role]
+                ]
+            )
+            for role in ROLES
+        }
         frequent = {
             role: np.bincount(ids[:, place], minlength=len(words[role])) >= settings.min_role_frequency
             for place, role in enumerate(ROLES)
@@ -207,13 +215,6 @@ class RoleSubstitution:
         texts = [self._vocabularies[name].words[word] for name, word in zip(ROLES, own, strict=True)]
         texts[place] = vocabulary.words[chosen]
         return {"subject": texts[0], "predicate": texts[1], "object": texts[2]}
-
-
-def _usable(role: Role, words: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Return which words can be replaced: only letters, and no pronouns as objects."""
-    return np.array(
-        [bool(_WORDS.fullmatch(word)) and not (role == "object" and word in PRONOUNS) for word in words]
-    )
 
 
 def _vocabulary(

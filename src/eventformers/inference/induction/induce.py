@@ -376,17 +376,13 @@ def _read_names(names: str | Path | Sequence[str] | None) -> list[str]:
             raise EventformersError(f"{path}: no such file; accepted: a file with a name on each line")
         names = [line for _, line in read_lines(path)]
     else:
-        names = [_name(name) for name in values_in(names, all_columns, ACCEPTED_NAMES)]
+        names = list(values_in(names, all_columns, ACCEPTED_NAMES))  # type: ignore[arg-type]
+        if wrong := [name for name in names if not isinstance(name, str)]:
+            raise EventformersError(f"the names: found {shown(wrong[0])}; accepted: a text for each")
     found = list(dict.fromkeys(name.strip() for name in names if name.strip()))
     if not found:
         raise EventformersError("the names are empty; accepted: at least one name")
     return found
-
-
-def _name(name: object) -> str:
-    if not isinstance(name, str):
-        raise EventformersError(f"the names: found {shown(name)}; accepted: a text for each")
-    return name
 
 
 def _joint(parts: Iterable[Matrix]) -> Matrix:

@@ -89,11 +89,14 @@ def load_mentions(mentions: Mentions) -> tuple[list[dict[str, Any]], dict[str, i
     elif isinstance(mentions, (str, Path)):
         what, found = str(mentions), _read(Path(mentions).expanduser(), counts)
     else:
-        what = "the mentions"
-        found = [
-            _checked(item, place)
-            for place, item in enumerate(values_in(mentions, all_columns, ACCEPTED_MENTIONS))
-        ]
+        what, found = "the mentions", []
+        for place, item in enumerate(values_in(mentions, all_columns, ACCEPTED_MENTIONS)):
+            try:
+                found.append(_mention(item, place))
+            except DataFormatError as error:
+                raise EventformersError(
+                    f"mention {place}: found {error.found}; accepted: {error.accepted}"
+                ) from error
     if not found:
         raise EventformersError(f"{what}: found no mention; accepted: at least one")
     ids = DistinctIds()
@@ -146,15 +149,6 @@ def _of_event(event: EventMention) -> dict[str, Any]:
         "trigger_end": event.trigger_end,
         "terms": (verb,) if has_only_stop_words(verb) else (verb, event.object),
     }
-
-
-def _checked(item: object, place: int) -> dict[str, Any]:
-    try:
-        return _mention(item, place)
-    except DataFormatError as error:
-        raise EventformersError(
-            f"mention {place}: found {error.found}; accepted: {error.accepted}"
-        ) from error
 
 
 def _mention(item: object, place: int) -> dict[str, Any]:
