@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from event_files import write_edges, write_events
+from exploration_steps import RunStep
 from graphs import pairs_of
 
 from eventformers.datasets_scripts.events import CHAIN_SCHEMA, DOCUMENT_SCHEMA, EVENT_SCHEMA
@@ -17,14 +18,12 @@ from eventformers.exploration import events as events_module
 from eventformers.exploration import links, related, steps, types
 from eventformers.exploration import map as map_step
 from eventformers.exploration.events import is_participant
-from eventformers.exploration.related import TOP_NEXT, find_next_events
-from eventformers.exploration.steps import Context, StepRun
+from eventformers.exploration.steps import Step
 from eventformers.inference.chains.scorers import EncoderChainScorer
 from eventformers.inference.commonsense.alternative_index import build_alternative_index
 from eventformers.inference.commonsense.complete import ManyCompletions
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.grounding import linking, retrieve_rerank
-from eventformers.inference.grounding.knowledge_base import load_knowledge_base
 from eventformers.inference.induction.type_naming import Frames
 
 ROLES = [
@@ -81,30 +80,41 @@ def vectors_of(encoder: EventEncoder, events: pa.Table) -> pa.Table:
     )
 
 
-def test_types_hold_events_once(encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(types, "SAMPLE", 10)
+def run_step(step: Step, folder: Path, encoder: EventEncoder, *chains: list[int], **settings: Any) -> RunStep:
+    """Run a step on the events, their vectors, and chains of them by their numbers."""
     events, documents = tables()
+    given = {"events": events, "documents": documents, "vectors": vectors_of(encoder, events)}
+    given["chains"] = chains_of(events, *chains)
+    return RunStep(step, folder, {f"{name}.parquet": one for name, one in given.items()}, encoder, **settings)
+
+
+def test_types_hold_events_once(
+    encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(types, "SAMPLE", 10)
+    events, _ = tables()
     frames = Frames(["Arrest", "Winning"], ["police arrest someone", "a team wins a game"], {}, 0)
-    found = types.find_types(events, documents, encoder, frames=frames, num_types=3)
-    rows = found.types.to_pylist()
+    monkeypatch.setattr(types, "load_frames", lambda path: frames)
+    found = run_step(types.TYPES, tmp_path, encoder, frames="frames", num_types=3)
+    rows, event_types = found.written("types").to_pylist(), found.written("event_types")
     assert [row["type_id"] for row in rows] == [0, 1, 2]
     sizes = [row["size"] for row in rows]
     assert sizes == sorted(sizes, reverse=True)
-    typed = set(found.event_types["event_id"].to_pylist())
-    assert found.event_types["event_id"].to_pylist() == [
+    typed = set(event_types["event_id"].to_pylist())
+    assert event_types["event_id"].to_pylist() == [
         event_id for event_id in events["event_id"].to_pylist() if event_id in typed
     ]
-    assert np.bincount(found.event_types["type_id"].to_numpy()).tolist() == sizes
-    of_event = {row["event_id"]: row for row in found.event_types.to_pylist()}
+    assert np.bincount(event_types["type_id"].to_numpy()).tolist() == sizes
+    of_event = {row["event_id"]: row for row in event_types.to_pylist()}
     for row in rows:
         own = [of_event[event_id] for event_id in row["examples"]]
         assert {one["type_id"] for one in own} == {row["type_id"]}
         assert [one["cosine"] for one in own] == sorted((one["cosine"] for one in own), reverse=True)
         assert {frame["label"] for frame in row["frames"]} == {"Arrest", "Winning"}
     assert any("10 sampled events" in note for note in found.notes)
-    again = types.find_types(events, documents, encoder, frames=frames, num_types=3)
-    assert again.types.equals(found.types)
-    assert again.event_types.equals(found.event_types)
+    again = run_step(types.TYPES, tmp_path, encoder, frames="frames", num_types=3)
+    assert again.written("types").to_pylist() == rows
+    assert again.written("event_types").equals(event_types)
 
 
 def test_frequent_verbs_are_sampled_by_the_root_of_their_frequency() -> None:
@@ -159,18 +169,18 @@ def test_words_that_name_no_participant(word: str) -> None:
     assert not is_participant(word)
 
 
-def test_next_events_are_new_and_best_first(encoder: EventEncoder) -> None:
+def test_next_events_are_new_and_best_first(encoder: EventEncoder, tmp_path: Path) -> None:
     events, _ = tables()
     scorer = EncoderChainScorer(encoder.encode, "tiny")
-    found = find_next_events(events, chains_of(events, [0, 1], [4, 13]), scorer)
-    rows = found.table.to_pylist()
+    found = run_step(related.NEXT_EVENTS, tmp_path, encoder, [0, 1], [4, 13])
+    rows = found.written("next_events").to_pylist()
     by_text = {row["text"]: row for row in events.to_pylist()}
     for chain_id, own in (("c0", [0, 1]), ("c1", [4, 13])):
         of_chain = [row for row in rows if row["chain_id"] == chain_id]
         verbs = [by_text[row["text"]]["lemma"] for row in of_chain]
         # Neither a verb of the chain, nor one twice, nor a stop word or a verb of reporting.
         assert set(verbs) == {"arrest", "flood", "win"} - {ROLES[place][2] for place in own}
-        assert len(verbs) == len(set(verbs)) <= TOP_NEXT
+        assert len(verbs) == len(set(verbs)) <= related.TOP_NEXT
         assert [row["rank"] for row in of_chain] == [1 + place for place in range(len(of_chain))]
         scores = [row["score"] for row in of_chain]
         assert scores == sorted(scores, reverse=True)
@@ -191,10 +201,9 @@ def _of(row: dict[str, Any]) -> tuple[str, str, str]:
     return row["subject"], row["predicate"], row["object"]
 
 
-def test_no_chain_has_no_next_event(encoder: EventEncoder) -> None:
-    events, _ = tables()
-    found = find_next_events(events, chains_of(events), EncoderChainScorer(encoder.encode))
-    assert found.table.num_rows == 0
+def test_no_chain_has_no_next_event(encoder: EventEncoder, tmp_path: Path) -> None:
+    found = run_step(related.NEXT_EVENTS, tmp_path, encoder)
+    assert found.written("next_events").num_rows == 0
 
 
 def test_search_beyond_the_limit_is_approximate_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,35 +216,33 @@ def test_search_beyond_the_limit_is_approximate_and_says_so(monkeypatch: pytest.
 
 
 @pytest.fixture
-def known(tmp_path: Path) -> Any:
+def known(tmp_path: Path) -> Path:
     entries = [("flood", "en", "Storm flood", "the storm flooded the road"), ("storm", "en", "Storm", "")]
     entries += [(f"e{number}", "en", f"Election of mayor {number}", "") for number in range(6)]
-    return load_knowledge_base(write_edges(write_events(tmp_path / "kb", entries), [("flood", "storm")]))
+    return write_edges(write_events(tmp_path / "kb", entries), [("flood", "storm")])
 
 
 def test_links_reach_the_score_that_entries_have_among_each_other(
-    encoder: EventEncoder, known: Any, monkeypatch: pytest.MonkeyPatch
+    encoder: EventEncoder, known: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    events, documents = tables()
-    found = links.link_events(events, documents, known, encoder)
-    rows = found.table.to_pylist()
+    events, _ = tables()
+    found = run_step(links.LINKS, tmp_path, encoder, knowledge_base=known)
+    rows = found.written("links").to_pylist()
     assert len(rows) == links.TOP * events.num_rows
     firsts = [row for row in rows if row["rank"] == 1]
     assert [row["event_id"] for row in firsts] == events["event_id"].to_pylist()
     assert not any(row["linked"] for row in rows if row["rank"] > 1)
-    linked = sum(row["linked"] for row in firsts)
-    assert found.notes[-1].startswith(f"{linked} of {len(firsts)} events are linked")
+    assert found.counts["linked_events"] == sum(row["linked"] for row in firsts)
     assert found.notes[0].startswith("encoder has no learned threshold: a link needs a score of ")
     monkeypatch.setattr(linking, "usual_score", lambda index: -1.0)
-    everything = links.link_events(events, documents, known, encoder)
-    number = events.num_rows
-    assert everything.notes[-1].startswith(f"{number} of {number} events are linked")
-    for row in everything.table.to_pylist():
+    everything = run_step(links.LINKS, tmp_path, encoder, knowledge_base=known)
+    assert everything.counts["linked_events"] == events.num_rows
+    for row in everything.written("links").to_pylist():
         is_flood = row["linked"] and row["knowledge_base_id"] == "flood"
         assert row["ancestors"] == (["Storm"] if is_flood else [])
     monkeypatch.setattr(linking, "usual_score", lambda index: 2.0)
-    nothing = links.link_events(events, documents, known, encoder)
-    assert not any(nothing.table["linked"].to_pylist())
+    nothing = run_step(links.LINKS, tmp_path, encoder, knowledge_base=known)
+    assert nothing.counts["linked_events"] == 0
 
 
 class Interruption:
@@ -252,57 +259,52 @@ class Interruption:
         return self._function(*arguments, **options)
 
 
-def run_of(folder: Path) -> StepRun:
-    return StepRun(cast("Context", None), folder, folder / "staging", folder / "work")
-
-
 def test_types_continue_after_the_last_block(
     encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    events, documents = tables()
     monkeypatch.setattr(steps, "_ROWS_AT_ONCE", 5)
-    whole = types.find_types(events, documents, encoder, num_types=4)
+    (tmp_path / "whole").mkdir()
+    whole = run_step(types.TYPES, tmp_path / "whole", encoder, num_types=4)
     encoding = Interruption(monkeypatch, types, "encode_mentions")
-    rows = run_of(tmp_path).rows
     with pytest.raises(KeyboardInterrupt):
-        types.find_types(events, documents, encoder, num_types=4, encoded_rows=rows)
-    found = types.find_types(events, documents, encoder, num_types=4, encoded_rows=rows)
+        run_step(types.TYPES, tmp_path, encoder, num_types=4)
+    found = run_step(types.TYPES, tmp_path, encoder, num_types=4)
     assert encoding.calls == 1 + 3, "the first of three blocks is not encoded again"
-    assert found.types.equals(whole.types)
-    assert found.event_types.equals(whole.event_types)
+    for name in ("types", "event_types"):
+        assert found.written(name).equals(whole.written(name))
 
 
 def test_links_continue_after_the_last_block(
-    encoder: EventEncoder, known: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    encoder: EventEncoder, known: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    events, documents = tables()
     monkeypatch.setattr(steps, "_ROWS_AT_ONCE", 5)
-    whole = links.link_events(events, documents, known, encoder)
+    (tmp_path / "whole").mkdir()
+    whole = run_step(links.LINKS, tmp_path / "whole", encoder, knowledge_base=known)
     reading = Interruption(monkeypatch, retrieve_rerank, "encode_texts")
-    rows = run_of(tmp_path).rows
     with pytest.raises(KeyboardInterrupt):
-        links.link_events(events, documents, known, encoder, known_rows=rows)
+        run_step(links.LINKS, tmp_path, encoder, knowledge_base=known)
     assert {path.name for path in (tmp_path / "work").iterdir()} == {"entries-0.parquet"}
-    found = links.link_events(events, documents, known, encoder, known_rows=rows)
+    found = run_step(links.LINKS, tmp_path, encoder, knowledge_base=known)
+    table, expected = found.written("links"), whole.written("links")
     assert reading.calls > 2
     again = reading.calls
-    repeated = links.link_events(events, documents, known, encoder, known_rows=rows)
+    repeated = run_step(links.LINKS, tmp_path, encoder, knowledge_base=known)
     assert reading.calls == again, "nothing is encoded twice"
-    assert repeated.table.equals(found.table)
+    assert repeated.written("links").equals(table)
     # Other texts in a batch change the last digits of a vector whose encoder is not packed.
-    np.testing.assert_allclose(found.table["score"], whole.table["score"], rtol=0, atol=1e-5)
-    assert found.table.drop_columns("score").equals(whole.table.drop_columns("score"))
-    assert found.notes == whole.notes
+    np.testing.assert_allclose(table["score"], expected["score"], rtol=0, atol=1e-5)
+    assert table.drop_columns("score").equals(expected.drop_columns("score"))
+    assert (found.counts, found.notes) == (whole.counts, whole.notes)
 
 
 def test_completions_of_events_in_chains_come_first(
     encoder: EventEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events, _ = tables()
-    index = build_alternative_index(encoder, pairs_of(), tmp_path / "index", graph="conceptnet")
+    build_alternative_index(encoder, pairs_of(), tmp_path / "index", graph="conceptnet")
     monkeypatch.setattr(related, "MOST_QUERIES", 5 * len(related.EVENT_RELATIONS))
-    found = related.find_completions(events, chains_of(events, [9, 2]), index, encoder)
-    rows = found.table.to_pylist()
+    found = run_step(related.COMPLETIONS, tmp_path, encoder, [9, 2], graph=tmp_path / "index")
+    rows = found.written("completions").to_pylist()
     texts = list(dict.fromkeys(row["text"] for row in rows))
     everything = events["text"].to_pylist()
     assert texts == [everything[9], everything[2], *everything[:2], everything[3]]
@@ -327,17 +329,18 @@ def test_completions_do_not_repeat_their_event(event: str, lemma: str, tail: str
     assert [text for text, _ in related._new_alternatives(completed, lemma)] == [tail] * is_new + ["rain"]
 
 
-def plane(encoder: EventEncoder, **options: Any) -> map_step.EventMap:
+def plane(encoder: EventEncoder, folder: Path, **types: pa.Table) -> RunStep:
     events, documents = tables()
     # The first event occurs again, in another place of the table.
     events = pa.concat_tables([events, events.slice(0, 1)])
-    return map_step.draw_map(events, vectors_of(encoder, events), documents, **options)
+    given = {"events": events, "vectors": vectors_of(encoder, events), "documents": documents, **types}
+    return RunStep(map_step.MAP, folder, {f"{name}.parquet": table for name, table in given.items()}, encoder)
 
 
 @pytest.mark.process
-def test_map_is_repeatable_and_its_neighbours_are_rows(encoder: EventEncoder) -> None:
-    found = plane(encoder)
-    rows = found.events.to_pylist()
+def test_map_is_repeatable_and_its_neighbours_are_rows(encoder: EventEncoder, tmp_path: Path) -> None:
+    found = plane(encoder, tmp_path)
+    rows, regions = found.written("map").to_pylist(), found.written("regions")
     assert len(rows) == len(ROLES) + 1
     assert rows[0]["x"] == rows[-1]["x"]
     assert rows[0]["type_id"] == map_step.UNTYPED
@@ -350,19 +353,19 @@ def test_map_is_repeatable_and_its_neighbours_are_rows(encoder: EventEncoder) ->
         assert near["distances"] == sorted(near["distances"])
         products = [1 - float(vectors[row["text"]] @ vectors[text]) for text in texts]
         assert near["distances"] == pytest.approx(products, abs=1e-5)
-    assert sum(found.regions["size"].to_pylist()) == len(rows)
-    assert {row["region"] for row in rows} == set(found.regions["name"].to_pylist())
-    assert plane(encoder).events.equals(found.events)
+    assert sum(regions["size"].to_pylist()) == len(rows)
+    assert {row["region"] for row in rows} == set(regions["name"].to_pylist())
+    assert plane(encoder, tmp_path).written("map").to_pylist() == rows
 
 
 @pytest.mark.process
-def test_map_names_types(encoder: EventEncoder) -> None:
+def test_map_names_types(encoder: EventEncoder, tmp_path: Path) -> None:
     events, _ = tables()
     ids = events["event_id"].to_pylist()
     event_types = pa.table({"event_id": ids, "type_id": [place % 2 for place in range(len(ids))]})
     names = pa.table({"type_id": [1, 0], "name": ["one", "zero"]})
-    found = plane(encoder, event_types=event_types, types=names)
-    assert found.events["type"].to_pylist()[:3] == ["zero", "one", "zero"]
+    found = plane(encoder, tmp_path, event_types=event_types, types=names)
+    assert found.written("map")["type"].to_pylist()[:3] == ["zero", "one", "zero"]
 
 
 COMPILED = [pytest.param(number, marks=pytest.mark.process) for number in (8, 12)]
@@ -388,8 +391,8 @@ def test_equal_vectors_do_not_hide_a_text() -> None:
 
 
 def test_map_without_umap_says_what_to_install(
-    encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch
+    encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "umap", None)
     with pytest.raises(EventformersError, match=r"eventformers\[explore\].*--skip map"):
-        plane(encoder)
+        plane(encoder, tmp_path)

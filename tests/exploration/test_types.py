@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from exploration_steps import RunStep
 
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.exploration import types
-from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.encode import load_encoder
 
 SAMPLE_EVENTS = SAMPLES / "texts" / "extracted"
 WIDTH = 256
@@ -79,8 +80,8 @@ def test_a_given_number_of_types(number: int) -> None:
 
 
 def found_of(
-    monkeypatch: pytest.MonkeyPatch, verbs: Sequence[str], vectors: np.ndarray, **options: Any
-) -> types.FoundTypes:
+    folder: Path, monkeypatch: pytest.MonkeyPatch, verbs: Sequence[str], vectors: np.ndarray
+) -> RunStep:
     """The types of events with given verbs and vectors, one event in a document."""
     monkeypatch.setattr(types, "_encode", lambda *_: vectors)
     rows = [
@@ -91,32 +92,42 @@ def found_of(
         }
         for number, verb in enumerate(verbs)
     ]
-    return types.find_types(pa.Table.from_pylist(rows), pa.table({}), cast("EventEncoder", None), **options)
+    return RunStep(types.TYPES, folder, {"events.parquet": pa.Table.from_pylist(rows)}, None)
 
 
-def test_events_far_from_all_types_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_far_from_all_types_have_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     verbs = ["arrest"] * 20 + ["catch"] * 10 + ["flood"] * 20 + [f"other {n}" for n in range(30)]
     vectors = np.concatenate([around(0, 30, 0.5), around(1, 20, 0.5), scattered(30)])
-    found = found_of(monkeypatch, verbs, vectors)
-    rows = found.types.to_pylist()
+    found = found_of(tmp_path, monkeypatch, verbs, vectors)
+    rows = found.written("types").to_pylist()
     assert [(row["name"], row["size"], row["weak"]) for row in rows] == [
         ("arrest, catch", 30, ""),
         ("flood", 20, ""),
     ]
-    typed = dict(zip(*found.event_types.select(["event_id", "type_id"]).to_pydict().values(), strict=True))
+    typed = dict(
+        zip(*found.written("event_types").select(["event_id", "type_id"]).to_pydict().values(), strict=True)
+    )
     assert typed == {f"d{number}#0": int(number >= 30) for number in range(50)}
     assert "Events that fit no type: 30 of 80." in found.notes
     # Above the level of unrelated events, but far from its type as a whole.
     vectors[49] = 0.6 * np.eye(WIDTH)[1] + 0.8 * np.eye(WIDTH)[7]
-    assert "d49#0" not in found_of(monkeypatch, verbs, vectors).event_types["event_id"].to_pylist()
+    assert (
+        "d49#0"
+        not in found_of(tmp_path, monkeypatch, verbs, vectors).written("event_types")["event_id"].to_pylist()
+    )
 
 
-def test_a_name_has_verbs_that_many_of_the_events_have(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_has_verbs_that_many_of_the_events_have(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     verbs = ["arrest"] * 27 + ["jail"] * 2 + ["seize"] + [f"verb {n}" for n in range(30)] + ["flood"] * 10
     found = found_of(
-        monkeypatch, verbs, np.concatenate([around(0, 30, 0.5), around(1, 30, 0.5), around(2, 10, 0.5)])
+        tmp_path,
+        monkeypatch,
+        verbs,
+        np.concatenate([around(0, 30, 0.5), around(1, 30, 0.5), around(2, 10, 0.5)]),
     )
-    names = {row["name"]: row["weak"] for row in found.types.to_pylist()}
+    names = {row["name"]: row["weak"] for row in found.written("types").to_pylist()}
     # "jail" is less than a tenth of its type, and the second type has no verb that two events share.
     assert names == {
         "arrest": "",
@@ -126,21 +137,23 @@ def test_a_name_has_verbs_that_many_of_the_events_have(monkeypatch: pytest.Monke
     assert "1 of 3 types are weak; the column weak says why." in found.notes
 
 
-def test_types_of_the_samples() -> None:
-    events, documents = (pq.read_table(SAMPLE_EVENTS / f"{name}.parquet") for name in ("events", "documents"))
-    found = types.find_types(events, documents, load_encoder(None, device="cpu"))
-    rows = found.types.to_pylist()
+def test_types_of_the_samples(tmp_path: Path) -> None:
+    tables = {name: pq.read_table(SAMPLE_EVENTS / name) for name in ("events.parquet", "documents.parquet")}
+    events = tables["events.parquet"]
+    found = RunStep(types.TYPES, tmp_path, tables, load_encoder(None, device="cpu"))
+    rows = found.written("types").to_pylist()
     assert 10 <= len(rows) <= 30
     verb_of = dict(zip(events["event_id"].to_pylist(), events["lemma"].to_pylist(), strict=True))
     names = {row["type_id"]: row["name"] for row in rows}
     verbs: dict[str, set[str]] = {}
-    for row in found.event_types.to_pylist():
+    for row in found.written("event_types").to_pylist():
         verbs.setdefault(verb_of[row["event_id"]], set()).add(names[row["type_id"]])
     # Their types were once "hire, build, drivers" and "promise, announce, rocket".
     assert "flood" not in verbs
     assert "declare" not in verbs
     assert verbs["win"] == verbs["defeat"] == {"win, defeat"}
     named = sum(
-        verb_of[row["event_id"]] in names[row["type_id"]].split(", ") for row in found.event_types.to_pylist()
+        verb_of[row["event_id"]] in names[row["type_id"]].split(", ")
+        for row in found.written("event_types").to_pylist()
     )
-    assert named >= 0.9 * found.event_types.num_rows
+    assert named >= 0.9 * found.written("event_types").num_rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, LINK_SCHEMA
 from eventformers.exploration import STATE_FOLDER
 from eventformers.exploration.events import vector_column, vectors_of
-from eventformers.exploration.steps import Found, Rows, Step, StepRun, key_of, keys_file, make_rows
-from eventformers.inference.encode import EventEncoder
+from eventformers.exploration.steps import Step, StepRun, key_of, keys_file
 from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.grounding.knowledge_base import (
     FALLBACK_LANGUAGE,
@@ -35,53 +34,38 @@ _BLOCK_EVENTS = 16_384
 _COLUMNS = (*("event_id", "document_id", "sentence_start", "sentence_end", "trigger_start", "trigger_end"),)
 
 
-def link_events(
-    events: pa.Table,
-    documents: pa.Table,
-    knowledge_base: KnowledgeBase,
-    encoder: EventEncoder,
-    *,
-    batch_size: int | Literal["auto"] = "auto",
-    show_progress: bool = False,
-    known_rows: Rows = make_rows,
-) -> Found:
+def link_events(run: StepRun) -> None:
     """Link each event, by its trigger in its sentence, to its first candidate if that is near enough.
 
     The rows are those of `LINK_SCHEMA`, best first for each event; an event without a linked row is NULL.
-    The threshold is learned with the model, or else that of `find_threshold`.
-
-    Args:
-        events: the events, with the columns of `events.parquet`.
-        documents: their documents.
-        knowledge_base: the entries to link to, in its only language, or in English.
-        encoder: a bi-encoder of event grounding or any plain encoder.
-        batch_size: maximum number of texts in a batch, or `auto`.
-        show_progress: draw progress bars on standard error.
-        known_rows: returns the vectors of the entries and of the events; makes those that it does not know.
+    The entries are read in the only language of the knowledge base, or in English. The threshold is learned
+    with the model, or else that of `find_threshold`.
 
     Raises:
         EventformersError: no entry is in that language, or an error of the encoder.
     """
+    settings, encoder = run.context.settings, run.context.encoder("grounding")
+    knowledge_base = load_knowledge_base(cast("str | Path", settings.knowledge_base))
     languages = knowledge_base.languages
     language = languages[0] if len(languages) == 1 else FALLBACK_LANGUAGE
     entries = knowledge_base.in_languages({language})
-    model = grounding_model(encoder, batch_size=batch_size, show_progress=show_progress)
+    model = grounding_model(encoder, batch_size=settings.batch_size, show_progress=settings.show_progress)
 
     def vectors(name: str, texts: Sequence[Any], read: Callable[[Sequence[Any]], Vectors]) -> Vectors:
         def encoded(numbers: Sequence[int]) -> pa.Table:
             return pa.table({"embedding": vector_column(read([texts[number] for number in numbers]))})
 
-        return vectors_of(known_rows(name, [key_of(text) for text in texts], encoded))
+        return vectors_of(run.rows(name, [key_of(text) for text in texts], encoded))
 
     known = [EventText.from_row(row) for row in entries.to_list()]
     index = CandidateIndex(entries["event_id"][:], vectors(_ENTRIES, known, model.read_events))
     threshold = find_threshold(None, encoder, None, 0.0, TOP, index)
-    notes = [f"{threshold.note}."] if threshold.note else []
+    run.notes += [f"{threshold.note}."] if threshold.note else []
     if len(languages) > 1:
-        notes.append(f"Of the {len(languages)} languages of the knowledge base, {language} is read.")
-    columns = documents.select(["document_id", "text", "title", "date"])
-    texts = {row["document_id"]: row for row in columns.to_pylist()}
-    rows = events.select(_COLUMNS).to_pylist()
+        run.notes.append(f"Of the {len(languages)} languages of the knowledge base, {language} is read.")
+    documents = run.table(DOCUMENTS_TABLE, ["document_id", "text", "title", "date"])
+    texts = {row["document_id"]: row for row in documents.to_pylist()}
+    rows = run.table(EVENTS_TABLE, _COLUMNS).to_pylist()
     mentions = [_mention(row, texts[row["document_id"]]) for row in rows]
     queries = vectors(_MENTIONS, mentions, model.read_mentions)
     parts = [LINK_SCHEMA.empty_table()]
@@ -94,8 +78,11 @@ def link_events(
     table = pa.concat_tables(parts)
     # Only the first candidate of an event is ever linked.
     number = pc.sum(table["linked"]).as_py() or 0
-    notes.append(f"{number:,} of {len(rows):,} events are linked to the knowledge base, the others to NULL.")
-    return Found(table, notes)
+    run.write(LINKS_TABLE, table)
+    run.counts["linked_events"] = number
+    run.notes.append(
+        f"{number:,} of {len(rows):,} events are linked to the knowledge base, the others to NULL."
+    )
 
 
 def _mention(row: Mapping[str, Any], document: Mapping[str, str]) -> MentionText:
@@ -137,25 +124,9 @@ def _found(
             }
 
 
-def _run(run: StepRun) -> None:
-    settings = run.context.settings
-    found = link_events(
-        run.table(EVENTS_TABLE, _COLUMNS),
-        run.table(DOCUMENTS_TABLE),
-        load_knowledge_base(cast("str | Path", settings.knowledge_base)),
-        run.context.encoder("grounding"),
-        batch_size=settings.batch_size,
-        show_progress=settings.show_progress,
-        known_rows=run.rows,
-    )
-    run.write(LINKS_TABLE, found.table)
-    run.counts["linked_events"] = pc.sum(found.table["linked"]).as_py() or 0
-    run.notes += found.notes
-
-
 LINKS = Step(
     "links",
-    _run,
+    link_events,
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
     writes=(LINKS_TABLE, *(file for name in (_ENTRIES, _MENTIONS) for file in (name, keys_file(name)))),
     models=("grounding",),

@@ -64,21 +64,6 @@ REGIONS_SCHEMA = pa.schema(
 )
 
 
-class EventMap(NamedTuple):
-    """A map of events.
-
-    Attributes:
-        events: rows of `MAP_SCHEMA`, one for each event in the order of the events. Embedding Atlas reads
-            them with the columns `x`, `y` and `neighbors`, whose ids are row numbers of this table.
-        regions: rows of `REGIONS_SCHEMA`, the largest first.
-        notes: sentences for the report.
-    """
-
-    events: pa.Table
-    regions: pa.Table
-    notes: list[str]
-
-
 class Places(NamedTuple):
     """Distinct texts in the plane.
 
@@ -93,32 +78,20 @@ class Places(NamedTuple):
     distances: Vectors
 
 
-def draw_map(
-    events: pa.Table,
-    vectors: pa.Table,
-    documents: pa.Table,
-    event_types: pa.Table | None = None,
-    types: pa.Table | None = None,
-) -> EventMap:
+def draw_map(run: StepRun) -> None:
     """Place events in the plane, so that near events have near vectors; name the regions of the plane.
 
     Events with the same text have the same place. The regions are clusters of the places, named by the verbs
-    and objects that are more frequent there than elsewhere.
-
-    Args:
-        events: the events, with the columns of `events.parquet`.
-        vectors: the vectors of their distinct texts.
-        documents: their documents.
-        event_types: the type of each event; None without types.
-        types: the names of the types; None without types.
+    and objects that are more frequent there than elsewhere. The rows of the map are in the order of the
+    events. Embedding Atlas reads them with the columns `x`, `y` and `neighbors`, whose ids are row numbers.
 
     Raises:
         EventformersError: UMAP is not installed.
     """
-    notes: list[str] = []
-    texts, array = text_vectors(vectors)
-    places = place_texts(texts, array, notes)
-    rows = events.select(_COLUMNS).to_pylist()
+    events = run.table(EVENTS_TABLE, _COLUMNS)
+    texts, vectors = text_vectors(run.table(VECTORS_TABLE))
+    places = place_texts(texts, vectors, run.notes)
+    rows = events.to_pylist()
     row_of = {text: row for row, text in enumerate(texts)}
     text_of = np.array([row_of[row["text"]] for row in rows])
     # Row numbers of the first event of each text.
@@ -126,12 +99,14 @@ def draw_map(
     first[text_of[::-1]] = np.arange(len(rows))[::-1]
     labels, regions = _regions(rows, places.points[text_of], len(texts))
     names = regions["name"].to_pylist()
-    type_ids = [UNTYPED] * len(rows)
-    if event_types is not None:
+    type_ids, type_names = [UNTYPED] * len(rows), []
+    if run.has(EVENT_TYPES_TABLE):
+        event_types = run.table(EVENT_TYPES_TABLE)
         found = pc.index_in(events["event_id"], event_types["event_id"])
         type_ids = pc.fill_null(event_types["type_id"].take(found), UNTYPED).to_pylist()
-    type_names = [] if types is None else types.sort_by("type_id")["name"].to_pylist()
-    told = {row["document_id"]: row for row in documents.select(["document_id", "title", "date"]).to_pylist()}
+        type_names = run.table(TYPES_TABLE).sort_by("type_id")["name"].to_pylist()
+    documents = run.table(DOCUMENTS_TABLE, ["document_id", "title", "date"])
+    told = {row["document_id"]: row for row in documents.to_pylist()}
     points = places.points[text_of]
     columns: dict[str, Any] = {
         **{name: events[name] for name in ("event_id", "document_id", "text", "trigger")},
@@ -143,7 +118,9 @@ def draw_map(
         "y": points[:, 1],
         "neighbors": _neighbours(first[places.neighbours][text_of], places.distances[text_of]),
     }
-    return EventMap(pa.table(columns, schema=MAP_SCHEMA), regions, notes)
+    run.write(MAP_TABLE, pa.table(columns, schema=MAP_SCHEMA))
+    run.write(REGIONS_TABLE, regions)
+    run.counts["regions"] = regions.num_rows
 
 
 def place_texts(texts: Sequence[str], vectors: Vectors, notes: list[str]) -> Places:
@@ -230,24 +207,9 @@ def _neighbours(ids: Positions, distances: Vectors) -> pa.StructArray:
     return pa.StructArray.from_arrays(lists, ["ids", "distances"])
 
 
-def _run(run: StepRun) -> None:
-    typed = run.has(EVENT_TYPES_TABLE)
-    found = draw_map(
-        run.table(EVENTS_TABLE, _COLUMNS),
-        run.table(VECTORS_TABLE),
-        run.table(DOCUMENTS_TABLE, ["document_id", "title", "date"]),
-        run.table(EVENT_TYPES_TABLE) if typed else None,
-        run.table(TYPES_TABLE) if typed else None,
-    )
-    run.write(MAP_TABLE, found.events)
-    run.write(REGIONS_TABLE, found.regions)
-    run.counts["regions"] = found.regions.num_rows
-    run.notes += found.notes
-
-
 MAP = Step(
     "map",
-    _run,
+    draw_map,
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE, VECTORS_TABLE),
     may_read=(EVENT_TYPES_TABLE, TYPES_TABLE),
     writes=(MAP_TABLE, REGIONS_TABLE),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +15,10 @@ from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.events import CHAINS_TABLE, EVENTS_TABLE, VECTORS_TABLE, Event, event_text
 from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.exploration.events import nearest, text_vectors
-from eventformers.exploration.steps import Found, Step, StepRun
+from eventformers.exploration.steps import Step, StepRun
 from eventformers.inference.chains.next_event import MAX_EVENTS
-from eventformers.inference.chains.scorers import CosineScorer, EmbedEvents, EncoderChainScorer, chain_scorer
+from eventformers.inference.chains.scorers import CosineScorer, EncoderChainScorer, chain_scorer
 from eventformers.inference.commonsense.alternative_index import (
-    AlternativeIndex,
     AlternativeRecord,
     trained_templates,
 )
@@ -31,7 +30,6 @@ from eventformers.inference.commonsense.complete import (
     open_graph,
 )
 from eventformers.inference.commonsense.neighbour_votes import vote_settings
-from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.induction.type_naming import has_only_stop_words, words_of
 from eventformers.inference.search.index_folder import holds_index, read_record
@@ -64,45 +62,46 @@ Row = Mapping[str, Any]
 """A row of the table of events."""
 
 
-def find_next_events(events: pa.Table, chains: pa.Table, scorer: CosineScorer) -> Found:
+def find_next_events(run: StepRun) -> None:
     """Rank the distinct events of a corpus by how related they are to each chain, in rows of `NEXT_SCHEMA`.
 
     Candidates have a verb and an object that are not stop words, and their verb does not report speech:
     events such as "he said" are near every chain. A candidate has another verb than all events of the chain,
-    and than the candidates before it, so that the list does not repeat what happened in other words.
-
-    Args:
-        events: the events, with the columns of `events.parquet`.
-        chains: their chains; the latest `MAX_EVENTS` events of each are read.
-        scorer: the scorer of candidates.
+    and than the candidates before it, so that the list does not repeat what happened in other words. The
+    latest `MAX_EVENTS` events of a chain are read.
 
     Raises:
         EventformersError: an error of the scorer.
     """
-    rows = events.select(_CANDIDATE_COLUMNS).to_pylist()
+    chains = run.table(CHAINS_TABLE)
+    rows = run.table(EVENTS_TABLE, _CANDIDATE_COLUMNS).to_pylist()
     candidates = list(_candidates(rows))
     ids, members = chains["chain_id"].to_pylist(), chains["event_ids"].to_pylist()
-    notes = [
+    run.notes += [
         f"Related events are chosen among {len(candidates):,} distinct events: their verb and object are not "
         f"stop words, and their verb reports no speech. The latest {MAX_EVENTS} events of a chain count.",
         NEXT_JUDGED,
     ]
-    if not candidates or not ids:
-        return Found(NEXT_SCHEMA.empty_table(), notes)
-    row_of = {row["event_id"]: row for row in rows}
-    of_chains = [[row_of[event_id] for event_id in event_ids] for event_ids in members]
-    latest = [[_event(row) for row in of_chain[-MAX_EVENTS:]] for of_chain in of_chains]
-    directions, vectors = scorer.directions(latest, [_event(row) for row in candidates])
-    texts = [row["text"] for row in candidates]
-    found = nearest(texts, _single(vectors), _single(directions), _SEARCHED, notes)
-    table = [
-        {"chain_id": chain_id, "rank": rank, "text": row["text"], "score": score, "event_id": row["event_id"]}
-        for chain_id, of_chain, places, scores in zip(
-            ids, of_chains, found.events.tolist(), found.scores.tolist(), strict=True
-        )
-        for rank, (row, score) in enumerate(_new_events(of_chain, candidates, places, scores), start=1)
-    ]
-    return Found(pa.Table.from_pylist(table, schema=NEXT_SCHEMA), notes)
+    table = []
+    if candidates and ids:
+        row_of = {row["event_id"]: row for row in rows}
+        of_chains = [[row_of[event_id] for event_id in event_ids] for event_ids in members]
+        latest = [[_event(row) for row in of_chain[-MAX_EVENTS:]] for of_chain in of_chains]
+        directions, vectors = _scorer(run, rows).directions(latest, [_event(row) for row in candidates])
+        texts = [row["text"] for row in candidates]
+        found = nearest(texts, _single(vectors), _single(directions), _SEARCHED, run.notes)
+        table = [
+            {
+                **{"chain_id": chain_id, "rank": rank, "text": row["text"], "score": score},
+                "event_id": row["event_id"],
+            }
+            for chain_id, of_chain, places, scores in zip(
+                ids, of_chains, found.events.tolist(), found.scores.tolist(), strict=True
+            )
+            for rank, (row, score) in enumerate(_new_events(of_chain, candidates, places, scores), start=1)
+        ]
+    run.write(NEXT_EVENTS_TABLE, pa.Table.from_pylist(table, schema=NEXT_SCHEMA))
+    run.counts["chains_with_next_events"] = len({row["chain_id"] for row in table})
 
 
 def _candidates(rows: Sequence[Row]) -> Iterator[Row]:
@@ -140,33 +139,23 @@ def _single(vectors: np.ndarray) -> Vectors:
     return np.ascontiguousarray(vectors, dtype=np.float32)
 
 
-def _run_next(run: StepRun) -> None:
-    models = run.context.settings.models
-    encoder = run.context.encoder("chains")
-    events = run.table(EVENTS_TABLE, _CANDIDATE_COLUMNS)
-    scorer: CosineScorer
-    if models.get("chains") is models.get("events") and not encoder.reads_chains:
-        texts, vectors = text_vectors(run.table(VECTORS_TABLE))
-        scorer = EncoderChainScorer(_stored(events, texts, vectors), encoder.name)
-    else:
-        scorer = chain_scorer(encoder, batch_size=run.context.settings.batch_size)
-    found = find_next_events(events, run.table(CHAINS_TABLE), scorer)
-    run.write(NEXT_EVENTS_TABLE, found.table)
-    run.counts["chains_with_next_events"] = len(found.table["chain_id"].unique())
-    run.notes += found.notes
-
-
-def _stored(events: pa.Table, texts: Sequence[str], vectors: Vectors) -> EmbedEvents:
-    """Return a function that reads the vectors of events from the table of vectors."""
+def _scorer(run: StepRun, rows: Sequence[Row]) -> CosineScorer:
+    """Return the scorer of candidates, which reads known vectors from the table of vectors."""
+    models, encoder = run.context.settings.models, run.context.encoder("chains")
+    if models.get("chains") is not models.get("events") or encoder.reads_chains:
+        return chain_scorer(encoder, batch_size=run.context.settings.batch_size)
+    texts, vectors = text_vectors(run.table(VECTORS_TABLE))
     row_of_text = {text: row for row, text in enumerate(texts)}
     # Tables of other programs may write the text of an event in another way than from its roles.
-    row_of = {event_text(_event(row)): row_of_text[row["text"]] for row in events.to_pylist()}
-    return lambda asked: vectors[[row_of[event_text(event)] for event in asked]]
+    row_of = {event_text(_event(row)): row_of_text[row["text"]] for row in rows}
+    return EncoderChainScorer(
+        lambda asked: vectors[[row_of[event_text(event)] for event in asked]], encoder.name
+    )
 
 
 NEXT_EVENTS = Step(
     "next_events",
-    _run_next,
+    find_next_events,
     reads=(EVENTS_TABLE, VECTORS_TABLE, CHAINS_TABLE),
     writes=(NEXT_EVENTS_TABLE,),
     models=("chains",),
@@ -209,31 +198,33 @@ COMPLETIONS_SCHEMA = pa.schema(
 )
 
 
-def find_completions(
-    events: pa.Table,
-    chains: pa.Table | None,
-    index: AlternativeIndex,
-    encoder: EventEncoder,
-    *,
-    batch_size: int | Literal["auto"] = "auto",
-    show_progress: bool = False,
-) -> Found:
+def find_completions(run: StepRun) -> None:
     """Complete distinct event texts, those in chains first, with the relations of a graph.
 
     The rows are those of `COMPLETIONS_SCHEMA`, best first for each text and relation. A completion with a
     word of its event is left out: it repeats what is known ("flood" for "river flooded town").
 
-    Args:
-        events: the events, with the columns of `events.parquet`.
-        chains: their chains; None without.
-        index: the graph.
-        encoder: the model of the index.
-        batch_size: maximum number of texts in a batch, or `auto`.
-        show_progress: draw progress bars on standard error.
-
     Raises:
         EventformersError: an error of `complete_many`.
     """
+    settings, encoder = run.context.settings, run.context.encoder("commonsense")
+    # Without a graph, the step has no settings and is not run.
+    given = cast("str | Path", settings.graph)
+    folder = Path(given).expanduser()
+    is_index = holds_index(folder)
+    index = open_graph(
+        encoder,
+        None if is_index else given,
+        graph_config(given, settings.graph_config),
+        folder if is_index else None,
+        None,
+        None,
+        batch_size=settings.batch_size,
+        overwrite=False,
+        show_progress=settings.show_progress,
+    )
+    events = run.table(EVENTS_TABLE, _COMPLETED_COLUMNS)
+    chains = run.table(CHAINS_TABLE) if run.has(CHAINS_TABLE) else None
     graph = index.record.graph
     templates = relation_templates(graph_of(graph), None, trained_templates(encoder))
     relations = [one for one in templates.relations if one in EVENT_RELATIONS] or list(templates.relations)
@@ -248,21 +239,22 @@ def find_completions(
         templates,
         top=_ASKED,
         votes=vote_settings(default_rerank(graph)),
-        batch_size=batch_size,
-        show_progress=show_progress,
+        batch_size=settings.batch_size,
+        show_progress=settings.show_progress,
     )
     table = [
         {"text": one.head, "relation": one.relation, "rank": rank, "tail": tail, "score": score}
         for one in completed
         for rank, (tail, score) in enumerate(_new_alternatives(one, lemma_of[one.head]), start=1)
     ]
-    notes = [COMPLETIONS_JUDGED]
+    run.write(COMPLETIONS_TABLE, pa.Table.from_pylist(table, schema=COMPLETIONS_SCHEMA))
+    run.counts["completed_events"] = len({row["text"] for row in table})
+    run.notes.append(COMPLETIONS_JUDGED)
     if len(chosen) < len(texts):
-        notes.append(
+        run.notes.append(
             f"{len(chosen):,} of {len(texts):,} distinct events are completed with {len(relations)} "
             "relations, those in chains first."
         )
-    return Found(pa.Table.from_pylist(table, schema=COMPLETIONS_SCHEMA), notes)
 
 
 def _new_alternatives(completed: ManyCompletions, lemma: str) -> list[tuple[str, float]]:
@@ -307,40 +299,9 @@ def graph_config(graph: str | Path, config: str | None) -> str:
     return built[0] if built else DEFAULT_GRAPH
 
 
-def _run_completions(run: StepRun) -> None:
-    settings = run.context.settings
-    # Without a graph, the step has no settings and is not run.
-    graph = cast("str | Path", settings.graph)
-    folder = Path(graph).expanduser()
-    index = folder if holds_index(folder) else None
-    encoder = run.context.encoder("commonsense")
-    opened = open_graph(
-        encoder,
-        graph if index is None else None,
-        graph_config(graph, settings.graph_config),
-        index,
-        None,
-        None,
-        batch_size=settings.batch_size,
-        overwrite=False,
-        show_progress=settings.show_progress,
-    )
-    found = find_completions(
-        run.table(EVENTS_TABLE, _COMPLETED_COLUMNS),
-        run.table(CHAINS_TABLE) if run.has(CHAINS_TABLE) else None,
-        opened,
-        encoder,
-        batch_size=settings.batch_size,
-        show_progress=settings.show_progress,
-    )
-    run.write(COMPLETIONS_TABLE, found.table)
-    run.counts["completed_events"] = len(found.table["text"].unique())
-    run.notes += found.notes
-
-
 COMPLETIONS = Step(
     "completions",
-    _run_completions,
+    find_completions,
     reads=(EVENTS_TABLE,),
     may_read=(CHAINS_TABLE,),
     writes=(COMPLETIONS_TABLE,),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal
 from uuid import uuid4
 
 import pyarrow as pa
@@ -156,32 +156,11 @@ class Context:
         return f"No model of {role} is given (--{role}): {name} is used as it was pretrained."
 
 
-Rows: TypeAlias = Callable[[str, Sequence[str], Callable[[Sequence[int]], pa.Table]], pa.Table]
-"""A function from the name of a result, the key of each of its rows, and the function that makes rows from
-their numbers, to the rows."""
-
 _ROWS_AT_ONCE = 16_384
 """Number of rows that an interrupted step may lose."""
 
 
-class Found(NamedTuple):
-    """What a step computes.
-
-    Attributes:
-        table: the rows, in the schema of the step.
-        notes: sentences for the report.
-    """
-
-    table: pa.Table
-    notes: list[str]
-
-
 _logger = logging.getLogger("eventformers")
-
-
-def make_rows(name: str, keys: Sequence[str], make: Callable[[Sequence[int]], pa.Table]) -> pa.Table:
-    """Make all rows of a result."""
-    return make(range(len(keys)))
 
 
 def key_of(content: object) -> str:

@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +18,7 @@ from scipy.spatial.distance import squareform
 from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE
 from eventformers.exploration import STATE_FOLDER
 from eventformers.exploration.events import vector_column, vectors_of
-from eventformers.exploration.steps import Rows, Step, StepRun, key_of, keys_file, make_rows
-from eventformers.inference.encode import EventEncoder
+from eventformers.exploration.steps import Step, StepRun, key_of, keys_file
 from eventformers.inference.encoding.vectors import Positions, Vectors, unit_vectors
 from eventformers.inference.induction.clustering import ALIKE, by_size
 from eventformers.inference.induction.induce import NAME_PARTS, usual_trigger_input
@@ -96,60 +95,31 @@ Row = Mapping[str, Any]
 """A row of the table of events."""
 
 
-class FoundTypes(NamedTuple):
-    """Event types of a corpus.
-
-    Attributes:
-        types: rows of `TYPES_SCHEMA`, the largest type first.
-        event_types: rows of `EVENT_TYPES_SCHEMA`, one for each event with a type.
-        notes: sentences for the report.
-    """
-
-    types: pa.Table
-    event_types: pa.Table
-    notes: list[str]
-
-
-def find_types(
-    events: pa.Table,
-    documents: pa.Table,
-    encoder: EventEncoder,
-    *,
-    frames: Frames | None = None,
-    num_types: int | None = None,
-    batch_size: int | Literal["auto"] = "auto",
-    show_progress: bool = False,
-    encoded_rows: Rows = make_rows,
-) -> FoundTypes:
+def find_types(run: StepRun) -> None:
     """Cluster the triggers of events in their sentences, and describe the clusters.
 
     A sample of the mentions is clustered by average linkage on cosines. Two groups become one while the mean
     cosine between them is far above that of unrelated mentions (`LEVEL`). Groups with enough mentions are
-    types. Every event belongs to the type with the nearest centroid if its mean cosine with the type's events
-    is that high, too; otherwise it has no type.
+    types, the largest first; with `num_types`, each of that number of groups is one. Every event belongs to
+    the type with the nearest centroid if its mean cosine with the type's events is that high, too; otherwise
+    it has no type.
 
     A frequent verb is sampled less often than its share, by the square root of its frequency. Verbs that say
     little by themselves, stop words such as "be" and `LIGHT_VERBS`, form no types of their own: their
     mentions are read with the words that complete the verb.
 
-    Args:
-        events: the events, with the columns of `events.parquet`.
-        documents: their documents.
-        encoder: a model of event type induction or any plain encoder.
-        frames: frames to link the types to; None links none.
-        num_types: maximum number of groups, however different their mentions, each of which is a type; None
-            finds the number as above.
-        batch_size: maximum number of texts in a batch, or `auto`.
-        show_progress: draw progress bars on standard error.
-        encoded_rows: returns the vectors of the mentions; makes those that it does not know.
-
     Raises:
         EventformersError: an error of `encode_mentions`.
     """
-    rows = events.select(_COLUMNS).to_pylist()
-    vectors = _encode(encoder, rows, documents, batch_size, show_progress, encoded_rows)
+    settings = run.context.settings
+    frames = None if settings.frames is None else load_frames(settings.frames)
+    events = run.table(EVENTS_TABLE, _COLUMNS)
+    rows = events.to_pylist()
+    vectors = _encode(run, rows)
     sample = sample_mentions([row["lemma"] for row in rows], SAMPLE)
-    groups, level = group_mentions(vectors[sample], [rows[place]["lemma"] for place in sample], num_types)
+    groups, level = group_mentions(
+        vectors[sample], [rows[place]["lemma"] for place in sample], settings.num_types
+    )
     labels = np.full(len(rows), UNTYPED)
     labels[sample] = groups
     # The second time by the centroids of all events of a type, not only of those in the sample.
@@ -158,11 +128,21 @@ def find_types(
     typed = np.flatnonzero(labels != UNTYPED)
     centroids = _units(_means(vectors, labels))
     cosines = np.einsum("nd,nd->n", vectors[typed], centroids[labels[typed]])
-    types = _describe(rows, labels, typed, cosines, _linked(frames, centroids, encoder, batch_size))
+    types = _describe(rows, labels, typed, cosines, _linked(run, frames, centroids))
     event_types = pa.table(
         [events["event_id"].take(typed), labels[typed], cosines], schema=EVENT_TYPES_SCHEMA
     )
-    return FoundTypes(types, event_types, _notes(rows, sample, types))
+    run.write(TYPES_TABLE, types)
+    run.write(EVENT_TYPES_TABLE, event_types)
+    run.counts["types"] = types.num_rows
+    if len(sample) == SAMPLE:
+        run.notes.append(
+            f"Types are groups of {SAMPLE:,} sampled events; others have the nearest type that fits."
+        )
+    if others := len(rows) - len(typed):
+        run.notes.append(f"Events that fit no type: {others:,} of {len(rows):,}.")
+    if weak := sum(map(bool, types["weak"].to_pylist())):
+        run.notes.append(f"{weak:,} of {types.num_rows:,} types are weak; the column weak says why.")
 
 
 def group_mentions(
@@ -242,33 +222,25 @@ def mention_end(row: Row, sentence: str) -> int:
     return max(ends)
 
 
-def _encode(
-    encoder: EventEncoder,
-    rows: Sequence[Row],
-    documents: pa.Table,
-    batch_size: int | Literal["auto"],
-    show_progress: bool,
-    encoded_rows: Rows,
-) -> Vectors:
+def _encode(run: StepRun, rows: Sequence[Row]) -> Vectors:
     """Encode the mentions of all events, `(n, d)` at length 1."""
-    columns = documents.select(["document_id", "text"]).to_pydict()
-    texts = dict(zip(columns["document_id"], columns["text"], strict=True))
-
-    mentions = list(_mentions(rows, texts))
+    settings, encoder = run.context.settings, run.context.encoder("types")
+    columns = run.table(DOCUMENTS_TABLE, ["document_id", "text"]).to_pydict()
+    mentions = list(_mentions(rows, dict(zip(*columns.values(), strict=True))))
 
     def encoded(numbers: Sequence[int]) -> pa.Table:
         block = [mentions[number] for number in numbers]
-        run = encode_mentions(
+        read = encode_mentions(
             encoder,
             block,
             trigger_input=usual_trigger_input(encoder, block),
-            batch_size=batch_size,
-            show_progress=show_progress,
+            batch_size=settings.batch_size,
+            show_progress=settings.show_progress,
         )
-        vectors = unit_vectors(run.embeddings, [rows[number]["text"] for number in numbers])
+        vectors = unit_vectors(read.embeddings, [rows[number]["text"] for number in numbers])
         return pa.table({"embedding": vector_column(vectors)})
 
-    return vectors_of(encoded_rows(_MENTIONS, [key_of(mention) for mention in mentions], encoded))
+    return vectors_of(run.rows(_MENTIONS, [key_of(mention) for mention in mentions], encoded))
 
 
 def _mentions(rows: Sequence[Row], texts: Mapping[str, str]) -> Iterator[dict[str, Any]]:
@@ -318,11 +290,10 @@ def _nearest(vectors: Vectors, labels: Labels, level: float) -> Labels:
     return found
 
 
-def _linked(
-    frames: Frames | None, centroids: Vectors, encoder: EventEncoder, batch_size: int | Literal["auto"]
-) -> list[tuple[ScoredLabel, ...]]:
+def _linked(run: StepRun, frames: Frames | None, centroids: Vectors) -> list[tuple[ScoredLabel, ...]]:
     if frames is None:
         return [()] * len(centroids)
+    encoder, batch_size = run.context.encoder("types"), run.context.settings.batch_size
     definitions = encode_labels(encoder, frames.definitions, batch_size=batch_size)
     return name_clusters(centroids.astype(np.float64), frames.names, definitions, TOP)
 
@@ -396,40 +367,9 @@ def _examples(rows: Sequence[Row], nearest: Positions) -> list[str]:
     return list(found.values())
 
 
-def _notes(rows: Sequence[Row], sample: Positions, types: pa.Table) -> list[str]:
-    notes = []
-    if len(sample) == SAMPLE:
-        notes.append(
-            f"Types are groups of {SAMPLE:,} sampled events; others have the nearest type that fits."
-        )
-    if others := len(rows) - sum(types["size"].to_pylist()):
-        notes.append(f"Events that fit no type: {others:,} of {len(rows):,}.")
-    if weak := sum(map(bool, types["weak"].to_pylist())):
-        notes.append(f"{weak:,} of {types.num_rows:,} types are weak; the column weak says why.")
-    return notes
-
-
-def _run(run: StepRun) -> None:
-    settings = run.context.settings
-    found = find_types(
-        run.table(EVENTS_TABLE, _COLUMNS),
-        run.table(DOCUMENTS_TABLE, ["document_id", "text"]),
-        run.context.encoder("types"),
-        frames=None if settings.frames is None else load_frames(settings.frames),
-        num_types=settings.num_types,
-        batch_size=settings.batch_size,
-        show_progress=settings.show_progress,
-        encoded_rows=run.rows,
-    )
-    run.write(TYPES_TABLE, found.types)
-    run.write(EVENT_TYPES_TABLE, found.event_types)
-    run.counts["types"] = found.types.num_rows
-    run.notes += found.notes
-
-
 TYPES = Step(
     "types",
-    _run,
+    find_types,
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
     writes=(TYPES_TABLE, EVENT_TYPES_TABLE, _MENTIONS, keys_file(_MENTIONS)),
     models=("types",),

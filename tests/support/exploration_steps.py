@@ -1,0 +1,38 @@
+"""Steps of an exploration on tables of a test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from eventformers.exploration.steps import Context, ExploreSettings, Step, StepRun
+
+
+class RunStep(StepRun):
+    """A step that ran in a folder.
+
+    Args:
+        step: the step.
+        folder: the folder; partial results of an interrupted run are in its subfolder `work`.
+        tables: the tables that it reads, by file.
+        encoder: the encoder of all roles.
+        **settings: settings of the exploration.
+    """
+
+    def __init__(
+        self, step: Step, folder: Path, tables: Mapping[str, pa.Table], encoder: object, **settings: Any
+    ) -> None:
+        for name, table in tables.items():
+            pq.write_table(table, folder / name)
+        context = SimpleNamespace(settings=ExploreSettings(**settings), encoder=lambda role: encoder)
+        super().__init__(cast("Context", context), folder, folder / "staging", folder / "work")
+        step.run(self)
+
+    def written(self, name: str) -> pa.Table:
+        """Read a table that the step wrote."""
+        return pq.read_table(self.staging / f"{name}.parquet")
