@@ -128,7 +128,7 @@ STAGING = "eventformers-staging"
 _FIRST_COMMIT = "initial commit"
 # The Hub's rules for a new repository.
 _LARGE_FILE = 10_000_000
-_LARGE_SUFFIXES = (".safetensors", ".parquet", ".onnx", ".onnx_data", ".model", ".png")
+_LARGE_SUFFIXES = (".safetensors", ".parquet", ".onnx", ".onnx_data", ".model", ".png", ".bz2")
 _SHOWN_NAMES = 5
 
 State = Literal["new", "changed", "there"]
