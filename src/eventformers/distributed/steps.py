@@ -20,7 +20,7 @@ from datatrove.io import DataFolderLike, get_datafolder
 from datatrove.pipeline.base import PipelineStep
 
 from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter
-from eventformers.datasets_scripts.events import DOCUMENT_SCHEMA, EVENT_SCHEMA, LINK_SCHEMA, Event
+from eventformers.datasets_scripts.events import DOCUMENT_SCHEMA, EVENT_SCHEMA, LINK_SCHEMA
 from eventformers.datasets_scripts.reading.fields import is_blank
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.extraction.datatrove_block import EVENT_ROWS, completed_file
@@ -191,8 +191,11 @@ class Embed(ShardStep):
         encoder = encoder_of(self.model, self.device, self.dtype)
 
         def compute(documents: list[Document]) -> pa.Table:
-            texts_of = _texts if self.of == "texts" else _event_texts
-            rows = [row for row in texts_of(documents) if not is_blank(row[1])]
+            if self.of == "texts":
+                found = [(document.id, document.text) for document in documents]
+            else:
+                found = [(row["event_id"], row["text"]) for one in documents for row in _rows(one)]
+            rows = [row for row in found if not is_blank(row[1])]
             if self.of == "texts" and len(rows) < len(documents):
                 self.stat_update("skipped: document_without_text", value=len(documents) - len(rows))
             ids, texts = [identifier for identifier, _ in rows], [text for _, text in rows]
@@ -340,7 +343,8 @@ class CountCoEvents(PipelineStep):
         options: dict[str, Any] = {"window": self.window, "max_co_events": None, "threads": 1}
         with CooccurrenceCounter(memory_limit=self.memory_limit, **options) as counter:
             for document in data:
-                events = list(_events(document))
+                table = pa.Table.from_pylist(_rows(document), schema=EVENT_SCHEMA)
+                events = list(read_table_events({"events": table}))
                 counter.add(events)
                 occurrences.update(
                     (event["subject"], event["predicate"], event["object"]) for event in events
@@ -377,10 +381,6 @@ def _knowledge_of(source: str, written: tuple[tuple[str, int], ...]) -> Knowledg
     return load_knowledge_base(source)
 
 
-def _texts(documents: Iterable[Document]) -> Iterator[tuple[str, str]]:
-    return ((document.id, document.text) for document in documents)
-
-
 def _rows(document: Document) -> list[dict[str, Any]]:
     if EVENT_ROWS not in document.metadata:
         raise EventformersError(
@@ -388,10 +388,6 @@ def _rows(document: Document) -> list[dict[str, Any]]:
         )
     rows: list[dict[str, Any]] = document.metadata[EVENT_ROWS]
     return rows
-
-
-def _event_texts(documents: Iterable[Document]) -> Iterator[tuple[str, str]]:
-    return ((row["event_id"], row["text"]) for document in documents for row in _rows(document))
 
 
 def _tables(documents: list[Document]) -> dict[str, pa.Table]:
@@ -409,10 +405,6 @@ def _tables(documents: list[Document]) -> dict[str, pa.Table]:
         "documents": pa.Table.from_pylist(texts, schema=DOCUMENT_SCHEMA),
         "events": pa.Table.from_pylist(events, schema=EVENT_SCHEMA),
     }
-
-
-def _events(document: Document) -> Iterator[Event]:
-    return read_table_events({"events": pa.Table.from_pylist(_rows(document), schema=EVENT_SCHEMA)})
 
 
 def _link_rows(mention: GroundedMention) -> Iterator[dict[str, Any]]:

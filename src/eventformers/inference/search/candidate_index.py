@@ -245,7 +245,15 @@ class _VectorPool:
 
     def __init__(self, vectors: Vectors, kind: SearchKind) -> None:
         self._exact = ExactSearch(vectors)
-        self._approximate = None if kind == "exact" else _BUILDERS[kind](self._exact.vectors)
+        self._approximate: Any = None
+        vectors = self._exact.vectors
+        if kind == "ivf":
+            self._approximate = ApproximateSearch.build(vectors)
+        elif kind == "hnsw":
+            index = faiss.IndexHNSWFlat(vectors.shape[1], HNSW_LINKS, faiss.METRIC_INNER_PRODUCT)
+            index.hnsw.efConstruction, index.hnsw.efSearch = HNSW_BUILD_DEPTH, HNSW_SEARCH_DEPTH
+            index.add(vectors)
+            self._approximate = index
 
     def search(self, mentions: Vectors, number: int) -> tuple[Found, float | None]:
         """Return the events found, and the recall of an approximate search."""
@@ -318,13 +326,3 @@ def _check_distinct(event_ids: Sequence[str], events: Positions, language: str) 
             f"{len(repeated):,} events occur several times among the candidates{where}, the first "
             f"{shown(event_ids[repeated[0]])}; accepted: each event once"
         )
-
-
-def _build_hnsw(vectors: Vectors) -> faiss.Index:
-    index = faiss.IndexHNSWFlat(vectors.shape[1], HNSW_LINKS, faiss.METRIC_INNER_PRODUCT)
-    index.hnsw.efConstruction, index.hnsw.efSearch = HNSW_BUILD_DEPTH, HNSW_SEARCH_DEPTH
-    index.add(vectors)
-    return index
-
-
-_BUILDERS: dict[str, Callable[[Vectors], Any]] = {"hnsw": _build_hnsw, "ivf": ApproximateSearch.build}
