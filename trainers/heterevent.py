@@ -21,7 +21,7 @@ from eventformers.datasets_scripts.event_chains import EventChainsConfig
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.datasets_scripts.known_pairs import PADDING, Codes, padded
 from eventformers.datasets_scripts.loading import built_report, load_built
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.models.configuration_heterevent import HeterEventConfig
 from eventformers.models.event_items import ROLES
 from eventformers.models.event_tokens import words_of
@@ -230,6 +230,15 @@ class HeterEventCollator(EventCollator):
     def _tokenised(self, events: Sequence[Event]) -> Batch:
         """Tokenise the distinct events of a batch, counting truncated ones."""
         config = self.config
+        if not self.tokenizer.is_fast:
+            raise EventformersError(
+                f"{type(self.tokenizer).__name__} does not return the offsets of tokens; accepted: a fast "
+                "tokenizer, with a tokenizer.json"
+            )
+        if (without := next((event for event in events if not event_text(event).strip()), None)) is not None:
+            raise EventformersError(
+                f"found the event {shown(dict(without))}; accepted: an event with a word in some role"
+            )
         processor = HeterEventProcessor(self.tokenizer, config.event_order, prompts=config.prompts)
         longest = self.longest(prompt_of(config.prompts))
         encoded = dict(self.counted(processor.events(events, max_length=longest)))

@@ -12,6 +12,7 @@ from datasets import Dataset, Features, List
 from transformers import AutoTokenizer
 
 from eventformers.datasets_scripts.events import EVENT_FEATURE, Event, event_text
+from eventformers.errors import EventformersError
 from eventformers.models.configuration_heterevent import HeterEventConfig
 from eventformers.trainers.chain_corruption import CorruptionSettings
 from eventformers.trainers.chain_rows import ChainRows, read_chains
@@ -57,6 +58,15 @@ def texts(found: HeterEventCollator, batch: dict[str, torch.Tensor], name: str, 
 
 def without_padding(values: list[str]) -> list[str]:
     return [value for value in values if value]
+
+
+def test_an_event_without_a_word_is_refused(tiny_encoder: Path) -> None:
+    context = [event("police", "arrested"), event("", " ")]
+    rows = [{"row": 0, "context": context, "choices": CHAINS[0], "label": 0}]
+    with pytest.raises(
+        EventformersError, match=r"found the event .*; accepted: an event with a word in some"
+    ):
+        collator(tiny_encoder, "supervised")(rows)
 
 
 def test_rows_are_windows() -> None:
