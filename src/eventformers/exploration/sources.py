@@ -14,7 +14,6 @@ from eventformers.datasets_scripts.loading import load_hub, looks_like_hub_id
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.exploration import STATE_FOLDER
 from eventformers.extraction.texts import USUAL_COLUMNS, TextColumns, TextFile, TextRows, find_text_files
-from eventformers.inference.encoding.event_reader import ACCEPTED_CONTAINERS, values_in
 from eventformers.inference.encoding.event_tables import are_event_tables
 
 Texts: TypeAlias = Any
@@ -85,6 +84,9 @@ def _is_on_hub(texts: Texts) -> bool:
 
 def _rows(items: Any, columns: TextColumns, name: str, source: str) -> TextRows:
     """Read rows into memory: an iterator can be read only once, but is needed for the fingerprint, too."""
+    # This loads the libraries of models; a missing path is reported before.
+    from eventformers.inference.encoding.event_reader import ACCEPTED_CONTAINERS, values_in
+
     accepted = f"texts, or rows with a column text: {ACCEPTED_CONTAINERS}"
     return TextRows(list(values_in(items, columns.of_header, accepted)), name, source)
 

@@ -12,7 +12,6 @@ from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENT_ORDERS, 
 from eventformers.datasets_scripts.reading.tables import parquet_file_rows
 from eventformers.errors import DataFormatError, EventformersError, first_line, shown
 from eventformers.files import refuse_unfinished
-from eventformers.inference.encoding.event_reader import values_in
 
 EventTables: TypeAlias = Mapping[str, Any]
 """`documents` and `events`: Arrow tables, frames or datasets with the columns that `extract` writes."""
@@ -194,6 +193,9 @@ def _rows(
         raise EventformersError(
             f"the tables: found {', '.join(map(str, tables))}; accepted: documents and events"
         )
+    # This loads the libraries of models; `explore` looks for tables before.
+    from eventformers.inference.encoding.event_reader import values_in
+
     accepted = f"for {what}, an Arrow table, a frame or a dataset"
     return cast("Iterator[dict[str, Any]]", values_in(tables[key], header, accepted))
 
