@@ -18,6 +18,7 @@ from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks.induction import InductionSettings, induce_types, mention_model
 from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.encoding.batches import equal_length_batches
 from eventformers.inference.induction.fitted_types import load_fitted_types
 from eventformers.inference.induction.induce import induce
 from eventformers.inference.induction.mention_encoding import (
@@ -95,13 +96,12 @@ def test_plain_encoder_reads_each_sentence_once(plain: EventEncoder, monkeypatch
         for row in MENTIONS
     ]
     read: list[int] = []
-    batches = EventEncoder._batches
 
-    def counted(encoder: EventEncoder, lengths: list[int], *arguments: Any, **options: Any) -> Any:
+    def counted(lengths: list[int], **options: Any) -> Any:
         read.extend(lengths)
-        return batches(encoder, lengths, *arguments, **options)
+        return equal_length_batches(lengths, **options)
 
-    monkeypatch.setattr(EventEncoder, "_batches", counted)
+    monkeypatch.setattr("eventformers.inference.encode.equal_length_batches", counted)
     vectors = encode_mentions(plain, MENTIONS, trigger_input="span").embeddings
     assert len(read) == 3
     np.testing.assert_allclose(vectors, np.stack(alone), atol=1e-5)
