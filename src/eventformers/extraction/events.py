@@ -28,6 +28,7 @@ from eventformers.extraction.grammar import (
     governs,
     is_adjective,
     is_clause_head,
+    is_elliptical,
     is_finite,
     is_infinitive,
     is_participle,
@@ -223,7 +224,9 @@ class _Clauses:
             for token in sentence:
                 if token.dep_ == "cop" and not is_clause_head(token.head):
                     yield from self._copula(number, token)
-                elif is_clause_head(token) and not (self._joins_its_head(token) or _is_handle(token)):
+                elif is_clause_head(token) and not (
+                    self._joins_its_head(token) or _is_handle(token) or is_elliptical(token)
+                ):
                     yield from self._event(number, token)
 
     def _event(self, sentence: int, verb: Token) -> Iterator[ExtractedEvent]:

@@ -39,6 +39,18 @@ def is_clause_head(token: Token) -> bool:
     return (is_verb or child_of(token, {"auxpass"}) is not None) and is_word(token)
 
 
+def is_elliptical(token: Token) -> bool:
+    """True for an auxiliary whose verb follows a joined one: "can't" in "he can't and won't pay"."""
+    is_auxiliary = token.tag_ == "MD" or token.lower_ in ("do", "does", "did")
+    joined_verb = child_of(token, {"conj"})
+    return (
+        is_auxiliary
+        and child_of(token, DIRECT_OBJECTS) is None
+        and joined_verb is not None
+        and child_of(joined_verb, {"aux"}) is not None
+    )
+
+
 def is_word(token: Token) -> bool:
     """True for what can be a verb or a role: with a letter of a script that the language may use, and no
     address of the web."""
