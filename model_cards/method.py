@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
+from eventformers.markdown import code
 from eventformers.methods import load_method, load_object
 
 Settings = Mapping[str, object]
@@ -50,61 +51,6 @@ class Snippet:
     output: str | None = None
     failure: str | None = None
     is_run: bool = True
-
-
-@dataclass(frozen=True)
-class MethodCard:
-    """The parts of a card that a method provides.
-
-    Args:
-        method: the `model_type`.
-        title: its usual name.
-        paper: title of the paper, with authors' names and year.
-        url: address of the paper.
-        tags: tags on the Hub, besides those of every model.
-        summary: Markdown: description of the model, from its configuration.
-        text_read: Markdown: the form of its input texts, from its configuration.
-        objective: Markdown: the training objective, from its configuration.
-        readings: the readings, from the configuration and the training arguments.
-        usage: the usage examples, from the configuration.
-        limits: what the model cannot do, one or two sentences each, from the configuration.
-        paper_settings: the values stated in the paper, by the name of a configuration field, a setting of the
-            collator or a training argument.
-        citation: BibTeX.
-        training_rows: number of rows of the published training sets by the dataset's config, so that the card
-            can say if a model was trained on fewer.
-        published_note: the conditions of the published scores.
-        normalises: True if the vectors have length 1.
-        compared_by: how to compare vectors; empty if they are not compared.
-    """
-
-    method: str
-    title: str
-    paper: str
-    url: str
-    tags: Sequence[str]
-    summary: Callable[[Settings], str]
-    text_read: Callable[[Settings], str]
-    objective: Callable[[Settings], str]
-    readings: Callable[[Settings, Settings], list[Reading]]
-    usage: Callable[[Settings], list[Snippet]]
-    limits: Callable[[Settings], list[str]]
-    paper_settings: Settings
-    citation: str
-    training_rows: Mapping[str, int] = field(default_factory=dict)
-    published_note: str = ""
-    normalises: bool = False
-    compared_by: str = "cosine"
-
-
-def load_method_card(method: str) -> MethodCard:
-    """Load the card of a method by its `model_type`.
-
-    Raises:
-        UnknownNameError: the method is unknown.
-    """
-    card: MethodCard = load_object(load_method(method).card)
-    return card
 
 
 ALL_PAIRS = "embeddings @ embeddings.T"
@@ -222,6 +168,93 @@ model = SentenceTransformer(MODEL_ID, trust_remote_code=True)
 embeddings = model.encode(texts, normalize_embeddings=True)""",
         is_run=False,
     )
+
+
+EXAMPLES: tuple[Event, ...] = (
+    {"subject": "company", "predicate": "fired", "object": "worker"},
+    {"subject": "firm", "predicate": "dismissed", "object": "employee"},
+    {"subject": "soldier", "predicate": "fired", "object": "gun"},
+)
+"""The first two have a similar meaning in different words; the third shares only the verb of the first."""
+
+
+def event_summary(config: Settings) -> str:
+    """Describe a model of events."""
+    return (
+        f"This model turns an event into a vector of {config.get('projection_dim')} numbers. Compare vectors "
+        "by their cosine."
+    )
+
+
+def event_read(config: Settings) -> str:
+    """Describe the form of the text of an event."""
+    return f"an event as {code(text_of_event(config))}, absent roles skipped"
+
+
+def event_usage(config: Settings) -> list[Snippet]:
+    """Examples of events with transformers alone, with this package and with sentence-transformers."""
+    texts = [f'"{text_of_event(config, event)}"' for event in EXAMPLES]
+    return [
+        transformers_snippet(texts, note=f"the text of an event is `{text_of_event(config)}`"),
+        encode_snippet("events", [event_literal(event) for event in EXAMPLES]),
+        sentence_transformers_snippet(texts),
+    ]
+
+
+@dataclass(frozen=True)
+class MethodCard:
+    """The parts of a card that a method provides.
+
+    Args:
+        method: the `model_type`.
+        title: its usual name.
+        paper: title of the paper, with authors' names and year.
+        url: address of the paper.
+        tags: tags on the Hub, besides those of every model.
+        objective: Markdown: the training objective, from its configuration.
+        readings: the readings, from the configuration and the training arguments.
+        paper_settings: the values stated in the paper, by the name of a configuration field, a setting of the
+            collator or a training argument.
+        citation: BibTeX.
+        limits: what the model cannot do, one or two sentences each, from the configuration.
+        summary: Markdown: description of the model, from its configuration. This and the next two are those
+            of a model of events by default.
+        text_read: Markdown: the form of its input texts, from its configuration.
+        usage: the usage examples, from the configuration.
+        training_rows: number of rows of the published training sets by the dataset's config, so that the card
+            can say if a model was trained on fewer.
+        published_note: the conditions of the published scores.
+        normalises: True if the vectors have length 1.
+        compared_by: how to compare vectors; empty if they are not compared.
+    """
+
+    method: str
+    title: str
+    paper: str
+    url: str
+    tags: Sequence[str]
+    objective: Callable[[Settings], str]
+    readings: Callable[[Settings, Settings], list[Reading]]
+    paper_settings: Settings
+    citation: str
+    limits: Callable[[Settings], list[str]] = lambda config: []
+    summary: Callable[[Settings], str] = event_summary
+    text_read: Callable[[Settings], str] = event_read
+    usage: Callable[[Settings], list[Snippet]] = event_usage
+    training_rows: Mapping[str, int] = field(default_factory=dict)
+    published_note: str = ""
+    normalises: bool = False
+    compared_by: str = "cosine"
+
+
+def load_method_card(method: str) -> MethodCard:
+    """Load the card of a method by its `model_type`.
+
+    Raises:
+        UnknownNameError: the method is unknown.
+    """
+    card: MethodCard = load_object(load_method(method).card)
+    return card
 
 
 MODEL_PLACEHOLDER = "MODEL_ID"

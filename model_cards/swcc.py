@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from eventformers.datasets_scripts.events import Event
-from eventformers.markdown import code, setting
+from eventformers.markdown import setting
 from eventformers.model_cards.method import (
+    EXAMPLES,
     MethodCard,
     Reading,
     Settings,
-    Snippet,
-    encode_snippet,
-    event_literal,
     number,
     pooling_reading,
-    sentence_transformers_snippet,
     text_of_event,
-    transformers_snippet,
 )
 
 CITATION = """\
@@ -48,13 +43,6 @@ PAPER_SETTINGS: dict[str, object] = {
 }
 """Section 4.1 and Tables 6 and 7 of the paper; batch size and learning rates under the names of training
 arguments."""
-
-EXAMPLES: tuple[Event, ...] = (
-    {"subject": "company", "predicate": "fired", "object": "worker"},
-    {"subject": "firm", "predicate": "dismissed", "object": "employee"},
-    {"subject": "soldier", "predicate": "fired", "object": "gun"},
-)
-"""The first two have a similar meaning in different words; the third shares only the verb of the first."""
 
 _OBJECTIVES = {
     "weakly_supervised": "**Weakly supervised contrast** (Eq. 6): the positives of an event are two other "
@@ -226,21 +214,6 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
     return taken
 
 
-def text_read(config: Settings) -> str:
-    """Describe the form of a text."""
-    return f"an event as {code(text_of_event(config))}, absent roles skipped"
-
-
-def usage(config: Settings) -> list[Snippet]:
-    """Examples with transformers alone, with this package and with sentence-transformers."""
-    texts = [f'"{text_of_event(config, event)}"' for event in EXAMPLES]
-    return [
-        transformers_snippet(texts, note=f"the text of an event is `{text_of_event(config)}`"),
-        encode_snippet("events", [event_literal(event) for event in EXAMPLES]),
-        sentence_transformers_snippet(texts),
-    ]
-
-
 def limits(config: Settings) -> list[str]:
     """List what the model cannot do."""
     sentences = [
@@ -293,10 +266,8 @@ METHOD_CARD = MethodCard(
     url="https://aclanthology.org/2022.acl-long.216",
     tags=("event-representation", "event-similarity", "contrastive-learning", "clustering"),
     summary=summary,
-    text_read=text_read,
     objective=objective,
     readings=readings,
-    usage=usage,
     limits=limits,
     paper_settings=PAPER_SETTINGS,
     citation=CITATION,

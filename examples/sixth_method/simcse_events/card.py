@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from eventformers.markdown import setting
-from eventformers.model_cards import MethodCard, Reading, Snippet
+from eventformers.model_cards import MethodCard, Reading
 from eventformers.model_cards.method import (
     Settings,
-    encode_snippet,
-    sentence_transformers_snippet,
-    transformers_snippet,
 )
 
 CITATION = """\
@@ -20,23 +17,6 @@ CITATION = """\
   pages = {6894--6910},
   doi = {10.18653/v1/2021.emnlp-main.552}
 }"""
-
-EXAMPLES = ('"company fired worker"', '"firm dismissed employee"', '"soldier fired gun"')
-
-
-def summary(config: Settings) -> str:
-    """What a model of this method is."""
-    return (
-        f"This model turns an event into a vector of {config.get('projection_dim')} numbers. Compare vectors "
-        "by their cosine."
-    )
-
-
-def text_read(config: Settings) -> str:
-    """The form of a text."""
-    is_first = config.get("event_order") == "predicate_first"
-    order = "predicate subject object" if is_first else "subject predicate object"
-    return f"an event as `{order}`, absent roles skipped"
 
 
 def objective(config: Settings) -> str:
@@ -56,16 +36,6 @@ def readings(config: Settings, training: Settings) -> list[Reading]:
     ]
 
 
-def usage(config: Settings) -> list[Snippet]:
-    """Usage examples."""
-    compared = "embeddings @ embeddings.T"
-    return [
-        transformers_snippet(EXAMPLES, compared),
-        encode_snippet("events", EXAMPLES, compared),
-        sentence_transformers_snippet(EXAMPLES),
-    ]
-
-
 def limits(config: Settings) -> list[str]:
     """What the model cannot do."""
     return ["It learns from the words of an event alone: which events occur together plays no part."]
@@ -77,11 +47,8 @@ METHOD_CARD = MethodCard(
     paper="SimCSE: Simple Contrastive Learning of Sentence Embeddings (Gao et al., EMNLP 2021)",
     url="https://aclanthology.org/2021.emnlp-main.552",
     tags=("event-representation", "event-similarity", "contrastive-learning"),
-    summary=summary,
-    text_read=text_read,
     objective=objective,
     readings=readings,
-    usage=usage,
     limits=limits,
     paper_settings={
         "pooling": "cls",
