@@ -158,7 +158,10 @@ class GraphEmbeddings:
 
     def _queries(self, entities: torch.Tensor, relations: torch.Tensor, direction: Direction) -> torch.Tensor:
         if self.method.has_inverse_relations:
-            return self._convolved(entities, self._relation_ids(relations, direction))
+            # PyKEEN stores a relation and its inverse under ids of their own.
+            inverter = self.model.relation_inverter
+            ids = inverter.map(relations[:, None], index=0, invert=direction == "reverse")[:, 0]
+            return self._convolved(entities, ids)
         relation = self.model.relation_representations[0](relations)
         # The conjugate inverts a rotation, and it moves ComplEx's relation to the other side.
         turned = self.model.entity_representations[0](entities) * (
@@ -179,11 +182,6 @@ class GraphEmbeddings:
             t=(units, torch.zeros_like(units[..., 0])),
         )
         return torch.cat([vectors, torch.ones_like(vectors[:, :1])], dim=1)
-
-    def _relation_ids(self, relations: torch.Tensor, direction: Direction) -> torch.Tensor:
-        """The ids under which PyKEEN stores a relation and its inverse."""
-        inverter = self.model.relation_inverter
-        return inverter.map(relations[:, None], index=0, invert=direction == "reverse")[:, 0]
 
     def _candidates(self) -> torch.Tensor:
         """The entities' vectors, `(entities, d)`."""

@@ -267,7 +267,11 @@ def _blocks(tables: dict[str, pa.Table], types: list[dict[str, Any]]) -> dict[st
             {"protagonist": chains["protagonist"], "events": _in_lists(chains["event_ids"], event_ids)}
         )
         if "next_events" in tables:
-            blocks["next"] = packed(_next_events(tables["next_events"], chains["chain_id"], event_ids))
+            following = _by(tables["next_events"], "chain", "chain_id", chains["chain_id"])
+            numbers = pc.fill_null(pc.index_in(following["event_id"], event_ids), -1)
+            blocks["next"] = packed(
+                {**{name: following[name] for name in ("chain", "text", "score")}, "event": numbers}
+            )
     if "links" in tables:
         links = _by(tables["links"], "event", "event_id", event_ids)
         names = ("event", "knowledge_base_id", "title", "score", "linked", "ancestors")
@@ -334,16 +338,6 @@ def _in_lists(lists: pa.ChunkedArray, event_ids: pa.ChunkedArray) -> pa.Array:
     numbers = pc.fill_null(pc.index_in(together.flatten(), event_ids), -1)
     starts = np.concatenate([[0], np.cumsum(pc.list_value_length(together).to_numpy())])
     return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), numbers)
-
-
-def _next_events(table: pa.Table, chain_ids: pa.ChunkedArray, event_ids: pa.ChunkedArray) -> dict[str, Any]:
-    found = _by(table, "chain", "chain_id", chain_ids)
-    return {
-        "chain": found["chain"],
-        "text": found["text"],
-        "score": found["score"],
-        "event": pc.fill_null(pc.index_in(found["event_id"], event_ids), -1),
-    }
 
 
 def _map_blocks(tables: dict[str, pa.Table], event_ids: pa.ChunkedArray) -> dict[str, str]:

@@ -20,6 +20,7 @@ from eventformers.inference.chains.next_event import MAX_EVENTS
 from eventformers.inference.chains.scorers import CosineScorer, EncoderChainScorer, chain_scorer
 from eventformers.inference.commonsense.alternative_index import (
     AlternativeRecord,
+    open_graph,
     trained_templates,
 )
 from eventformers.inference.commonsense.complete import (
@@ -27,7 +28,6 @@ from eventformers.inference.commonsense.complete import (
     ManyCompletions,
     complete_many,
     default_rerank,
-    open_graph,
 )
 from eventformers.inference.commonsense.neighbour_votes import vote_settings
 from eventformers.inference.encoding.vectors import Vectors

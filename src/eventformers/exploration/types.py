@@ -25,7 +25,6 @@ from eventformers.inference.induction.induce import NAME_PARTS, usual_trigger_in
 from eventformers.inference.induction.mention_distances import Labels
 from eventformers.inference.induction.mention_encoding import encode_labels, encode_mentions
 from eventformers.inference.induction.type_naming import (
-    Frames,
     ScoredLabel,
     has_only_stop_words,
     key_terms,
@@ -128,7 +127,12 @@ def find_types(run: StepRun) -> None:
     typed = np.flatnonzero(labels != UNTYPED)
     centroids = _units(_means(vectors, labels))
     cosines = np.einsum("nd,nd->n", vectors[typed], centroids[labels[typed]])
-    types = _describe(rows, labels, typed, cosines, _linked(run, frames, centroids))
+    linked: list[tuple[ScoredLabel, ...]] = [()] * len(centroids)
+    if frames is not None:
+        encoder, batch_size = run.context.encoder("types"), run.context.settings.batch_size
+        definitions = encode_labels(encoder, frames.definitions, batch_size=batch_size)
+        linked = name_clusters(centroids.astype(np.float64), frames.names, definitions, TOP)
+    types = _describe(rows, labels, typed, cosines, linked)
     event_types = pa.table(
         [events["event_id"].take(typed), labels[typed], cosines], schema=EVENT_TYPES_SCHEMA
     )
@@ -288,14 +292,6 @@ def _nearest(vectors: Vectors, labels: Labels, level: float) -> Labels:
         fits = (cosines[np.arange(len(nearest)), nearest] * lengths[nearest]) >= least[nearest]
         found[fits] = by_size(nearest[fits])
     return found
-
-
-def _linked(run: StepRun, frames: Frames | None, centroids: Vectors) -> list[tuple[ScoredLabel, ...]]:
-    if frames is None:
-        return [()] * len(centroids)
-    encoder, batch_size = run.context.encoder("types"), run.context.settings.batch_size
-    definitions = encode_labels(encoder, frames.definitions, batch_size=batch_size)
-    return name_clusters(centroids.astype(np.float64), frames.names, definitions, TOP)
 
 
 def _describe(

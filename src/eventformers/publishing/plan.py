@@ -312,7 +312,11 @@ def _plan(
     siblings = {sibling.rfilename: sibling for sibling in there}
     files = tuple(_compared(path, file, siblings.get(path)) for path, file in local.files.items())
     others = sorted(siblings.keys() - local.files.keys() - {".gitattributes"})
-    stale = _stale_patterns(local, files)
+    # The files of an earlier model that do not fit this one: its weights; with other weights, all that it
+    # had, and its scores.
+    weights = (one for one in files if any(fnmatch(one.path, pattern) for pattern in WEIGHTS))
+    is_other = any(one.state != "there" for one in weights)
+    stale = (*FILES_OF_A_MODEL, "results") if is_other else WEIGHTS
     deleted = tuple(path for path in others if _would_be_read(path, local, stale))
     return PushPlan(
         local=local,
@@ -342,13 +346,6 @@ def _digest(file: Path, large: bool) -> str:
         return file_digest(file)
     content = file.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
-
-
-def _stale_patterns(local: LocalRepository, files: Iterable[PlannedFile]) -> tuple[str, ...]:
-    """The files of an earlier model that do not fit this one: its weights; with other weights, all that it
-    had, and its scores."""
-    weights = (one for one in files if any(fnmatch(one.path, pattern) for pattern in WEIGHTS))
-    return (*FILES_OF_A_MODEL, "results") if any(one.state != "there" for one in weights) else WEIGHTS
 
 
 def _would_be_read(path: str, local: LocalRepository, stale: tuple[str, ...]) -> bool:

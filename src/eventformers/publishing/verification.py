@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -220,11 +220,6 @@ def _one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0]}".rstrip(".: ")
 
 
-def _main(request: Path, answer: Path) -> None:
-    asked: list[Mapping[str, Any]] = json.loads(request.read_text(encoding="utf-8"))
-    told = [_told(one) for one in asked]  # type: ignore[arg-type]
-    answer.write_text(json.dumps(told), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    _main(Path(sys.argv[1]), Path(sys.argv[2]))
+    requests = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    Path(sys.argv[2]).write_text(json.dumps([_told(one) for one in requests]), encoding="utf-8")

@@ -333,7 +333,8 @@ def recipes_table(method: str) -> str:
 
 def columns_table(dataset: str) -> str:
     """Make the tables of the columns of CSV and Parquet files that a dataset builder reads."""
-    _check_dataset(dataset)
+    if dataset not in BUILDERS:
+        raise UnknownNameError("dataset", dataset, BUILDERS)
     parts = []
     for content, columns in BUILDERS[dataset].TABLES.items():
         rows = [
@@ -396,11 +397,6 @@ TABLES_OF: dict[str, Callable[[str], str]] = {
     "lora": lora_snippet,
 }
 """The tables and examples of one method or dataset, by name."""
-
-
-def _check_dataset(name: str) -> None:
-    if name not in BUILDERS:
-        raise UnknownNameError("dataset", name, BUILDERS)
 
 
 def _codes(names: Iterable[str]) -> str:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Literal
 
+import datasets
 import pyarrow as pa
 import yaml
 from datasets import Dataset, DatasetDict
@@ -26,12 +29,19 @@ from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.inference.search.candidate_index import SearchKind
 from eventformers.inference.search.index_folder import (
     AGAIN,
+    FORMAT,
     IndexedModel,
     IndexRecord,
     IndexTable,
     build_index,
+    check_files,
+    check_index,
+    holds_index,
     open_index,
+    open_or_build,
+    verify_index,
 )
+from eventformers.strict import several
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,3 +230,72 @@ def load_pairs(
             file.write_text(yaml.safe_dump(words, allow_unicode=True), encoding="utf-8")
             settings["templates"] = str(file)
         return load_built(data, f"{config}_pairs", builder="commonsense_graphs", streaming=False, **settings)
+
+
+def open_graph(
+    encoder: EventEncoder,
+    data: str | Path | Mapping[str, Dataset] | None,
+    config: str,
+    index: str | Path | AlternativeIndex | None,
+    templates: str | Path | None,
+    splits: Collection[str] | None,
+    *,
+    batch_size: int | Literal["auto"],
+    overwrite: bool,
+    show_progress: bool,
+    search: SearchKind = "auto",
+    verify: bool = False,
+) -> AlternativeIndex:
+    """Return the given index, or open the one in the folder, or build it there; see `complete`."""
+    fingerprint = None
+    splits = None if splits is None else several(splits)
+    if data is not None or index is None:
+        pairs = data if isinstance(data, Mapping) else load_pairs(encoder, data, config, templates)
+        fingerprint = graph_fingerprint(pairs, splits)
+    elif splits is not None:
+        raise EventformersError(
+            f"splits ({', '.join(splits)}) choose rows of a graph, and an index has those it was built of; "
+            "accepted: splits with data (--data), or an index without splits"
+        )
+    if isinstance(index, AlternativeIndex):
+        check_index(index.folder, index.record, IndexedModel.of(encoder), fingerprint)
+        if verify:
+            check_files(index.folder, index.record)
+        return index
+    folder = _cached_index(encoder, fingerprint or "") if index is None else Path(index)
+    if verify and not overwrite:
+        verify_index(folder, AlternativeRecord)
+
+    def build() -> AlternativeIndex:
+        if fingerprint is None:
+            wanted = "to build it again" if holds_index(folder) else "holds no index, and to build it there,"
+            raise EventformersError(
+                f"{folder}: {wanted} a graph is needed; accepted: data (--data), or the folder of an index"
+            )
+        return build_alternative_index(
+            encoder,
+            pairs,
+            folder,
+            graph=config,
+            splits=splits,
+            batch_size=batch_size,
+            show_progress=show_progress,
+            overwrite=overwrite,
+            search=search,
+        )
+
+    return open_or_build(
+        folder,
+        partial(load_alternative_index, folder, encoder=encoder, fingerprint=fingerprint, search=search),
+        build,
+        overwrite=overwrite,
+        wait=index is None,
+    )
+
+
+def _cached_index(encoder: EventEncoder, fingerprint: str) -> Path:
+    """Return the cache folder for a model and a graph."""
+    read = f"{IndexedModel.of(encoder).pooling} {encoder.prompts}"
+    parts = f"{FORMAT} {encoder.revision} {read} {fingerprint}"
+    root = Path(datasets.config.HF_DATASETS_CACHE).expanduser()
+    return root / "eventformers" / "alternative_indexes" / sha256(parts.encode()).hexdigest()[:16]
