@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import warnings
+from collections.abc import Mapping
 from typing import TextIO
 
 from eventformers.errors import SKIP_ARGUMENT, EventformersError
@@ -127,3 +128,34 @@ class _LineFormatter(logging.Formatter):
         if record.levelno <= logging.INFO:
             return visible(record.message)
         return f"{record.levelname.lower()}: {visible(record.message)}"
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Format counts by name as text."""
+    return ", ".join(f"{count:,} {_of_number(name, count)}" for name, count in counts.items()) or "none"
+
+
+def _of_number(name: str, count: int) -> str:
+    """Put the noun of a count into singular or plural: `malformed_row` is `malformed rows` for two."""
+    words = name.split("_")
+    if words[-1] in _SINGULAR and _BEHIND_NOUN.isdisjoint(words):
+        # The noun of `distinct_event_texts` is the last word, that of `document_without_events` the first.
+        words[-1] = _SINGULAR[words[-1]] if count == 1 else words[-1]
+        return " ".join(words)
+    for place, word in enumerate(words[:2]):
+        noun = _SINGULAR.get(word, word)
+        if noun in _PLURAL:
+            words[place] = noun if count == 1 else _PLURAL[noun]
+            break
+    return " ".join(words)
+
+
+_BEHIND_NOUN = {"below", "from", "in", "into", "of", "over", "that", "with", "without"}
+_PLURAL = {
+    noun: f"{noun}s"
+    for noun in (
+        *("chain", "document", "edge", "event", "file", "frame", "item", "line", "mention", "pair"),
+        *("question", "row", "sentence", "statement", "step", "text", "triple", "type"),
+    )
+} | {"entity": "entities"}
+_SINGULAR = {plural: noun for noun, plural in _PLURAL.items()}

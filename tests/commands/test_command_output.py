@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from eventformers import cli
-from eventformers.commands.options import counts_text
 from eventformers.datasets_scripts import build_reports, list_datasets
+from eventformers.terminal import counts_text
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -96,7 +96,7 @@ def test_records(settings: Settings, tmp_path: Path) -> None:
     (again,) = run_steps([step("a", settings)], cast("Context", None), tmp_path)
     assert record == again
     assert (record.reused, again.reused) == (False, True)
-    assert (record.counts, record.notes) == ({"a": 1}, ["Skipped: 2 odd row."])
+    assert (record.counts, record.notes) == ({"a": 1}, ["Skipped: 2 odd rows."])
 
 
 def test_a_change_reaches_what_depends_on_it(

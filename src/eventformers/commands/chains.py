@@ -9,7 +9,8 @@ import typer
 from rich.table import Table
 
 from eventformers.commands import options
-from eventformers.commands.options import batch_size_of, console, counts_text, print_json, take_model
+from eventformers.commands.options import batch_size_of, console, print_json, take_model
+from eventformers.terminal import counts_text
 
 
 def extract(

@@ -15,9 +15,9 @@ from eventformers.commands.options import (
     Output,
     Settings,
     console,
-    counts_text,
     print_json,
 )
+from eventformers.terminal import counts_text
 
 
 def data_list(as_json: Json = False) -> None:

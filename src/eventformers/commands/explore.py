@@ -9,8 +9,9 @@ import typer
 from rich.table import Table
 
 from eventformers.commands import options
-from eventformers.commands.options import batch_size_of, console, counts_text
+from eventformers.commands.options import batch_size_of, console
 from eventformers.errors import EventformersError
+from eventformers.terminal import counts_text
 
 if TYPE_CHECKING:
     from eventformers.exploration.explore import Exploration

@@ -9,7 +9,8 @@ import typer
 from rich.table import Table
 
 from eventformers.commands import options
-from eventformers.commands.options import batch_size_of, console, counts_text, errors, events_of_texts
+from eventformers.commands.options import batch_size_of, console, errors, events_of_texts
+from eventformers.terminal import counts_text
 
 
 def induce(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +16,7 @@ from rich.text import Text
 
 from eventformers.errors import EventformersError, shown
 from eventformers.loading.encoders import PACKAGED_ENCODER
-from eventformers.terminal import visible, visible_json
+from eventformers.terminal import counts_text, visible, visible_json
 
 WIDTH_WITHOUT_TERMINAL = 10_000
 """Number of columns of output to a pipe or a file: a program reads whole rows."""
@@ -112,37 +112,6 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing o
 Verify = Annotated[
     bool, typer.Option("--verify", help="Check the digests of all files of the index, also above 1 GiB.")
 ]
-
-
-def counts_text(counts: Mapping[str, int]) -> str:
-    """Format counts by name for a table cell."""
-    return ", ".join(f"{count} {_of_number(name, count)}" for name, count in counts.items()) or "none"
-
-
-def _of_number(name: str, count: int) -> str:
-    """Put the noun of a count into singular or plural: `malformed_row` is `malformed rows` for two."""
-    words = name.split("_")
-    if words[-1] in _SINGULAR and _BEHIND_NOUN.isdisjoint(words):
-        # The noun of `distinct_event_texts` is the last word, that of `document_without_events` the first.
-        words[-1] = _SINGULAR[words[-1]] if count == 1 else words[-1]
-        return " ".join(words)
-    for place, word in enumerate(words[:2]):
-        noun = _SINGULAR.get(word, word)
-        if noun in _PLURAL:
-            words[place] = noun if count == 1 else _PLURAL[noun]
-            break
-    return " ".join(words)
-
-
-_BEHIND_NOUN = {"below", "from", "in", "into", "of", "over", "that", "with", "without"}
-_PLURAL = {
-    noun: f"{noun}s"
-    for noun in (
-        *("chain", "document", "edge", "event", "file", "frame", "item", "line", "mention", "pair"),
-        *("question", "row", "sentence", "statement", "step", "text", "triple", "type"),
-    )
-} | {"entity": "entities"}
-_SINGULAR = {plural: noun for noun, plural in _PLURAL.items()}
 
 
 def take_model(

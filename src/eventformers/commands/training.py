@@ -11,7 +11,8 @@ from rich.table import Table
 from eventformers.commands import options
 from eventformers.commands.evaluation import show_results
 from eventformers.commands.explore import show_exploration
-from eventformers.commands.options import console, counts_text
+from eventformers.commands.options import console
+from eventformers.terminal import counts_text
 
 if TYPE_CHECKING:
     from eventformers.training import FinishedRun

@@ -31,6 +31,7 @@ from eventformers.inference.encode import EventEncoder
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.model_files import check_folder
 from eventformers.loading.models import faults_told, folder_name, model_revision
+from eventformers.terminal import counts_text
 
 Model = str | Path | EventEncoder | None
 """A folder or Hub id, a loaded encoder, or None for the packaged all-MiniLM-L6-v2."""
@@ -256,9 +257,9 @@ class StepRun:
 
     def note_skipped(self, skipped: Mapping[str, int]) -> None:
         """Add a note of what was skipped, by reason, if anything was."""
-        counted = [f"{count:,} {name.replace('_', ' ')}" for name, count in sorted(skipped.items()) if count]
+        counted = {name: count for name, count in sorted(skipped.items()) if count}
         if counted:
-            self.notes.append(f"Skipped: {', '.join(counted)}.")
+            self.notes.append(f"Skipped: {counts_text(counted)}.")
 
     def path(self, name: str) -> Path:
         """Return the path to write a file to."""
