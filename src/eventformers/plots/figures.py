@@ -128,7 +128,13 @@ def plot_chain_training(
         histories = {stage.name or "training": stage.history for stage in read_log(run)}
         degrees, left_out = _degrees_of_run(run, data)
         figure = draw_training(histories, degrees, title=run.resolve().name)
-        sections = [f"# Training of {cell(run.resolve().name)}", _history_table(histories)]
+        lines = []
+        for name, history in histories.items():
+            for term, curve in {**_curves(history, _TERM), **_curves(history, "_accuracy")}.items():
+                (first, start), (last, end) = curve[0], curve[-1]
+                lines.append([cell(name), cell(term), f"{start:.4g} ({first})", f"{end:.4g} ({last})"])
+        curves = table(["stage", "curve", "first (step)", "last (step)"], lines)
+        sections = [f"# Training of {cell(run.resolve().name)}", curves]
         if degrees:
             sections += ["## Accuracy by average node degree", degree_table(degrees)]
         if left_out:
@@ -222,15 +228,6 @@ def _degrees_of_run(
         else:
             degrees[task.title] = {result.model: bins}
     return degrees, left_out
-
-
-def _history_table(histories: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
-    lines = []
-    for name, history in histories.items():
-        for term, curve in {**_curves(history, _TERM), **_curves(history, "_accuracy")}.items():
-            (first, start), (last, end) = curve[0], curve[-1]
-            lines.append([cell(name), cell(term), f"{start:.4g} ({first})", f"{end:.4g} ({last})"])
-    return table(["stage", "curve", "first (step)", "last (step)"], lines)
 
 
 def _curves(history: Sequence[Mapping[str, float]], ending: str) -> dict[str, list[tuple[int, float]]]:

@@ -316,7 +316,9 @@ class _Reader:
             ]
         found: dict[str, float] = {}
         for wanted, scores in groups:
-            if len(scores) != len(wanted) or not all(_is_score(score) for score in scores):
+            # True and False are numbers for Python.
+            are_scores = all(score is None or type(score) in (int, float) for score in scores)
+            if len(scores) != len(wanted) or not are_scores:
                 raise self._error(shown(scores), f"{len(wanted)} scores, ~ for a missing one", place)
             pairs = zip(wanted, scores, strict=True)
             found |= {column.key: float(score) for column, score in pairs if score is not None}
@@ -377,10 +379,6 @@ class _Reader:
         line = None if node is None else node.start_mark.line + 1
         where = f"{', '.join(map(str, place))}: " if place else ""
         return DataFormatError(self.path, line, f"{where}{found}", accepted)
-
-
-def _is_score(value: object) -> bool:
-    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
 
 def _inner(node: yaml.Node | None, key: object) -> yaml.Node | None:
