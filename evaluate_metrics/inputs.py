@@ -42,8 +42,10 @@ class CheckedMetric(evaluate.Metric, ABC):
         """Compute the scores of the given inputs and the batches added before.
 
         Raises:
-            ValueError: an input is None or no list, a value has another type, or there are no inputs.
+            ValueError: an input is None, unknown or no list, a value has another type, or there are no
+                inputs.
         """
+        self._refuse_unknown(inputs)
         given = [name for name in self.FEATURES if name in inputs]
         for name in given:
             if inputs[name] is None:
@@ -54,8 +56,9 @@ class CheckedMetric(evaluate.Metric, ABC):
 
     def add(self, *, prediction: Any = None, reference: Any = None, **inputs: Any) -> None:
         """Add one row; see `add_batch`."""
-        row = {"predictions": prediction, "references": reference, **inputs}
-        self.add_batch(**{name: [row.get(name)] for name in self.FEATURES})
+        row = {"predictions": prediction, "references": reference}
+        row = {name: value for name, value in row.items() if value is not None} | inputs
+        self.add_batch(**{name: [row.get(name)] for name in (*self.FEATURES, *row)})
 
     def add_batch(self, **inputs: Any) -> None:
         """Add a batch of lists, arrays, tensors, series or columns.
@@ -63,9 +66,12 @@ class CheckedMetric(evaluate.Metric, ABC):
         Raises:
             ValueError: an input is absent, unknown or no list, or a value has another type.
         """
+        self._refuse_unknown(inputs)
+        super().add_batch(**{name: self.checked(name, inputs.get(name)) for name in self.FEATURES})
+
+    def _refuse_unknown(self, inputs: dict[str, Any]) -> None:
         if unknown := [name for name in inputs if name not in self.FEATURES]:
             raise ValueError(f"found the input {unknown[0]}; accepted: {', '.join(self.FEATURES)}")
-        super().add_batch(**{name: self.checked(name, inputs.get(name)) for name in self.FEATURES})
 
     def checked(self, name: str, values: Any) -> list[Any]:
         """Return an input as a list; raise `ValueError` for a value of another type."""
@@ -92,6 +98,11 @@ def listed(name: str, values: Any, kind: type = object, depth: int = 1) -> Any:
         if kind is not object and (isinstance(values, bool) or not isinstance(values, kind)):
             accepted = "a string" if kind is str else "a number"
             raise ValueError(f"{name} is {values!r}; accepted: {accepted}")
+        if kind is Real:
+            try:
+                float(values)
+            except OverflowError as error:
+                raise ValueError(f"{name} is {values!r}; accepted: a number of double precision") from error
         return values
     if not isinstance(values, (list, tuple)):
         raise ValueError(f"{name} is {values!r}; accepted: a list")

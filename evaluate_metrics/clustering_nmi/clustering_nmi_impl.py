@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -49,7 +48,8 @@ def cluster_numbers(predictions: Sequence[Any]) -> list[int]:
     """Return the clusters as integers; raise `ValueError` for other values."""
     for place, cluster in enumerate(predictions):
         is_number = isinstance(cluster, Real) and not isinstance(cluster, (bool, np.bool_))
-        if not is_number or not math.isfinite(cluster) or cluster != int(cluster):
+        # Compared first: a float cannot hold every integer.
+        if not is_number or not -(2**63) <= cluster < 2**63 or cluster != int(cluster):
             raise ValueError(
                 f"predictions has {cluster!r} at index {place}; accepted: the number of a cluster"
             )

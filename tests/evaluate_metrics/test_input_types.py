@@ -97,7 +97,13 @@ def test_arrays_tensors_series_and_columns_score_as_lists(name: str, key: str) -
 
 
 def test_clusters_are_never_cut_to_integers() -> None:
-    for wrong in ([0.1, 0.9, 0.9], [0, 1, float("nan")], [0, 1, float("inf")]):
+    for wrong in (
+        [0.1, 0.9, 0.9],
+        [0, 1, float("nan")],
+        [0, 1, float("inf")],
+        [0, 1, 10**30],
+        [0, 1, 10**400],
+    ):
         with pytest.raises(ValueError, match="accepted: the number of a cluster"):
             compute("clustering_nmi", predictions=wrong)
     metric = load_metric("clustering_nmi", keep_in_memory=True)
@@ -106,6 +112,11 @@ def test_clusters_are_never_cut_to_integers() -> None:
     assert compute("clustering_nmi", predictions=[0.0, 1.0, 1.0])["nmi"] == pytest.approx(100)
     near = 2**60
     assert compute("clustering_nmi", predictions=[near, near + 1, near + 1])["num_clusters"] == 2
+
+
+def test_numbers_beyond_double_precision_are_a_value_error() -> None:
+    with pytest.raises(ValueError, match=r"similar\[1\] is 10+; accepted: a number of double precision"):
+        compute("hard_similarity", similar=[0.5, 10**400, 0.5])
 
 
 def test_types_may_be_integers_as_in_scikit_learn() -> None:
@@ -125,6 +136,10 @@ def test_missing_and_unknown_inputs_are_a_value_error(name: str) -> None:
         metric.compute(**dict.fromkeys(GOOD[name]))
     with pytest.raises(ValueError, match="found the input labels; accepted: "):
         metric.add_batch(**GOOD[name], labels=[1])
+    with pytest.raises(ValueError, match="found the input labels; accepted: "):
+        metric.add(labels=1)
+    with pytest.raises(ValueError, match="found the input labels; accepted: "):
+        metric.compute(**GOOD[name], labels=[1])
     metric.add_batch(**GOOD[name])
     assert metric.compute() == compute(name)
 
