@@ -279,8 +279,10 @@ def test_names_of_columns() -> None:
 
 def test_a_named_column_without_a_table_is_not_used_and_said(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("One.\n", encoding="utf-8")
-    with pytest.warns(UserWarning, match="--text-column body: not used, as no file is a table or JSON lines"):
+    with pytest.warns(UserWarning, match="--text-column body: not used, as no file is a table") as shown:
         read(tmp_path / "a.txt", columns=TextColumns(text="body"))
+    # Commands show the warnings of this package alone.
+    assert Path(shown[0].filename).name == "texts.py"
     (tmp_path / "b.csv").write_text("body\nTwo.\n", encoding="utf-8")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
