@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
+from functools import lru_cache, partial
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
@@ -33,7 +34,7 @@ from eventformers.datasets_scripts.reading.lines import parse_yaml, read_regular
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError, shown
 from eventformers.evaluation.tasks import TASKS, with_settings
 from eventformers.evaluation.tasks.base import TaskSettings
-from eventformers.methods import load_method, main_methods
+from eventformers.methods import all_methods, load_method, main_methods
 from eventformers.strict import check_types, several
 from eventformers.trainers.recipes import load_recipe
 
@@ -211,6 +212,7 @@ class _Reader:
         self.text = read_regular_text(path, "tables of a paper")
         content = parse_yaml(self.text, path, "tables of a paper")
         self.paper = self._mapping(content, (), _OF_PAPER, ("title", "method", "columns", "tables"))
+        self._known("method", self.paper["method"], all_methods(), ("method",))
         self.method = load_method(self.paper["method"])
         self.columns = {
             name: tuple(
@@ -267,7 +269,7 @@ class _Reader:
         values: dict[str, Any] = {}
         scores: dict[str, float] = {}
         layers = [(self._mapping(content, place, _OF_ROW), place)]
-        for name in several(layers[0][0].get("row", ())):
+        for name in self._names(layers[0][0], "row", place):
             self._known("row", name, self.shared, (*place, "row"))
             shared_place = ("rows", name)
             layers.insert(-1, (self._mapping(self.shared[name], shared_place, _OF_ROW), shared_place))
@@ -278,7 +280,9 @@ class _Reader:
             else:
                 scores |= self._published(layer.get("published", {}), columns, (*where, "published"))
             values |= {key: value for key, value in layer.items() if key not in ("row", "published")}
-        recipes, systems = (several(values.pop(key, ())) for key in ("recipe", "system"))
+        recipes, systems = (self._names(values, key, place) for key in ("recipe", "system"))
+        for key in ("recipe", "system"):
+            values.pop(key, None)
         if "label" not in values:
             raise self._error("no label", "a row with a label", place)
         if "settings" in values:
@@ -290,16 +294,26 @@ class _Reader:
         slug = checked.get("slug") or checked.get("baseline", "").replace("_", "-")
         checked["slug"] = "-".join(filter(None, (slug, checked.get("part", ""))))
         for column in columns:
-            if (score := self._filled(column, recipes, systems)) is not None:
+            if (score := self._filled(column, recipes, systems, place)) is not None:
                 scores.setdefault(column.key, score)
         return PaperRow(**{**checked, "published": scores})
 
-    def _filled(self, column: Column, recipes: Sequence[str], systems: Sequence[str]) -> float | None:
+    def _names(self, row: Mapping[str, Any], key: str, place: tuple[object, ...]) -> tuple[str, ...]:
+        """Return one name or several under a key of a row; none without it."""
+        names = row.get(key, ())
+        if not isinstance(names, str | list | tuple) or not all(isinstance(name, str) for name in names):
+            raise self._error(shown(names), "a name, or a list of names", (*place, key))
+        return several(names)
+
+    def _filled(
+        self, column: Column, recipes: Sequence[str], systems: Sequence[str], place: tuple[object, ...]
+    ) -> float | None:
         """Look up the score of a column in recipes and tasks; both have main scores alone."""
         task = TASKS[column.task]
         if column.score != task.main_score or column.part:
             return None
-        expected = [load_recipe(self.method.recipe_folder, name).expected for name in recipes]
+        load = partial(load_recipe, self.method.recipe_folder)
+        expected = [self._accepted(partial(load, name), place).expected for name in recipes]
         if column.splits in ((), (task.published_split,)):
             expected += [{task.name: task.published[name]} for name in systems if name in task.published]
         return next((scores[task.name] for scores in expected if task.name in scores), None)
@@ -317,7 +331,9 @@ class _Reader:
         found: dict[str, float] = {}
         for wanted, scores in groups:
             # True and False are numbers for Python.
-            are_scores = all(score is None or type(score) in (int, float) for score in scores)
+            are_scores = all(
+                score is None or (type(score) in (int, float) and isfinite(score)) for score in scores
+            )
             if len(scores) != len(wanted) or not are_scores:
                 raise self._error(shown(scores), f"{len(wanted)} scores, ~ for a missing one", place)
             pairs = zip(wanted, scores, strict=True)
@@ -347,7 +363,7 @@ class _Reader:
             raise self._error(str(error), "the keys and values of such a file", place) from error
 
     def _known(self, what: str, name: object, names: Any, place: tuple[object, ...]) -> None:
-        if name not in names:
+        if not isinstance(name, str) or name not in names:
             raise self._error(str(UnknownNameError(what, str(name), names)), "one of them", place)
 
     def _list(self, content: object, place: tuple[object, ...]) -> list[Any]:
