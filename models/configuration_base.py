@@ -140,11 +140,13 @@ class EventConfig(PreTrainedConfig):
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        if "model_type" not in vars(cls):
+        file = cls.__module__.rpartition(".")[2]
+        # In a file of another name, a subclass of a method's configuration keeps the classes of that method.
+        if "model_type" not in vars(cls) or not file.startswith("configuration_"):
             return
         cls._auto_class = "AutoConfig"
         if "full_auto_map" not in vars(cls):
-            file, stem = cls.__module__.rpartition(".")[2], cls.__name__.removesuffix("Config")
+            stem = cls.__name__.removesuffix("Config")
             modeling = file.replace("configuration_", "modeling_")
             cls.full_auto_map = {"AutoConfig": f"{file}.{cls.__name__}"} | {
                 name: f"{modeling}.{stem}{name.removeprefix('AutoModel') or 'Model'}"

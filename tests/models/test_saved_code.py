@@ -52,3 +52,19 @@ def test_a_push_has_the_code(other: Any, tmp_path: Path, monkeypatch: pytest.Mon
     other.save_pretrained(tmp_path / "out", push_to_hub=True)
     other.save_pretrained(tmp_path / "out")
     assert pushed == [(("storms/other",), {"private": True}), (("out",), {})]
+
+
+def test_classes_are_derived_in_files_of_configurations_alone(tmp_path: Path) -> None:
+    """The classes of a configuration in another file are those of the method that it extends."""
+    code = (
+        "from eventformers.models.configuration_swcc import SwccConfig\n\n\n"
+        'class MyConfig(SwccConfig):\n    model_type = "my"\n'
+    )
+    for name in ("mymodels", "configuration_my"):
+        (tmp_path / f"{name}.py").write_text(code)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
+        elsewhere = import_module("mymodels").MyConfig.full_auto_map
+        derived = import_module("configuration_my").MyConfig.full_auto_map
+    assert elsewhere["AutoModelForPreTraining"] == "modeling_swcc.SwccForPreTraining"
+    assert derived["AutoModelForPreTraining"] == "modeling_my.MyForPreTraining"
