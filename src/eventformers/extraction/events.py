@@ -43,6 +43,7 @@ from eventformers.extraction.polarity import (
     governs_negatively,
     is_contrasted,
     is_negative_pronoun,
+    is_universal,
 )
 
 if TYPE_CHECKING:
@@ -581,6 +582,8 @@ def _participants(head: Token | None, verb: Token, negated: bool) -> list[_Parti
                 is_contrasted(token)
                 if token.i == head.i
                 else "not" in (before, *(child.lower_ for child in token.lefts))
+                # "everyone but Tom"
+                or (before == "but" and is_universal(head))
             )
             found.append((token if token.i == head.i else _given_second(token, verb), excluded))
     if found and found[-1][0] == head and is_contrasted(head):

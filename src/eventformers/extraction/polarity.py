@@ -39,6 +39,7 @@ _DETERMINERS = frozenset({"neither", "no"})
 _NO_AND_MORE = frozenset({"doubt", "fewer", "less", "question", "sooner", "wonder"})
 # "nothing but the truth"
 _EXCEPTIONS = frozenset({"but", "except", "less", "other", "save", "short"})
+_UNIVERSAL = frozenset({"all", "any", "anyone", "each", "every", "everybody", "everyone", "everything"})
 # "by no means", "at no time"
 _CIRCUMSTANCES = frozenset({
     "account", "case", "circumstance", "mean", "means", "point", "stage", "time", "way",
@@ -258,6 +259,11 @@ def is_negative(argument: Token) -> bool:
         if child.lower_ == "not" and child.nbor().lower_ in ("a", "one", "any", "single"):
             return True
     return False
+
+
+def is_universal(argument: Token) -> bool:
+    """True for "everyone", "all" and "every country", which "but" restricts."""
+    return not _UNIVERSAL.isdisjoint({argument.lower_, *(child.lower_ for child in argument.lefts)})
 
 
 def is_contrasted(argument: Token) -> bool:
