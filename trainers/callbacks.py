@@ -301,7 +301,7 @@ def silhouette_callback(
     """Make the callback that measures the checkpoints; None without `silhouette_window`.
 
     Raises:
-        EventformersError: a setting is not accepted, or there is nothing to cluster.
+        EventformersError: a setting is invalid, or no mention can be clustered.
     """
     window, asked = arguments.silhouette_window, arguments.silhouette_clusters
     if window is None:

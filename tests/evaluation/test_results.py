@@ -186,7 +186,7 @@ def test_a_failed_write_leaves_the_earlier_result(tmp_path, monkeypatch):
         (b'{"format": 99}', "found format 99"),
         (b'{"format": 1, "dataset": {}}', "accepted: the fields task, model"),
         (b'{"format": 1, "dataset": null}', "accepted: the fields task, model"),
-        (b'{"format": 1}', "accepted: the fields task, model"),
+        (b'{"format": 1}', "no field 'dataset'; accepted: the fields task, model"),
         (b"[" * 100_000, "found .*recursion.*; accepted: a result file"),
         (b"1" * 5_000, "found .*digits.*; accepted: a result file"),
     ],

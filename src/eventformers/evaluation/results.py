@@ -301,7 +301,8 @@ def read_result(path: str | Path, *, with_predictions: bool = True) -> TaskResul
         result = _record(TaskResult, content)
     except (KeyError, TypeError, AttributeError) as error:
         accepted = ", ".join(entry.name for entry in fields(TaskResult))
-        raise DataFormatError(path, None, str(error), f"the fields {accepted}") from error
+        fault = f"no field {error}" if isinstance(error, KeyError) else str(error)
+        raise DataFormatError(path, None, fault, f"the fields {accepted}") from error
     except EventformersError as error:
         found, _, accepted = str(error).removeprefix("setting ").partition("; accepted: ")
         raise DataFormatError(path, None, found.replace(": found ", " ", 1), accepted) from error

@@ -164,7 +164,7 @@ def explore(
 
     Raises:
         DataFormatError: a file cannot be read.
-        EventformersError: there is no text or no event, spaCy or the pipeline is absent, a model cannot be
+        EventformersError: there is no text or no event, spaCy or the pipeline is missing, a model cannot be
             loaded, a setting is invalid, or the folder has files that are not those of an exploration.
     """
     skip = several(skip)

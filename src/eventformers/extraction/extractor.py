@@ -152,7 +152,7 @@ class EventExtractor:
         settings: settings of the extraction.
 
     Raises:
-        EventformersError: spaCy or the pipeline is absent, or the pipeline lacks a parser, a tagger or the
+        EventformersError: spaCy or the pipeline is missing, or the pipeline lacks a parser, a tagger or the
             requested co-reference resolver.
     """
 
@@ -325,7 +325,7 @@ def load_pipeline(name: str | Path) -> Language:
     """Load a spaCy pipeline by the name of its package or by its folder.
 
     Raises:
-        EventformersError: spaCy or the pipeline is absent, or it has no parser or no tagger.
+        EventformersError: spaCy or the pipeline is missing, or it has no parser or no tagger.
     """
     try:
         import spacy

@@ -122,8 +122,8 @@ def extract(
 
     Raises:
         DataFormatError: a file cannot be read.
-        EventformersError: a setting is invalid, spaCy or the pipeline is absent, the folder exists, the
-            extraction to resume had other settings, or there is nothing to read.
+        EventformersError: a setting is invalid, spaCy or the pipeline is missing, the folder exists, the
+            extraction to resume has other settings, or there is no text.
     """
     if processes < 1:
         raise EventformersError(f"processes: found {processes}; accepted: 1 or more")

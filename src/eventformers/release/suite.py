@@ -148,7 +148,7 @@ def release(
     check_own_folder(folder, STATE_FOLDER, "release")
     api = HfApi(endpoint=endpoint, token=token or get_token(), library_name="eventformers")
     if not dry_run:
-        # A missing or wrong token is told before hours of work.
+        # Check the token before hours of work.
         if api.token is None:
             raise EventformersError(f"not logged in; {LOG_IN}")
         with hub_faults("the Hub"):

@@ -55,7 +55,7 @@ CROSS_ENCODER = "event_grounding_cross"
 
 _LINKING = "event_linking"
 _ANY_THRESHOLD = 0.5
-"""A placeholder until the threshold is chosen on development mentions."""
+"""Threshold of a plan; the run chooses its own on development mentions."""
 
 
 def plan_row(call: Reproduction, row: ReproducedRow) -> None:
