@@ -6,7 +6,7 @@ a dataset stay flat and free of nulls.
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 import pyarrow as pa
 from datasets import Value
@@ -60,12 +60,16 @@ CHAINS_TABLE = "chains.parquet"
 EXTRACTED_DOCUMENTS = "events.jsonl.gz"
 """Documents of events as JSON lines, which `extract` writes beside `EVENTS_TABLE`."""
 
-_TEXT, _PLACE, _FLAG = pa.string(), pa.int32(), pa.bool_()
+_TEXT, _PLACE, _FLAG, _NUMBER = pa.string(), pa.int32(), pa.bool_(), pa.float64()
 
 DOCUMENT_SCHEMA = pa.schema(
     [(name, _TEXT) for name in ("document_id", "title", "date", "source", "license", "text")]
 )
 """Columns of documents. `title` and `date` (ISO) are "" if unknown."""
+
+_PARTICIPANT = pa.struct(
+    [("preposition", _TEXT), ("text", _TEXT), ("start", _PLACE), ("end", _PLACE), ("actor_id", _TEXT)]
+)
 
 EVENT_SCHEMA = pa.schema(
     [
@@ -76,10 +80,34 @@ EVENT_SCHEMA = pa.schema(
         *((name, _PLACE) for name in ("trigger_start", "trigger_end")),
         *((name, _TEXT) for name in ("subject", "predicate", "object", "text", "lemma")),
         *((name, _FLAG) for name in ("negated", "passive")),
+        ("trigger_kind", _TEXT),
+        *(
+            column
+            for role in ("subject", "object")
+            for column in (
+                (f"{role}_span", _TEXT),
+                (f"{role}_start", _PLACE),
+                (f"{role}_end", _PLACE),
+                (f"{role}_id", _TEXT),
+            )
+        ),
+        ("participants", pa.list_(_PARTICIPANT)),
+        *((name, _TEXT) for name in ("time_text", "time_start", "time_end", "place_text", "place_id")),
+        *((name, _NUMBER) for name in ("latitude", "longitude")),
+        *((name, _TEXT) for name in ("country", "factuality", "source_id")),
     ]
 )
 """Columns of events. Places are characters (code points) of the document's text, ends exclusive; `text` is
-the text of the event, with "not" if it is negated."""
+the text of the event, with "not" if it is negated. From `trigger_kind` (`verb`, `noun`, `adjective`) on, an
+unknown text is "", an unknown place or number is null."""
+
+
+def empty_details() -> dict[str, Any]:
+    """The columns of `EVENT_SCHEMA` from `trigger_kind` on, all unknown."""
+    fields = list(EVENT_SCHEMA)[EVENT_SCHEMA.get_field_index("trigger_kind") :]
+    empty = {_TEXT: "", pa.list_(_PARTICIPANT): []}
+    return {field.name: empty.get(field.type) for field in fields}
+
 
 CHAIN_SCHEMA = pa.schema(
     [

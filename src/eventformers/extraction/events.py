@@ -37,6 +37,7 @@ from eventformers.extraction.grammar import (
     joined,
     subject_of,
 )
+from eventformers.extraction.normalising import NORMALISED
 from eventformers.extraction.polarity import (
     Polarity,
     alternative_of,
@@ -52,9 +53,6 @@ if TYPE_CHECKING:
 _Participant = tuple["Token | None", bool]
 
 ARGUMENT_FORMS = ("heads", "spans")
-NORMALISED = "eventformers_normalised"
-"""Key of the `NormalisedText` in the `user_data` of a parsed text."""
-
 # fmt: off
 _BEFORE_FINITE_VERBS = frozenset({"advmod", "aux", "auxpass", "neg"})
 # Dependents that replace a subject: "there was", "to leave is right".
@@ -119,6 +117,8 @@ class ExtractedEvent:
         negated: True if the text negates the event.
         subject_index: token index of the subject's head in the text; None without a subject.
         object_index: token index of the object's head; None without an object.
+        trigger_index: token index of the trigger, the word at `offset`.
+        trigger_kind: `verb`, `noun` or `adjective`.
     """
 
     sentence: int
@@ -131,6 +131,8 @@ class ExtractedEvent:
     negated: bool
     subject_index: int | None = None
     object_index: int | None = None
+    trigger_index: int = 0
+    trigger_kind: str = "verb"
 
     def fields(self) -> list[int | str]:
         """The eight fields of a row of extracted events, in the format of `EventChains`."""
@@ -299,6 +301,7 @@ class _Clauses:
                 negated=negated ^ agent_excluded ^ patient_excluded,
                 subject_index=None if agent is None else agent.i,
                 object_index=None if patient is None else patient.i,
+                trigger_index=verb.i,
             )
             # "114 active cases and 33 recovered cases"
             made.setdefault((event.subject, event.object, event.negated), event)

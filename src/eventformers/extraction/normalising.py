@@ -18,8 +18,10 @@ import numpy as np
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Token
+    from spacy.tokens import Span, Token
 
+NORMALISED = "eventformers_normalised"
+"""Key of the `NormalisedText` in the `user_data` of a parsed text."""
 
 _PARAGRAPH, _LINE = "\u2029", "\u2028"
 _BLOCK_TAGS = (
@@ -503,3 +505,14 @@ class Vocabulary:
         else:
             has_e = form in (f"{lemma}ed", f"{lemma}ing") and bool(_DOUBLES_CONSONANT.fullmatch(lemma))
         return f"{lemma}e" if has_e else lemma
+
+
+def place_given(part: Span | Token) -> tuple[int, int]:
+    """Start and end of a word or a sentence in the text as given."""
+    start = part.idx if hasattr(part, "idx") else part.start_char
+    text = part.text
+    # Without white space around it, which may be a word of its own.
+    start += len(text) - len(text.lstrip())
+    end = start + max(len(text.strip()), 1)
+    normalised = part.doc.user_data.get(NORMALISED)
+    return (start, end) if normalised is None else normalised.span(start, end)

@@ -209,6 +209,7 @@ def event_rows(extracted: ExtractedDocument) -> Iterator[dict[str, Any]]:
             "lemma": event.lemma,
             "negated": event.negated,
             "passive": event.passive,
+            **placed.details,
         }
 
 

@@ -8,7 +8,14 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard, cast
 
 import pyarrow as pa
 
-from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENT_ORDERS, EVENTS_TABLE, Event
+from eventformers.datasets_scripts.events import (
+    DOCUMENTS_TABLE,
+    EVENT_ORDERS,
+    EVENT_SCHEMA,
+    EVENTS_TABLE,
+    Event,
+    empty_details,
+)
 from eventformers.datasets_scripts.reading.tables import parquet_file_rows
 from eventformers.errors import DataFormatError, EventformersError, first_line, shown
 from eventformers.files import refuse_unfinished
@@ -159,7 +166,9 @@ def read_event_table(folder: Path, name: str, schema: pa.Schema) -> pa.Table:
         DataFormatError: the file is not Parquet or has no row, or a column has another type.
         EventformersError: the file or a column is absent.
     """
-    rows = list(_rows(folder, name, schema.names))
+    details = empty_details() if schema == EVENT_SCHEMA else {}
+    required = [name for name in schema.names if name not in details]
+    rows = [{**details, **row} for row in _rows(folder, name, required, tuple(details))]
     try:
         return pa.Table.from_pylist(rows, schema=schema)
     except (pa.ArrowException, ValueError) as error:

@@ -1,0 +1,40 @@
+"""What a text says of its events beyond their roles: one module for each group of columns.
+
+A module has a function of the parsed text, its document and its events that returns the columns it fills, a
+dictionary an event; what it does not know it leaves out. Later functions see the columns of earlier ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from eventformers.datasets_scripts.events import empty_details
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+    from eventformers.extraction.events import ExtractedEvent
+    from eventformers.extraction.texts import TextDocument
+
+Details = Callable[
+    ["Doc", "TextDocument", Sequence["ExtractedEvent"], Sequence[dict[str, Any]]], list[dict[str, Any]]
+]
+"""Of the text, its document, its events, and the columns that are known so far."""
+
+DETAILS: tuple[Details, ...] = ()
+
+
+def event_details(doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent]) -> list[dict[str, Any]]:
+    """Return the columns of `EVENT_SCHEMA` from `trigger_kind` on, for each event.
+
+    Args:
+        doc: the parsed text; places in it are those of the text in normal form (`place_given` maps them).
+        document: the document of the text.
+        events: the events that are kept, in order.
+    """
+    known = [{**empty_details(), "trigger_kind": event.trigger_kind} for event in events]
+    for of_document in DETAILS:
+        for columns, new in zip(known, of_document(doc, document, events, known), strict=True):
+            columns.update(new)
+    return known
