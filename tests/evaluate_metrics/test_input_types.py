@@ -14,6 +14,7 @@ from eventformers.evaluate_metrics import METRICS, load_metric
 
 GOOD: dict[str, dict[str, Any]] = {
     "clustering_nmi": {"predictions": [0, 1, 1], "references": ["a", "b", "b"]},
+    "coreference": {"predictions": ["a", "b", "b"], "references": ["a", "b", "b"]},
     "event_linking": {"predictions": [["a"], ["b", "c"]], "references": [["a"], ["b"]]},
     "hard_similarity": {"similar": [0.5, 0.25], "dissimilar": [0.125, 0.75]},
     "hierarchy_recall": {"predictions": [["a"], ["b", "c"]], "references": [["a"], ["b"]]},
@@ -43,7 +44,8 @@ def test_every_metric_is_tried() -> None:
 def test_wrong_values_are_a_value_error(name: str, key: str, wrong: Any) -> None:
     """Of the last row: a value where a list belongs, a list where a value belongs, and other types."""
     *first, last = GOOD[name][key]
-    of_type = {"clustering_nmi": {"references": (str,)}}.get(name, {}).get(key, ())
+    named = {"clustering_nmi": {"references"}, "coreference": {"predictions", "references"}}
+    of_type = (str,) if key in named.get(name, ()) else ()
     cases = [[*first, wrong]]
     if isinstance(last, list):
         cases.append([*first, [*last[:-1], wrong]])

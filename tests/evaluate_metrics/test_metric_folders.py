@@ -45,6 +45,7 @@ print("loaded")
 def test_the_published_metrics_are_there():
     assert set(METRICS) >= {
         "clustering_nmi",
+        "coreference",
         "event_linking",
         "hard_similarity",
         "hierarchy_recall",
