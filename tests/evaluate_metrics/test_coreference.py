@@ -67,13 +67,15 @@ def test_scores_are_those_of_the_definitions(seed, absent):
     ("predicted", "true", "expected"),
     [
         pytest.param([5, 5, -2], "aab", {"conll_f1": 100, "lea_f1": 100}, id="the same"),
-        pytest.param([0, 1, 2], "abc", {"muc_f1": 0, "b_cubed_f1": 100, "ceafe_f1": 100, "lea_f1": 100}, id="alone"),
+        pytest.param(
+            [0, 1, 2], "abc", {"muc_f1": 0, "b_cubed_f1": 100, "ceafe_f1": 100, "lea_f1": 100}, id="alone"
+        ),
         # Vilain et al. 1995: a chain of four in two parts.
         pytest.param([0, 0, 1, 1], "aaaa", {"muc_recall": 200 / 3, "muc_precision": 100}, id="divided"),
         # Moosavi and Strube 2016: no link of the true cluster is kept.
         pytest.param([0, 1], "aa", {"lea_recall": 0, "b_cubed_recall": 50}, id="no link"),
     ],
-)  # fmt: skip
+)
 def test_known_values(predicted, true, expected):
     scores = coreference(predicted, list(true))
     assert {name: scores[name] for name in expected} == pytest.approx(expected)
