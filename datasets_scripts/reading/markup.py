@@ -25,14 +25,27 @@ class XmlElement(Element):
 
 
 def read_xml(path: Path) -> XmlElement:
-    """Read a UTF-8 XML file and return its root; element names have no namespaces.
+    """Read a UTF-8 XML file; see `parse_xml`.
+
+    Raises:
+        DataFormatError: see `parse_xml` and `read_lines`.
+        EventformersError: the file cannot be opened.
+    """
+    return parse_xml("".join(f"{text}\n" for _, text in read_lines(path)), path)
+
+
+def parse_xml(text: str, path: Path) -> XmlElement:
+    """Parse XML and return its root; element names have no namespaces.
 
     A document type that is named by a plain file name, such as LDC's, is accepted and never opened.
+
+    Args:
+        text: the XML.
+        path: its file, for errors.
 
     Raises:
         DataFormatError: the XML is broken, declares entities or attributes, or names a document type
             elsewhere; names the line.
-        EventformersError: the file cannot be opened.
     """
 
     def element(tag: str, attributes: dict[str, str]) -> XmlElement:
@@ -60,7 +73,7 @@ def read_xml(path: Path) -> XmlElement:
     parser.parser.AttlistDeclHandler = refuse_attributes
     try:
         # In one piece: with each further piece, expat scans a long token again from its start.
-        parser.feed("".join(f"{text}\n" for _, text in read_lines(path)))
+        parser.feed(text)
         return cast(XmlElement, parser.close())
     except ParseError as error:
         raise DataFormatError(path, error.position[0], f"broken XML ({error})", "well-formed XML") from error
