@@ -1,0 +1,129 @@
+"""Event data against the owners' annotation of ECB+, on the development topics' listed sentences.
+
+    python benchmarks/event_data.py ../shared/data/ecbplus/ECB+.zip
+
+Each aspect is a function of the documents and what was extracted from them, and prints a table in Markdown.
+Documents are extracted whole, with a sentence a line; only the listed sentences are scored.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from spacy.tokens import Doc, Token
+
+from eventformers.datasets_scripts.reading.ecbplus import DEVELOPMENT_TOPICS, EcbDocument, read_ecbplus
+from eventformers.extraction.extractor import (
+    EventExtractor,
+    ExtractedDocument,
+    ExtractionCounts,
+    ExtractionSettings,
+    installed_pipeline,
+)
+from eventformers.extraction.normalising import place_given
+from eventformers.extraction.texts import TextDocument
+
+KINDS = {"VERB": "verb", "AUX": "verb", "NOUN": "noun", "PROPN": "noun", "ADJ": "adjective"}
+"""The kind of a mention by the part of speech of its head; others, such as "it" and "out", are `other`."""
+
+
+class Extracted(NamedTuple):
+    """A document, its parse, and what was extracted from it; None if that is nothing."""
+
+    document: EcbDocument
+    doc: Doc
+    events: ExtractedDocument | None
+
+
+def extracted(documents: Iterable[EcbDocument], settings: ExtractionSettings) -> Iterator[Extracted]:
+    """Extract from the whole text of each document."""
+    extractor, counts = EventExtractor(settings), ExtractionCounts()
+    for document in documents:
+        text = TextDocument(document.name, document.text, "ecb+", "CC BY 3.0")
+        ((doc, _),) = extractor.parser.parse([(None, extractor.parser.normalised(document.text))])
+        yield Extracted(document, doc, extractor.extract_parsed(doc, text, counts))
+
+
+def listed_places(document: EcbDocument) -> set[int]:
+    """The characters of the listed sentences."""
+    return {
+        place
+        for (start, end), sentence in zip(document.places, document.sentences, strict=True)
+        if sentence in document.listed
+        for place in range(start, end)
+    }
+
+
+def mention_head(tokens: Sequence[Token]) -> Token:
+    """The first token of a mention whose head is outside."""
+    within = {token.i for token in tokens}
+    return next((one for one in tokens if one.head.i == one.i or one.head.i not in within), tokens[0])
+
+
+def triggers(items: Iterable[Extracted]) -> str:
+    """Recall of ACTION mentions by kind, and precision of triggers, for which any part of a mention counts.
+
+    A mention is found if a trigger is one of its words; a trigger is right if it is a word of a mention.
+    """
+    wanted, found = Counter[str](), Counter[str]()
+    given, right = Counter[str](), Counter[str]()
+    for document, doc, events in items:
+        word_at = {
+            place: token for token in doc if not token.is_space for place in range(*place_given(token))
+        }
+        listed = listed_places(document)
+        placed = events.events if events else []
+        kind_of = {one.event.offset: one.event.trigger_kind for one in placed if one.event.offset in listed}
+        places = {
+            mention: {place for number in mention.tokens for place in range(*document.places[number])}
+            for mention in document.listed_mentions()
+            if mention.is_event
+        }
+        for mention in places.values():
+            tokens = list(dict.fromkeys(word_at[place] for place in sorted(mention) if place in word_at))
+            kind = KINDS.get(mention_head(tokens).pos_, "other") if tokens else "other"
+            wanted[kind] += 1
+            found[kind] += not mention.isdisjoint(kind_of)
+        inside = set().union(*places.values())
+        given.update(kind_of.values())
+        right.update(kind for place, kind in kind_of.items() if place in inside)
+    lines = [
+        "| kind | mentions | found | recall | triggers | right | precision |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for kind in ("verb", "noun", "adjective", "other", "all"):
+        counts = [part.total() if kind == "all" else part[kind] for part in (wanted, found, given, right)]
+        recall, precision = (
+            f"{100 * one / all_:.1f}" if all_ else "" for all_, one in (counts[:2], counts[2:])
+        )
+        lines.append(
+            f"| {kind} | {counts[0]} | {counts[1]} | {recall} | {counts[2]} | {counts[3]} | {precision} |"
+        )
+    return "\n".join(lines)
+
+
+ASPECTS: dict[str, Callable[[Sequence[Extracted]], str]] = {"triggers": triggers}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print a table of each aspect."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("path", type=Path, help="ECB+.zip or its folder.")
+    parser.add_argument("--aspect", choices=ASPECTS, action="append", help="Repeatable. Default: all.")
+    parser.add_argument(
+        "--topics", nargs="+", default=DEVELOPMENT_TOPICS, help="Default: development topics."
+    )
+    settings = parser.parse_args(arguments)
+    pipeline = installed_pipeline()
+    items = list(extracted(read_ecbplus(settings.path, settings.topics), ExtractionSettings(pipeline)))
+    print(f"{len(items)} documents, pipeline {pipeline}")
+    for name in settings.aspect or ASPECTS:
+        print(f"\n## {name}\n\n{ASPECTS[name](items)}")
+
+
+if __name__ == "__main__":
+    main()
