@@ -30,6 +30,7 @@ from eventformers.datasets_scripts.event_knowledge import (
     later_split,
     mention_id_of,
     mentions_of,
+    move_components,
     text_files,
 )
 from eventformers.datasets_scripts.hierarchy_files import (
@@ -48,18 +49,20 @@ from eventformers.datasets_scripts.hierarchy_readers import LinkedMention
 from eventformers.datasets_scripts.reading.fields import is_blank
 from eventformers.datasets_scripts.reading.tables import Column
 from eventformers.errors import EventformersError
-from eventformers.strict import Number, Share
+from eventformers.strict import Count, Number, Share
 
 EDGE_CONFIGS = ("hierarchy", "sequence")
-SPLIT_SETTINGS = frozenset({"split_by", "validation_share", "test_share", "split_seed"})
-MENTION_SETTINGS = frozenset({"domain", "wikinews", "gold_events", "hierarchies_only"})
+SPLIT_SETTINGS = frozenset(
+    {"split_by", "validation_share", "test_share", "split_seed", "validation_with_parents"}
+)
+MENTION_SETTINGS = frozenset({"domain", "wikinews", "gold_events", "hierarchies_only", "max_height"})
 
 
 @dataclass
 class EventHierarchiesConfig(EventDatasetConfig):
     """Settings of the kept mentions and events, of the gold events, and of the splits.
 
-    The first two apply to `mentions` and `events`, the next four only to `mentions`, and the others to
+    The first two apply to `mentions` and `events`, the next five only to `mentions`, and the others to
     `mentions`, `hierarchy` and `sequence`.
 
     Args:
@@ -70,27 +73,34 @@ class EventHierarchiesConfig(EventDatasetConfig):
             counts as Wikipedia.
         wikinews: of Wikinews, keep the `zero-shot` events, or the `cross-domain` events, which training may
             have seen.
-        gold_events: `stated` uses the list of events that the raw file states for a mention, and if it states
-            only `label_id`, that event with all its ancestors; `hierarchy` always uses the ancestors in the
-            hierarchy.
+        gold_events: `hierarchy` uses the event of a mention with all its ancestors in the hierarchy, so that
+            training on mentions and on the hierarchy teaches the same; `stated` uses the list of events that
+            the raw file states for a mention, and `hierarchy` if it states only `label_id`.
         hierarchies_only: leave out mentions of events without parents and children, as in the paper.
+        max_height: leave out mentions of events in a hierarchy with more levels below its root; the paper has
+            at most 3. None keeps all.
         split_by: `stated` uses the splits of the raw files, and connected components if the files state none;
             `components` redraws all splits.
         validation_share: share of connected components in validation, if they are drawn.
         test_share: share of connected components in test, if they are drawn.
         split_seed: seed of the order of the components.
+        validation_with_parents: number of mentions in validation whose events have a parent. Until it has so
+            many, whole components of train move to validation; components with more of these mentions than
+            are missing stay. 0 moves none.
     """
 
     task: Literal["multilingual", "crosslingual"] = "multilingual"
     languages: tuple[str, ...] = ()
     domain: Literal["wikipedia", "wikinews"] = "wikipedia"
     wikinews: Literal["zero-shot", "cross-domain"] = "zero-shot"
-    gold_events: Literal["stated", "hierarchy"] = "stated"
+    gold_events: Literal["hierarchy", "stated"] = "hierarchy"
     hierarchies_only: bool = False
+    max_height: Count | None = None
     split_by: Literal["stated", "components"] = "stated"
     validation_share: Share = 0.1
     test_share: Share = 0.1
     split_seed: Number = 41
+    validation_with_parents: Number = 0
 
     def __post_init__(self) -> None:
         self.languages = name_list("languages", self.languages)
@@ -106,6 +116,11 @@ class EventHierarchiesConfig(EventDatasetConfig):
 def is_drawn(file: HierarchyFile, config: datasets.BuilderConfig) -> bool:
     """True if the components of events determine the splits of its mentions, not the file."""
     return file.split is None or (config.split_by == "components" and config.domain == "wikipedia")
+
+
+def may_move(file: HierarchyFile, config: datasets.BuilderConfig) -> bool:
+    """True if mentions of a training file may be moved to validation."""
+    return file.split == "train" and file.domain == "wikipedia" and config.validation_with_parents > 0
 
 
 def is_wanted(file: HierarchyFile, config: datasets.BuilderConfig) -> bool:
@@ -245,7 +260,11 @@ class EventHierarchies(EventDatasetBuilder):
             own = [
                 file.path
                 for file in mentions
-                if (split in config.drawn_splits if is_drawn(file, config) else file.split == split)
+                if (
+                    split in config.drawn_splits
+                    if is_drawn(file, config)
+                    else file.split == split or (split == "validation" and may_move(file, config))
+                )
             ]
             if own:
                 found[split] = [*own, *knowledge]
@@ -391,7 +410,7 @@ class EventHierarchies(EventDatasetBuilder):
         for file in self._files:
             if file.kind not in MENTION_KINDS or file.path not in read:
                 continue
-            drawn = is_drawn(file, self.config)
+            drawn = is_drawn(file, self.config) or may_move(file, self.config)
             # A file that several splits read is counted with the first split.
             skipped = self.report.skipped
             if drawn and not self._is_first_split:
@@ -421,6 +440,8 @@ class EventHierarchies(EventDatasetBuilder):
             return "mention_of_event_without_text_in_its_language"
         if config.hierarchies_only and not knowledge.graph.in_hierarchy(mention.event_id):
             return "mention_of_event_outside_hierarchies"
+        if config.max_height is not None and knowledge.graph.height(mention.event_id) > config.max_height:
+            return "mention_of_event_in_a_higher_hierarchy"
         return None
 
     def _gold(self, mention: LinkedMention, notes: Counter[str]) -> list[str]:
@@ -504,8 +525,11 @@ class EventHierarchies(EventDatasetBuilder):
         """The split of every event."""
         config, knowledge = self.config, self._knowledge
         mentioned: dict[str, set[str]] = {}
-        for event_id, found in self._survey.splits.items():
-            mentioned.setdefault(knowledge.id_of(event_id), set()).update(found)
+        mentions: Counter[str] = Counter()
+        for event_id, found in self._survey.mentions.items():
+            known = knowledge.id_of(event_id)
+            mentioned.setdefault(known, set()).update(filter(None, found))
+            mentions[known] += found.total()
         notes = self._split_notes
         stated: dict[str, str] = {}
         if config.split_by == "stated":
@@ -514,6 +538,9 @@ class EventHierarchies(EventDatasetBuilder):
             stated.update(knowledge.splits)
         components = knowledge.graph.components({*(knowledge.languages or ()), *mentioned, *knowledge.named})
         notes["components"] = len(components)
-        return component_splits(
+        split_of = component_splits(
             components, stated, config.validation_share, config.test_share, config.split_seed, notes
         )
+        with_parents = Counter({one: mentions[one] for one in knowledge.graph.parents})
+        wanted, seed = config.validation_with_parents, config.split_seed
+        return move_components(components, split_of, with_parents, wanted, seed, notes)

@@ -86,7 +86,8 @@ class EventHierarchy:
         self.children: dict[str, list[str]] = {}
         self.events: frozenset[str] = frozenset()
         self._all_edges: list[Edge] = []
-        self._paths: dict[str, list[str]] = {}
+        self._levels: dict[str, dict[str, int]] = {}
+        self._heights: dict[str, int] = {}
 
     def add(self, statement: Statement, place: int) -> None:
         """Add a statement.
@@ -153,7 +154,19 @@ class EventHierarchy:
         With several parents there are several paths. The events are sorted by the length of the longest path
         to them, then by id, so that every event follows all events below it.
         """
-        if event_id not in self._paths:
+        return [*self._levels_above(event_id)]
+
+    def height(self, event_id: str) -> int:
+        """The number of levels below the root of an event's hierarchy; with several roots, the largest."""
+        if not self._heights:
+            for lower in self.parents:
+                for upper, levels in self._levels_above(lower).items():
+                    self._heights[upper] = max(levels, self._heights.get(upper, 0))
+        return max(self._heights.get(upper, 0) for upper in self.gold_path(event_id))
+
+    def _levels_above(self, event_id: str) -> dict[str, int]:
+        """The length of the longest path to each event of `gold_path`, in its order."""
+        if event_id not in self._levels:
             distance = {event_id: 0}
             waiting = deque([event_id])
             while waiting:
@@ -162,8 +175,9 @@ class EventHierarchy:
                     if distance.get(parent, -1) < distance[one] + 1:
                         distance[parent] = distance[one] + 1
                         waiting.append(parent)
-            self._paths[event_id] = sorted(distance, key=lambda one: (distance[one], id_order(one)))
-        return self._paths[event_id]
+            order = sorted(distance, key=lambda one: (distance[one], id_order(one)))
+            self._levels[event_id] = {one: distance[one] for one in order}
+        return self._levels[event_id]
 
     def in_hierarchy(self, event_id: str) -> bool:
         """True if an event has a parent or a child."""
@@ -252,6 +266,42 @@ def component_splits(
         split = "validation" if position < validation else "test" if position < validation + test else "train"
         split_of.update(dict.fromkeys(component, split))
     return split_of
+
+
+def move_components(
+    components: Iterable[list[str]],
+    split_of: Mapping[str, str],
+    mentions: Mapping[str, int],
+    wanted: int,
+    seed: int,
+    notes: Counter[str],
+) -> dict[str, str]:
+    """Move whole components from train to validation until validation has enough mentions.
+
+    Components are taken in the order of a hash of the seed and their first ids. One with more mentions than
+    are still missing stays in train.
+
+    Args:
+        components: lists of events; the first id of each identifies it.
+        split_of: the split of every event.
+        mentions: number of mentions that count, by event.
+        wanted: number of such mentions in validation.
+        seed: seed of the order.
+        notes: counts of moved components and their mentions that count; added to.
+
+    Returns:
+        The split of every event.
+    """
+    moved: dict[str, str] = {}
+    missing = wanted - sum(count for one, count in mentions.items() if split_of.get(one) == "validation")
+    for component in sorted(components, key=lambda component: name_hash(seed, component[0])):
+        count = sum(mentions.get(one, 0) for one in component)
+        if 0 < count <= missing and all(split_of[one] == "train" for one in component):
+            missing -= count
+            moved.update(dict.fromkeys(component, "validation"))
+            notes["components_moved_to_validation"] += 1
+            notes["mentions_with_parents_moved_to_validation"] += count
+    return {**split_of, **moved}
 
 
 def later_split(splits: Iterable[str]) -> str:
@@ -437,12 +487,12 @@ class MentionSurvey:
     """Facts about all mentions that are needed before the first one is kept, in a few bytes for each.
 
     Args:
-        splits: the splits whose files mention an event, by event; empty for files without a split.
+        mentions: number of mentions of each event, by the split of their file, None for files without one.
         repeated: hashes of the mention ids that occur more than once.
         skipped: counts of skipped items of the files, by reason.
     """
 
-    splits: dict[str, set[str]]
+    mentions: dict[str, Counter[str | None]]
     repeated: frozenset[int]
     skipped: SkippedRows
 
@@ -453,7 +503,7 @@ class MentionSurvey:
         Raises:
             DataFormatError: a line cannot be read.
         """
-        splits: dict[str, set[str]] = defaultdict(set)
+        mentions: dict[str, Counter[str | None]] = defaultdict(Counter)
         hashes = array("Q")
         skipped = SkippedRows()
         for file in files:
@@ -462,11 +512,9 @@ class MentionSurvey:
             for mention in mentions_of(file, skipped):
                 hashes.append(name_hash(mention_id_of(file, mention)))
                 if mention.event_id:
-                    found = splits[mention.event_id]
-                    if file.split is not None:
-                        found.add(file.split)
+                    mentions[mention.event_id][file.split] += 1
         values, counts = np.unique(np.frombuffer(hashes, dtype=np.uint64), return_counts=True)
-        return cls(dict(splits), frozenset(values[counts > 1].tolist()), skipped)
+        return cls(dict(mentions), frozenset(values[counts > 1].tolist()), skipped)
 
 
 Facts = TypeVar("Facts", EventKnowledge, MentionSurvey)

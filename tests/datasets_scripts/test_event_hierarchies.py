@@ -316,18 +316,58 @@ def test_stated_gold_events_and_those_by_the_hierarchy(published: Path) -> None:
         mention("3"),
         mention("4"),
     )
-    assert gold_of(published)["train"] == [["3", "1"], ["3", "1"], ["3", "2", "1"], ["4"]]
-    statistics = report_of(published)["statistics"]["train"]
+    stated = {"gold_events": "stated"}
+    assert gold_of(published, **stated)["train"] == [["3", "1"], ["3", "1"], ["3", "2", "1"], ["4"]]
+    statistics = report_of(published, **stated)["statistics"]["train"]
     assert statistics["mentions_whose_stated_events_lack_an_ancestor"] == 2
     assert statistics["mentions_whose_stated_events_begin_with_another"] == 1
     assert statistics["gold_events_without_text_in_the_language"] == 1
-    assert gold_of(published, gold_events="hierarchy")["train"] == [["3", "2", "1"]] * 3 + [["4"]]
+    assert gold_of(published)["train"] == [["3", "2", "1"]] * 3 + [["4"]]
 
 
 def test_hierarchies_only(published: Path) -> None:
     settings = {"hierarchies_only": True, "split_by": "components", "validation_share": 0, "test_share": 0}
     assert gold_of(published, **settings) == {"train": [["3", "2", "1"]] * 2}
     assert report_of(published, **settings)["skipped"]["mention_of_event_outside_hierarchies"] == 3
+
+
+def test_hierarchies_of_a_maximum_height(tmp_path: Path) -> None:
+    """The height is that of the whole hierarchy: a root has the height of its deepest event."""
+    rows = [{"label_id": str(one), "label_title": f"E{one}", "label_lang": "en"} for one in range(1, 8)]
+    write(tmp_path / "label_dict.jsonl", *rows)
+    edges = "child_id,parent_id\n3,2\n2,1\n4,1\n6,5\n"
+    (tmp_path / "edges.csv").write_text(edges, encoding="utf-8")
+    write(tmp_path / "mentions.train.jsonl", *(mention(str(one)) for one in range(1, 8)))
+    assert len(gold_of(tmp_path, max_height=2)["train"]) == 7
+    assert gold_of(tmp_path, max_height=1)["train"] == [["5"], ["6", "5"], ["7"]]
+    report = report_of(tmp_path, max_height=1)
+    assert report["skipped"] == {"mention_of_event_in_a_higher_hierarchy": 4}
+
+
+def test_components_move_to_validation(tmp_path: Path) -> None:
+    rows = [{"label_id": str(one), "label_title": f"E{one}", "label_lang": "en"} for one in range(1, 10)]
+    write(tmp_path / "label_dict.jsonl", *rows)
+    # Three components with one, two and five mentions of a child, one without, and the one of validation.
+    (tmp_path / "edges.csv").write_text("child_id,parent_id\n2,1\n4,3\n6,5\n9,8\n", encoding="utf-8")
+    trained = ["1", "2", "3", "4", "4", *["6"] * 5, "7"]
+    write(tmp_path / "mentions.train.jsonl", *(mention(one) for one in trained))
+    write(tmp_path / "mentions.dev.jsonl", mention("9"), mention("8"))
+    usual = gold_of(tmp_path)
+    assert gold_of(tmp_path, validation_with_parents=1) == usual
+    moved = gold_of(tmp_path, validation_with_parents=4)
+    children = [["1"], ["2", "1"], ["3"], ["4", "3"], ["4", "3"]]
+    assert moved["validation"] == [*children, *usual["validation"]]
+    assert moved["train"] == [["6", "5"]] * 5 + [["7"]]
+    report = report_of(tmp_path, validation_with_parents=4)
+    assert report["read"]["mentions"] == len(trained) + 2
+    statistics = report["statistics"]["train"]
+    assert statistics["components_moved_to_validation"] == 2
+    assert statistics["mentions_with_parents_moved_to_validation"] == 3
+    edges = edges_of(tmp_path, "hierarchy", validation_with_parents=4)
+    assert edges == {"train": [("6", "5")], "validation": [("2", "1"), ("4", "3"), ("9", "8")]}
+    redrawn = gold_of(tmp_path, validation_with_parents=4, split_by="components", test_share=0)
+    seen = {split: {path[-1] for path in paths} for split, paths in redrawn.items()}
+    assert not seen["train"] & seen["validation"]
 
 
 def test_splits_by_component(tmp_path: Path) -> None:
@@ -631,7 +671,7 @@ def test_current_events(shared_data: Path) -> None:
         counts["mentions_with_several_gold_events"]
         for counts in cast("dict[str, dict[str, Any]]", reports["mentions"]["statistics"]).values()
     )
-    assert several == 5597 + 157
+    assert several == 9135 + 216
     rows = load_built(folder, "mentions")["validation"]
     by_id = {row["mention_id"]: row["event_ids"] for row in rows}
     assert by_id["2004-09-20-385"] == ["26"]

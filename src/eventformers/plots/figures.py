@@ -324,8 +324,8 @@ class RecallCurves:
     """The recall of a model by the number of candidates, in percent.
 
     Attributes:
-        whole: mentions with all of their gold events among the candidates.
-        atomic: mentions with their atomic event among the candidates; never lower than `whole`.
+        whole: mentions with all of their gold events among the candidates, or the share of their gold events.
+        atomic: mentions with their atomic event among the candidates, never lower than `whole`; or empty.
     """
 
     whole: Mapping[int, float]
@@ -348,7 +348,8 @@ def draw_recall(curves: Mapping[str, RecallCurves]) -> Figure:
     axes.set_xscale("log", base=2)
     depths = sorted({depth for one in curves.values() for depth in (*one.whole, *one.atomic)})
     axes.set_xticks(depths, [str(depth) for depth in depths])
-    axes.set_xlabel("candidates (dotted: only the atomic event)")
+    dotted = " (dotted: only the atomic event)" if any(one.atomic for one in curves.values()) else ""
+    axes.set_xlabel(f"candidates{dotted}")
     axes.set_ylabel("recall (%)")
     figure.legend(loc="outside right center", frameon=False, fontsize="small")
     return figure

@@ -151,17 +151,16 @@ def _baseline_identity(call: Reproduction, paper: PaperRow) -> dict[str, object]
 def _settings(call: Reproduction, paper: PaperRow) -> TaskSettings | None:
     """Return the settings of the tasks for a row; None for the defaults.
 
-    The paper of event grounding has only events of hierarchies, and so does a recipe with its settings. An
-    untrained encoder reads the trigger tokens if the recipe's models read triggers.
+    An untrained encoder reads the trigger tokens if the recipe's models read triggers.
     """
     settings = paper.settings
     if settings is None:
         return None
+    if not isinstance(settings, InductionSettings):
+        return settings
     recipe = resolve_recipe(call.method, call.recipe, call.settings, call.seed)
-    if isinstance(settings, GroundingSettings):
-        return replace(settings, hierarchies_only=bool(recipe.data.get("hierarchies_only", False)))
     reads_triggers = recipe.model.get("trigger_input", "none") not in WITHOUT_TRIGGERS
-    if isinstance(settings, InductionSettings) and paper.baseline and reads_triggers:
+    if paper.baseline and reads_triggers:
         return replace(settings, trigger_input=settings.trigger_input or "span")
     return settings
 

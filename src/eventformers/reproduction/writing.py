@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -402,18 +403,19 @@ def _degree_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: P
 
 
 def _recall_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Path) -> Finding | None:
-    """Draw every model's recall by the number of candidates, of all gold events and of the atomic one."""
+    """Draw every model's recall by the number of candidates: of all gold events and of the atomic one, or the
+    share of the gold events."""
     curves = {}
     for row in rows:
-        found: dict[str, dict[int, float]] = {"recall": {}, "atomic": {}}
+        found: defaultdict[str, dict[int, float]] = defaultdict(dict)
         for column, value in scores_of(row).items():
             kind, _, depth = column.score.partition("_at_")
             if value is not None and depth.isdecimal():
                 found[kind][int(depth)] = value
-        if any(found.values()):
+        if found:
             # The rest of the label names the task, which the title names as well.
             name = row.paper.label.partition(",")[0]
-            curves[name] = RecallCurves(found["recall"], found["atomic"])
+            curves[name] = RecallCurves(found["recall"] or found["fraction"], found["atomic"])
     if not curves:
         return None
     content = {name: asdict(of_model) for name, of_model in curves.items()}

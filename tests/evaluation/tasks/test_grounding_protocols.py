@@ -112,7 +112,11 @@ def test_candidates_stand_beside_the_gold_events():
     assert len(first["candidates"]) == len(AXES)
     assert [row["correct"] for row in output.predictions] == [True, False, True, False]
     assert output.details == {"mentions": 4, "events": 8, "pools": {"en": 8}}
-    assert output.parts == {"en": output.inputs}
+    several = [row["event_ids"] for row in MENTIONS if len(row["event_ids"]) > 1]
+    assert 0 < len(several) < len(MENTIONS)
+    assert output.parts["en"] == output.inputs
+    assert output.parts["with_parents"]["references"] == several
+    assert set(output.parts) == {"en", "with_parents"}
     assert (output.texts, output.distinct_texts) == (12, 12)
 
 
@@ -144,6 +148,7 @@ def test_candidates_are_the_events_of_the_language():
         "de": 2,
         "en": 4,
         "fr": 1,
+        "with_parents": 3,
     }
 
 

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import compress
 from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -117,9 +118,9 @@ def retrieve_events(model: GroundingModel, data: TaskRows, *, settings: Groundin
     Returns:
         Inputs `predictions` (candidates, best first) and `references` (gold events, the atomic one first);
         per mention both with its id and language, and whether its gold events are its first candidates. Parts
-        by language. Details: the numbers of mentions, of events in each pool, of gold events outside their
-        mention's pool, of mentions without a gold event in their pool or without a pool, and of truncated
-        texts.
+        by language, and `with_parents`, the mentions of events with a parent. Details: the numbers of
+        mentions, of events in each pool, of gold events outside their mention's pool, of mentions without a
+        gold event in their pool or without a pool, and of truncated texts.
 
     Raises:
         EventformersError: no mention or no event, a column is missing, a mention without a gold event, or no
@@ -163,10 +164,11 @@ def link_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSet
         Inputs `predictions` (linked events) and `references` (gold events); per mention both with its id,
         language, candidates and their probabilities, and whether it is linked to exactly its gold events, by
         the threshold (`correct`) and for `top_min` (`top_min_correct`).
-        Parts by language, and `top_min`, overall and by language: as many of the best candidates as the
-        mention has gold events. Details: as for `retrieve_events`; the threshold, the split it was chosen on
-        and the product of scores of each threshold there; and the percentage of mentions all of whose gold
-        events are candidates, an upper bound of strict accuracy.
+        Parts by language and `with_parents`, as for `retrieve_events`, and `top_min`, overall and by these
+        parts: as many of the best candidates as the mention has gold events. Details: as for
+        `retrieve_events`; the threshold, the split it was chosen on and the product of scores of each
+        threshold there; and the percentage of mentions all of whose gold events are candidates, an upper
+        bound of strict accuracy.
 
     Raises:
         EventformersError: as for `retrieve_events`, or there are no mentions to choose a threshold on.
@@ -435,13 +437,18 @@ class _Mentions:
 
 
 def _parts(inputs: Mapping[str, Sequence[Sequence[str]]], mentions: _Mentions) -> dict[str, MetricInputs]:
-    """Split a metric's inputs by the language of the mentions; languages are sorted."""
-    return {
-        language: {
-            name: [value for value, own in zip(values, mentions.languages, strict=True) if own == language]
-            for name, values in inputs.items()
-        }
+    """Split a metric's inputs by the language of the mentions, sorted; `with_parents` has the mentions with
+    several gold events, if there are any."""
+    members = {
+        language: [own == language for own in mentions.languages]
         for language in sorted(set(mentions.languages))
+    }
+    with_parents = [len(gold) > 1 for gold in mentions.gold]
+    if any(with_parents):
+        members["with_parents"] = with_parents
+    return {
+        part: {name: [*compress(values, chosen)] for name, values in inputs.items()}
+        for part, chosen in members.items()
     }
 
 
