@@ -1,4 +1,5 @@
-"""The contribution of a method to a model card: readings, and usage examples, run for their output."""
+"""The contribution of a method to a model card: a YAML file of texts, and usage examples, run for their
+output."""
 
 from __future__ import annotations
 
@@ -7,23 +8,27 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, NamedTuple, cast
+
+from jinja2 import Environment, StrictUndefined
 
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
-from eventformers.markdown import code
-from eventformers.methods import load_method, load_object
+from eventformers.datasets_scripts.reading.lines import parse_yaml, read_regular_text
+from eventformers.errors import DataFormatError
+from eventformers.markdown import code, setting
+from eventformers.methods import load_method
 
 Settings = Mapping[str, object]
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """A choice made where the paper is silent, misprinted or at odds with its code.
 
-    Args:
+    Attributes:
         place: the place in the paper.
         paper: what the paper, or the released code, says.
         here: what this model does.
@@ -53,36 +58,154 @@ class Snippet:
     is_run: bool = True
 
 
-ALL_PAIRS = "embeddings @ embeddings.T"
-"""The cosines of all pairs of vectors of length 1."""
+class CardParts(NamedTuple):
+    """What a method says of one model.
 
-ROLE_NAMES: Event = {"subject": "subject", "predicate": "predicate", "object": "object"}
+    Attributes:
+        summary: Markdown: description of the model.
+        text_read: Markdown: the form of its input texts.
+        objective: Markdown: the training objective.
+        readings: the readings of the paper.
+        limits: what the model cannot do.
+        usage: the usage examples.
+    """
 
-
-def number(config: Settings, name: str) -> float:
-    """Read a numeric field; 0 if it is absent or None."""
-    value = config.get(name, 0)
-    return float(value) if isinstance(value, (int, float)) else 0.0
-
-
-def text_of_event(config: Settings, event: Event = ROLE_NAMES) -> str:
-    """The text of an event in the order of a model; that of `ROLE_NAMES` shows the order."""
-    return event_text(event, cast(EventOrder, config.get("event_order", "subject_predicate_object")))
-
-
-def event_literal(event: Event) -> str:
-    """Write an event as a Python literal."""
-    return "{" + ", ".join(f'"{role}": "{text}"' for role, text in event.items()) + "}"
+    summary: str
+    text_read: str
+    objective: str
+    readings: list[Reading]
+    limits: list[str]
+    usage: list[Snippet]
 
 
-def assignment(name: str, items: Sequence[str]) -> str:
-    """Write the assignment of a list.
+@dataclass(frozen=True, kw_only=True)
+class MethodCard:
+    """The parts of a card that a method provides, as its YAML file has them.
+
+    Texts are Jinja templates, and conditions and calls are Jinja expressions, of the variables `config`, the
+    model's configuration, and `training`, its training arguments and settings of the collator, whose absent
+    fields are None; of the `constants`; and of the functions in `_ENVIRONMENT`. A text is one paragraph; one
+    that is empty is left out.
 
     Args:
-        name: the variable.
-        items: the items, as Python literals.
+        title: the usual name of the method.
+        paper: title of the paper, with authors' names and year.
+        url: address of the paper.
+        tags: tags on the Hub, besides those of every model.
+        citation: BibTeX.
+        paper_settings: the values stated in the paper, by the name of a configuration field, a setting of the
+            collator or a training argument.
+        objective: the training objective: paragraphs, and items of lists, which start with "- ".
+        readings: each with `place`, `paper`, `here`, of which several texts are joined, and optionally a
+            condition `if`.
+        summary: description of the model. This and the next two are those of a model of events by default.
+        text_read: the form of its input texts.
+        usage: the usage examples: calls such as `encode_snippet("texts", texts)`, or `title`, `code` and
+            `is_run`.
+        limits: what the model cannot do, one or two sentences each.
+        constants: values for the templates.
+        training_rows: number of rows of the published training sets by the dataset's config, so that the card
+            can say if a model was trained on fewer.
+        published_note: the conditions of the published scores.
+        normalises: True if the vectors have length 1.
+        compared_by: how to compare vectors; empty if they are not compared.
     """
-    return "\n".join([f"{name} = [", *(f"    {item}," for item in items), "]"])
+
+    title: str
+    paper: str
+    url: str
+    tags: Sequence[str]
+    citation: str
+    paper_settings: Settings
+    objective: Sequence[str]
+    readings: Sequence[Mapping[str, Any]]
+    summary: str
+    text_read: str
+    usage: Sequence[Any]
+    limits: Sequence[str] = ()
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    training_rows: Mapping[str, int] = field(default_factory=dict)
+    published_note: str = ""
+    normalises: bool = False
+    compared_by: str = "cosine"
+
+    def parts(self, config: Settings, training: Settings | None = None) -> CardParts:
+        """Render the texts for a model.
+
+        Args:
+            config: the model's configuration, from `model.config.to_dict()`.
+            training: its training arguments and the settings of the collator.
+        """
+        values = {
+            **self.constants,
+            "config": defaultdict(lambda: None, config),
+            "training": defaultdict(lambda: None, training or {}),
+        }
+
+        def texts(templates: Sequence[str]) -> list[str]:
+            rendered = (_ENVIRONMENT.from_string(template).render(values) for template in templates)
+            return [text for one in rendered if (text := " ".join(one.split()))]
+
+        def evaluated(expression: str) -> Any:
+            return _ENVIRONMENT.compile_expression(expression, undefined_to_none=False)(values)
+
+        objective = ""
+        for text in texts(self.objective):
+            is_item = text.startswith("- ") and objective.rpartition("\n")[2].startswith("- ")
+            objective += f"{'' if not objective else chr(10) if is_item else 2 * chr(10)}{text}"
+        readings = []
+        for entry in self.readings:
+            here = [entry["here"]] if isinstance(entry["here"], str) else entry["here"]
+            if evaluated(entry.get("if", "true")) and (told := "; ".join(texts(here))):
+                readings.append(Reading(*texts([entry["place"], entry["paper"]]), told))
+        usage = [
+            evaluated(one)
+            if isinstance(one, str)
+            else Snippet(
+                *texts([one["title"]]),
+                _ENVIRONMENT.from_string(one["code"]).render(values).rstrip(),
+                is_run=one.get("is_run", True),
+            )
+            for one in self.usage
+        ]
+        [summary], [text_read] = texts([self.summary]), texts([self.text_read])
+        usage = [snippet for snippet in usage if snippet is not None]
+        return CardParts(summary, text_read, objective, readings, texts(self.limits), usage)
+
+
+def load_method_card(method: str) -> MethodCard:
+    """Load the card of a method by its `model_type`.
+
+    Raises:
+        UnknownNameError: the method is unknown.
+        DataFormatError: its file lacks an entry, has an unknown one or cannot be read.
+    """
+    found = load_method(method)
+    accepted = "the entries of `eventformers.model_cards.MethodCard`"
+    usual, own = (
+        parse_yaml(read_regular_text(path, accepted), path, accepted)
+        for path in (Path(__file__).with_name("events.yaml"), found.card_path)
+    )
+    try:
+        constants = {**usual["constants"], **own.get("constants", {})}
+        return MethodCard(**{"title": found.title, **usual, **own, "constants": constants})
+    except (AttributeError, TypeError) as error:
+        raise DataFormatError(found.card_path, None, str(error), accepted) from error
+
+
+def text_of_event(config: Settings, event: Event) -> str:
+    """Return the text of an event in the order of a model."""
+    return event_text(event, cast(EventOrder, config["event_order"] or "subject_predicate_object"))
+
+
+def texts_of_events(config: Settings, events: Sequence[Event]) -> list[str]:
+    """Return the texts of events in the order of a model."""
+    return [text_of_event(config, event) for event in events]
+
+
+def assignment(name: str, items: Sequence[object]) -> str:
+    """Write the assignment of a list of texts or events."""
+    return "\n".join([f"{name} = [", *(f"    {json.dumps(item)}," for item in items), "]"])
 
 
 def loading(auto_class: str, reader: str = "tokenizer") -> str:
@@ -96,26 +219,16 @@ model = {auto_class}.from_pretrained(MODEL_ID, trust_remote_code=True)
 """
 
 
-def pooling_reading(config: Settings, text: str) -> Reading:
-    """Describe the pooling of the tokens of a text.
-
-    Args:
-        config: the model's configuration.
-        text: the method's name for its texts, such as "event".
-    """
-    taken = {
-        "mean": f"the mean over the tokens of the {text}",
-        "lasttoken": "the vector of the last token",
-    }.get(str(config.get("pooling")), "as in the paper")
-    return Reading("Eq. 2, pooling", "the vector of [CLS]", taken)
+ALL_PAIRS = "embeddings @ embeddings.T"
+"""The cosines of all pairs of vectors of length 1."""
 
 
-def encode_snippet(name: str, items: Sequence[str], compared: str = ALL_PAIRS) -> Snippet:
+def encode_snippet(name: str, items: Sequence[object], compared: str = ALL_PAIRS) -> Snippet:
     """Usage example for this package.
 
     Args:
         name: the variable of the items.
-        items: the items, as Python literals.
+        items: texts or events.
         compared: the product of `embeddings` to print.
     """
     return Snippet(
@@ -134,7 +247,7 @@ def transformers_snippet(texts: Sequence[str], compared: str = ALL_PAIRS, note: 
     """Usage example for transformers alone.
 
     Args:
-        texts: the texts, as Python literals.
+        texts: the texts.
         compared: the product of `embeddings` to print.
         note: a note on the texts for the title, in brackets.
     """
@@ -152,11 +265,7 @@ print(({compared}).round(decimals=2))""",
 
 
 def sentence_transformers_snippet(texts: Sequence[str]) -> Snippet:
-    """Usage example for sentence-transformers, whose vectors equal those of the other examples.
-
-    Args:
-        texts: the texts, as Python literals.
-    """
+    """Usage example for sentence-transformers, whose vectors equal those of the other examples."""
     return Snippet(
         "The same vectors with sentence-transformers (`pip install sentence-transformers`)",
         f"""\
@@ -170,92 +279,16 @@ embeddings = model.encode(texts, normalize_embeddings=True)""",
     )
 
 
-EXAMPLES: tuple[Event, ...] = (
-    {"subject": "company", "predicate": "fired", "object": "worker"},
-    {"subject": "firm", "predicate": "dismissed", "object": "employee"},
-    {"subject": "soldier", "predicate": "fired", "object": "gun"},
-)
-"""The first two have a similar meaning in different words; the third shares only the verb of the first."""
-
-
-def event_summary(config: Settings) -> str:
-    """Describe a model of events."""
-    return (
-        f"This model turns an event into a vector of {config.get('projection_dim')} numbers. Compare vectors "
-        "by their cosine."
+# Texts from data pass through the functions, which escape them.
+_ENVIRONMENT = Environment(undefined=StrictUndefined, autoescape=False)  # noqa: S701
+_ENVIRONMENT.globals |= {
+    one.__name__: one
+    for one in (
+        *(setting, code, text_of_event, texts_of_events, assignment, loading),
+        *(encode_snippet, transformers_snippet, sentence_transformers_snippet),
     )
-
-
-def event_read(config: Settings) -> str:
-    """Describe the form of the text of an event."""
-    return f"an event as {code(text_of_event(config))}, absent roles skipped"
-
-
-def event_usage(config: Settings) -> list[Snippet]:
-    """Examples of events with transformers alone, with this package and with sentence-transformers."""
-    texts = [f'"{text_of_event(config, event)}"' for event in EXAMPLES]
-    return [
-        transformers_snippet(texts, note=f"the text of an event is `{text_of_event(config)}`"),
-        encode_snippet("events", [event_literal(event) for event in EXAMPLES]),
-        sentence_transformers_snippet(texts),
-    ]
-
-
-@dataclass(frozen=True)
-class MethodCard:
-    """The parts of a card that a method provides.
-
-    Args:
-        method: the `model_type`.
-        title: its usual name.
-        paper: title of the paper, with authors' names and year.
-        url: address of the paper.
-        tags: tags on the Hub, besides those of every model.
-        objective: Markdown: the training objective, from its configuration.
-        readings: the readings, from the configuration and the training arguments.
-        paper_settings: the values stated in the paper, by the name of a configuration field, a setting of the
-            collator or a training argument.
-        citation: BibTeX.
-        limits: what the model cannot do, one or two sentences each, from the configuration.
-        summary: Markdown: description of the model, from its configuration. This and the next two are those
-            of a model of events by default.
-        text_read: Markdown: the form of its input texts, from its configuration.
-        usage: the usage examples, from the configuration.
-        training_rows: number of rows of the published training sets by the dataset's config, so that the card
-            can say if a model was trained on fewer.
-        published_note: the conditions of the published scores.
-        normalises: True if the vectors have length 1.
-        compared_by: how to compare vectors; empty if they are not compared.
-    """
-
-    method: str
-    title: str
-    paper: str
-    url: str
-    tags: Sequence[str]
-    objective: Callable[[Settings], str]
-    readings: Callable[[Settings, Settings], list[Reading]]
-    paper_settings: Settings
-    citation: str
-    limits: Callable[[Settings], list[str]] = lambda config: []
-    summary: Callable[[Settings], str] = event_summary
-    text_read: Callable[[Settings], str] = event_read
-    usage: Callable[[Settings], list[Snippet]] = event_usage
-    training_rows: Mapping[str, int] = field(default_factory=dict)
-    published_note: str = ""
-    normalises: bool = False
-    compared_by: str = "cosine"
-
-
-def load_method_card(method: str) -> MethodCard:
-    """Load the card of a method by its `model_type`.
-
-    Raises:
-        UnknownNameError: the method is unknown.
-    """
-    card: MethodCard = load_object(load_method(method).card)
-    return card
-
+}
+_ENVIRONMENT.globals["literal"] = json.dumps
 
 MODEL_PLACEHOLDER = "MODEL_ID"
 TIMEOUT_SECONDS = 900.0

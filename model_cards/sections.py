@@ -41,7 +41,9 @@ _TOLD_ARGUMENTS = (
 
 def usage_snippets(card: ModelCard) -> Sequence[Snippet]:
     """The card's usage examples, else the method's."""
-    return load_method_card(card.method).usage(card.config) if card.usage is None else card.usage
+    if card.usage is not None:
+        return card.usage
+    return load_method_card(card.method).parts(card.config).usage
 
 
 def _hub_id(name: str | None) -> str | None:
@@ -80,14 +82,14 @@ def template_values(card: ModelCard) -> dict[str, object]:
     """Return the values of the template as Markdown; empty text hides a section."""
     method = load_method_card(card.method)
     data = card.trained_on
-    readings = method.readings(card.config, {**card.training_arguments, **card.views})
+    parts = method.parts(card.config, {**card.training_arguments, **card.views})
     return {
         "front_matter": _front_matter(card, method),
         "name": markdown.cell(card.name),
         "method": method,
-        "summary": method.summary(card.config),
+        "summary": parts.summary,
         "warnings": _warnings(card),
-        "facts": _facts(card, method),
+        "facts": _facts(card, method, parts.text_read),
         "snippets": [
             {
                 "title": snippet.title,
@@ -104,17 +106,14 @@ def template_values(card: ModelCard) -> dict[str, object]:
         "sources": _sources(data) if data else "",
         "skipped": _skipped(data) if data else "",
         "data_settings": _settings_table(dict(sorted(data.settings.items()))) if data else "",
-        "objective": method.objective(card.config),
+        "objective": parts.objective,
         "run_facts": _run_facts(card),
         "paper_settings": _paper_settings(card, method),
         "other_settings": _other_settings(card, method),
         "log": _log(card.history),
-        "readings": markdown.table(
-            ["where", "paper and released code", "this model"],
-            [[reading.place, reading.paper, reading.here] for reading in readings],
-        ),
+        "readings": markdown.table(["where", "paper and released code", "this model"], parts.readings),
         "sections": card.sections,
-        "limits": method.limits(card.config),
+        "limits": parts.limits,
         "versions": _versions(),
         "citation": markdown.code_block(method.citation, "bibtex"),
     }
@@ -152,7 +151,7 @@ def _warnings(card: ModelCard) -> list[str]:
     return facts
 
 
-def _facts(card: ModelCard, method: MethodCard) -> str:
+def _facts(card: ModelCard, method: MethodCard, text_read: str) -> str:
     config, data = card.config, card.trained_on
     text_config = config.get("text_config")
     encoder = text_config if isinstance(text_config, Mapping) else {}
@@ -179,7 +178,7 @@ def _facts(card: ModelCard, method: MethodCard) -> str:
         length = "of length 1" if method.normalises else "not normalised"
         compared = f"; compare by {method.compared_by}" if method.compared_by else ""
         facts["vector"] = f"{config['projection_dim']} numbers, {taken}, {length}{compared}"
-    facts["text read"] = method.text_read(config)
+    facts["text read"] = text_read
     languages = [card.language] if isinstance(card.language, str) else card.language
     facts["language"] = markdown.cell(", ".join(languages))
     if data:

@@ -19,7 +19,7 @@ from eventformers import methods
 from eventformers.commands.demo import Showing
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.methods import all_methods, load_method, load_object, main_methods, what_is_read
-from eventformers.model_cards import MethodCard
+from eventformers.model_cards import load_method_card
 from eventformers.trainers.method import MethodTraining
 from eventformers.trainers.recipes import list_recipes
 
@@ -50,9 +50,7 @@ def test_everything_that_a_method_names_is_there(name: str) -> None:
     method = load_method(name)
     assert isinstance(method.training, MethodTraining)
     assert issubclass(method.head_class, load_object(method.classes[method.head]))
-    card = load_object(method.card)
-    assert isinstance(card, MethodCard)
-    assert (card.method, card.title) == (name, method.title)
+    assert load_method_card(name).title == method.title
     recipes = list_recipes(name)
     assert {method.default_recipe, method.paper_recipe, "demo"} <= set(recipes)
     if method.showing is not None:

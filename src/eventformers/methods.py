@@ -109,7 +109,8 @@ class Method:
         dataset: the dataset builder that it trains on, in snake_case, and the builder's config for a recipe
             whose `data` section names none.
         tasks: evaluation tasks that score a run.
-        card: dotted path of its `eventformers.model_cards.MethodCard`.
+        card: YAML file of its part of a model card, as `package/file`. See
+            `eventformers.model_cards.MethodCard`.
         reads: the input of its models.
         processor: dotted path of the processor of its models, which `AutoProcessor` loads.
         collator: dotted path of the collator of its training rows, a public name; None keeps it internal.
@@ -205,6 +206,15 @@ class Method:
             EventformersError: the package is not installed as a folder.
         """
         return None if self.tables is None else self._packaged("tables", self.tables)
+
+    @property
+    def card_path(self) -> Path:
+        """The YAML file of its part of a model card.
+
+        Raises:
+            EventformersError: the package is not installed as a folder.
+        """
+        return self._packaged("card", self.card)
 
     def _packaged(self, what: str, path: str) -> Path:
         """Find a file or folder of a package, given as `package/name`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eventformers.model_cards import event_grounding
+from eventformers.model_cards import load_method_card
 from eventformers.models.configuration_event_grounding import (
     EventGroundingConfig,
     EventGroundingCrossConfig,
@@ -13,8 +13,8 @@ from eventformers.models.configuration_event_grounding import (
 CARDS = pytest.mark.parametrize(
     ("card", "config_class"),
     [
-        (event_grounding.METHOD_CARD, EventGroundingConfig),
-        (event_grounding.CROSS_CARD, EventGroundingCrossConfig),
+        (load_method_card("event_grounding"), EventGroundingConfig),
+        (load_method_card("event_grounding_cross"), EventGroundingCrossConfig),
     ],
     ids=["bi-encoder", "cross-encoder"],
 )
@@ -23,11 +23,11 @@ CARDS = pytest.mark.parametrize(
 @CARDS
 def test_the_loss_is_the_one_of_the_configuration(card, config_class):
     paper, ours = (config_class(linking_objective=one).to_dict() for one in ("binary", "softmax"))
-    assert "binary cross-entropy of the" in card.objective(paper)
-    assert "binary" not in card.objective(ours)
-    assert "not gold" in card.objective(ours)
+    assert "binary cross-entropy of the" in card.parts(paper).objective
+    assert "binary" not in card.parts(ours).objective
+    assert "not gold" in card.parts(ours).objective
     of_paper, of_ours = (
-        {reading.place: reading.here for reading in card.readings(config, {})} for config in (paper, ours)
+        {reading.place: reading.here for reading in card.parts(config).readings} for config in (paper, ours)
     )
     assert of_paper["Section 5.1, reduction of the loss"] == "the mean over all pairs"
     assert of_ours["Section 5.1, reduction of the loss"].startswith("the mean over the gold events")
@@ -43,7 +43,14 @@ def test_the_loss_is_the_one_of_the_configuration(card, config_class):
     ],
 )
 def test_what_a_probability_is(objective, said, code):
-    card = event_grounding.CROSS_CARD
+    card = load_method_card("event_grounding_cross")
     config = EventGroundingCrossConfig(linking_objective=objective).to_dict()
-    assert said in card.summary(config)
-    assert code in card.usage(config)[0].code
+    assert said in card.parts(config).summary
+    assert code in card.parts(config).usage[0].code
+
+
+def test_the_weights_of_the_joint_stage():
+    config = EventGroundingConfig(stage="joint", hierarchy_weight=0.25).to_dict()
+    linking, hierarchy = load_method_card("event_grounding").parts(config).objective.split("\n")[2:]
+    assert "Weight `1`" in linking
+    assert "Weight `0.25`" in hierarchy

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
-from eventformers.model_cards.event_type_induction import METHOD_CARD
+from eventformers.model_cards import load_method_card
 from eventformers.models.configuration_event_type_induction import EventTypeInductionConfig
+from eventformers.models.mention_tokens import Mention, mark_trigger
+
+CARD = load_method_card("event_type_induction")
 
 
 def told(**fields) -> tuple[str, str]:
     config = EventTypeInductionConfig(**fields).to_dict()
-    beyond = {reading.place: reading.here for reading in METHOD_CARD.readings(config, {})}
-    return METHOD_CARD.objective(config), beyond.get("Beyond the paper", "")
+    beyond = {reading.place: reading.here for reading in CARD.parts(config, {}).readings}
+    return CARD.parts(config).objective, beyond.get("Beyond the paper", "")
 
 
 def test_the_contrast_of_frames_is_told_where_it_is_in_use():
@@ -18,3 +21,12 @@ def test_the_contrast_of_frames_is_told_where_it_is_in_use():
     assert "**Contrast of frames**" in objective
     assert "Weight `0.5`" in objective
     assert "examples of frames are contrasted" in beyond
+
+
+def test_the_marked_sentences_are_marked_as_the_model_reads_them():
+    triggers = ("sentenced", "gave", "opened")
+    marked = [
+        mark_trigger(Mention(text, text.index(trigger), text.index(trigger) + len(trigger))).text
+        for text, trigger in zip(CARD.constants["sentences"], triggers, strict=True)
+    ]
+    assert CARD.constants["marked_sentences"] == marked

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from eventformers.errors import UnknownNameError
+from eventformers.errors import DataFormatError, UnknownNameError
 from eventformers.methods import all_methods, load_method
 from eventformers.model_cards import ModelCard, Snippet, load_method_card
 
@@ -22,10 +22,20 @@ def test_a_method_without_a_card_is_told():
         load_method_card("swc")
 
 
+@pytest.mark.parametrize(
+    ("content", "found"), [("paper: P\nurl: U\n", "tags"), ("tag: [a]\n", "'tag'"), ("- a list\n", "list")]
+)
+def test_a_file_that_is_no_card_is_named(tmp_path, monkeypatch, content, found):
+    path = tmp_path / "card.yaml"
+    path.write_text(content, encoding="utf-8")
+    monkeypatch.setattr(type(load_method("swcc")), "card_path", path)
+    with pytest.raises(DataFormatError, match=f"card.yaml.*{found}"):
+        load_method_card("swcc")
+
+
 @every_method
 def test_the_paper_is_named_and_cited(method):
     card = load_method_card(method)
-    assert card.method == method
     assert card.title == load_method(method).title
     assert card.citation.startswith(("@inproceedings{", "@article{"))
     title = card.paper.rpartition(" (")[0]
@@ -49,17 +59,19 @@ def test_a_card_holds_what_the_method_says(method):
     config = config_of(method, **dict.fromkeys(sizes, 384))
     card = load_method_card(method)
     text = ModelCard(name="m", method=method, config=config, usage=[Snippet("In short", "1")]).to_markdown()
-    for said in (card.summary(config), card.text_read(config), card.objective(config), *card.limits(config)):
+    parts = card.parts(config)
+    for said in (parts.summary, parts.text_read, parts.objective, *parts.limits):
+        assert said
         assert said in text
     assert "384 numbers" in text
-    for reading in card.readings(config, {}):
+    for reading in parts.readings:
         assert f"| {reading.place} | {reading.paper} | {reading.here} |" in text
     assert all(f"- {tag}\n" in text for tag in ("eventformers", method, *card.tags))
 
 
 @every_method
 def test_every_example_is_code_that_names_the_model(method):
-    snippets = load_method_card(method).usage(config_of(method))
+    snippets = load_method_card(method).parts(config_of(method)).usage
     assert len({snippet.title for snippet in snippets}) == len(snippets)
     for snippet in snippets:
         compile(snippet.code.replace("MODEL_ID", "'m'"), snippet.title, "exec")

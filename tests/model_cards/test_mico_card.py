@@ -3,8 +3,10 @@ from __future__ import annotations
 import pytest
 
 from eventformers.datasets_scripts.relation_templates import relation_templates
-from eventformers.model_cards.mico import METHOD_CARD, PREMISES
+from eventformers.model_cards import load_method_card
 from eventformers.models.configuration_mico import MicoConfig
+
+CARD = load_method_card("mico")
 
 OPTIONS = {
     "learnable_temperature": (True, "the temperature is learned", "Temperature learned, from `0.07`"),
@@ -22,22 +24,24 @@ OPTIONS = {
 
 def test_the_graphs_with_corrected_frequencies_are_named():
     config = MicoConfig(frequency_correction=["conceptnet"])
-    assert "**Frequency correction** of conceptnet, beyond" in METHOD_CARD.objective(config.to_dict())
+    assert "**Frequency correction** of conceptnet, beyond" in CARD.parts(config.to_dict()).objective
 
 
 def places(training=None, **fields) -> dict[str, str]:
-    readings = METHOD_CARD.readings(MicoConfig(**fields).to_dict(), training or {})
+    readings = CARD.parts(MicoConfig(**fields).to_dict(), training or {}).readings
     return {reading.place: reading.here for reading in readings}
 
 
 def test_the_papers_settings_are_the_defaults_of_the_configuration():
     config = MicoConfig().to_dict()
-    assert all(config.get(name, value) == value for name, value in METHOD_CARD.paper_settings.items())
+    assert all(config.get(name, value) == value for name, value in CARD.paper_settings.items())
 
 
 def test_the_premises_of_the_examples_are_as_in_training():
     atomic = relation_templates("atomic").premise("xWant", "PersonX misses the bus", "forward")
-    assert (relation_templates("conceptnet").premise("UsedFor", "umbrella", "forward"), atomic) == PREMISES
+    assert (relation_templates("conceptnet").premise("UsedFor", "umbrella", "forward"), atomic) == tuple(
+        CARD.constants["premises"]
+    )
 
 
 def test_every_reading_follows_the_configuration():
@@ -66,11 +70,11 @@ def test_every_reading_follows_the_configuration():
 @pytest.mark.parametrize("option", OPTIONS)
 def test_what_goes_beyond_the_paper_is_told_where_it_is_in_use(option):
     value, reading, term = OPTIONS[option]
-    assert term not in METHOD_CARD.objective(MicoConfig().to_dict())
-    assert term in METHOD_CARD.objective(MicoConfig(**{option: value}).to_dict())
+    assert term not in CARD.parts(MicoConfig().to_dict()).objective
+    assert term in CARD.parts(MicoConfig(**{option: value}).to_dict()).objective
     assert reading in places(**{option: value})["Beyond the paper"]
 
 
 def test_the_objective_names_the_positive():
-    assert "its least similar alternative of k" in METHOD_CARD.objective(MicoConfig().to_dict())
-    assert "a random one of its k" in METHOD_CARD.objective(MicoConfig(positive="random").to_dict())
+    assert "its least similar alternative of k" in CARD.parts(MicoConfig().to_dict()).objective
+    assert "a random one of its k" in CARD.parts(MicoConfig(positive="random").to_dict()).objective

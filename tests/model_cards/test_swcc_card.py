@@ -2,22 +2,22 @@ from __future__ import annotations
 
 import pytest
 
-from eventformers.model_cards.swcc import METHOD_CARD
+from eventformers.model_cards import load_method_card
 from eventformers.models.configuration_swcc import SwccConfig
+
+CARD = load_method_card("swcc")
 
 RATES = {"learning_rate": 1e-5, "module_learning_rates": {"prototypes": 5e-4}}
 
 
 def places(**fields) -> dict[str, str]:
-    readings = METHOD_CARD.readings(SwccConfig(**fields).to_dict(), RATES)
+    readings = CARD.parts(SwccConfig(**fields).to_dict(), RATES).readings
     return {reading.place: reading.here for reading in readings}
 
 
 def test_only_the_order_of_an_event_differs_from_the_paper():
     config = SwccConfig().to_dict()
-    differing = {
-        name for name, value in METHOD_CARD.paper_settings.items() if config.get(name, value) != value
-    }
+    differing = {name for name, value in CARD.paper_settings.items() if config.get(name, value) != value}
     assert differing == {"event_order"}
     assert config["event_order"] == "subject_predicate_object"
 
@@ -37,9 +37,10 @@ def test_only_readings_of_terms_in_use_are_told():
 
 def test_a_second_positive_is_told_where_it_is_in_use():
     config = {**SwccConfig(shared_word_weight=2.0).to_dict(), "shared_word_co_event_weight": 0.0}
-    assert "second positive" not in METHOD_CARD.objective(config)
-    assert "second positive, with weight `0.5`" in METHOD_CARD.objective(
-        {**config, "shared_word_co_event_weight": 0.5}
+    assert "second positive" not in CARD.parts(config).objective
+    assert (
+        "second positive, with weight `0.5`"
+        in CARD.parts({**config, "shared_word_co_event_weight": 0.5}).objective
     )
 
 
@@ -53,10 +54,10 @@ def test_every_objective_has_words(objective, normalization):
         shared_word_weight=0.5,
         predicate_weight=0.5,
     ).to_dict()
-    text = METHOD_CARD.objective(config)
+    text = CARD.parts(config).objective
     assert text.count("\n- ") == 6
     assert ("margin `0.5`" in text) == (objective == "margin")
-    assert METHOD_CARD.limits(config)
+    assert CARD.parts(config).limits
 
 
 def test_the_examples_follow_the_order_of_the_model():
@@ -65,6 +66,6 @@ def test_the_examples_follow_the_order_of_the_model():
         ("predicate_first", "fired company worker", "predicate subject object"),
     ):
         config = SwccConfig(event_order=order).to_dict()
-        assert f"`{text}`" in METHOD_CARD.summary(config)
-        assert f"`{roles}`" in METHOD_CARD.text_read(config)
-        assert f'"{text}"' in METHOD_CARD.usage(config)[0].code
+        assert f"`{text}`" in CARD.parts(config).summary
+        assert f"`{roles}`" in CARD.parts(config).text_read
+        assert f'"{text}"' in CARD.parts(config).usage[0].code

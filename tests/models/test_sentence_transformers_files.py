@@ -131,7 +131,7 @@ def test_the_example_of_the_card(folders: dict[str, Path], name: str) -> None:
     config = load_encoder(folders[name], device="cpu").model.config
     [example] = [
         snippet
-        for snippet in load_method_card(config.model_type).usage(config.to_dict())
+        for snippet in load_method_card(config.model_type).parts(config.to_dict()).usage
         if "sentence-transformers" in snippet.title
     ]
     assert run_snippet(example, folders[name], "model") is example

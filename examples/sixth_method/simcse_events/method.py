@@ -14,7 +14,7 @@ METHOD = Method(
     recipes="simcse_events/recipes",
     dataset=("event_chains", "documents"),
     tasks=("hard_similarity", "hard_similarity_extended", "transitive_similarity"),
-    card="simcse_events.card.METHOD_CARD",
+    card="simcse_events/card.yaml",
     reads="events",
     showing="eventformers.commands.demo.NEAREST_EVENT",
 )
