@@ -33,6 +33,7 @@ from eventformers.extraction.events import (
     check_annotation,
     extract_events,
 )
+from eventformers.extraction.headlines import with_verbs
 from eventformers.extraction.language import other_language
 from eventformers.extraction.normalising import (
     NORMALISED,
@@ -409,6 +410,7 @@ class TextParser:
         """
         pairs = [(self._words(text), context) for context, text in texts]
         for doc, context in self.pipeline.pipe(pairs, as_tuples=True, batch_size=max(len(pairs), 1)):
+            with_verbs(doc, doc.user_data[NORMALISED].headlines, self._vocabulary, self.pipeline)
             for token in doc:
                 if self._vocabulary.is_mistaken_for_noun(token):
                     token.tag_, token.pos_, token.lemma_ = "VB", "VERB", token.lower_

@@ -8,13 +8,15 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from eventformers.extraction.headlines import restored_case
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -122,6 +124,7 @@ class NormalisedText:
         starts: for each character, the start in the text as given of what it stands for.
         ends: the ends, exclusive.
         breaks: places where a heading, a list item or a paragraph begins, so that a sentence does.
+        headlines: start and end of the sentences that are given in capitals or Title Case.
     """
 
     given: str
@@ -129,6 +132,7 @@ class NormalisedText:
     starts: np.ndarray
     ends: np.ndarray
     breaks: tuple[int, ...]
+    headlines: tuple[tuple[int, int], ...] = ()
 
     def __len__(self) -> int:
         return len(self.text)
@@ -181,8 +185,8 @@ def normalise(text: str, vocabulary: Vocabulary) -> NormalisedText:
     places = edited.apply(edit for edit, _ in lines)
     edited.replace(_SPACED_HYPHEN, lambda match: "—")
     breaks = tuple(place for place, (_, is_break) in zip(places, lines, strict=True) if is_break)
-    restored = restored_case(edited.text, breaks, vocabulary)
-    return NormalisedText(text, restored, edited.starts, edited.ends, breaks)
+    restored, headlines = restored_case(edited.text, breaks, vocabulary)
+    return NormalisedText(text, restored, edited.starts, edited.ends, breaks, headlines)
 
 
 class _Edited:
@@ -340,105 +344,6 @@ def _full_lines(text: str) -> Callable[[int, int], bool]:
     return is_full if is_wrapped else lambda start, end: False
 
 
-_SENTENCE_END = re.compile(r"[.!?][\"')\]]*\s+")
-_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
-# A sentence that has such a word is running text: Title Case leaves only short words in lower case.
-_LOWER_CASE = re.compile(r"\b(?:[a-z]{6,}|[^\W\d_A-Z][a-z]{4,})\b")
-_FEWEST_WORDS = 3
-_MINOR_WORDS = 5
-"""Letters of the longest words that Title Case leaves in lower case: "with", "after"."""
-_ABBREVIATIONS = frozenset({"us", "uk", "un", "eu", "usa", "uae"})
-_LONGEST_ABBREVIATION = 4
-
-
-def restored_case(text: str, breaks: Sequence[int], vocabulary: Vocabulary) -> str:
-    """Give sentences in capitals or Title Case the case of running text; each character keeps its place.
-
-    A word gets the case that it has most often within the other sentences of the text. A word that they do
-    not have is a name unless the vocabulary has it in lower case. Only for English, whose headlines are so
-    written.
-
-    Args:
-        text: a text in one line.
-        breaks: places where paragraphs begin.
-        vocabulary: the words of the pipeline.
-    """
-    if vocabulary.language != "en" or not vocabulary.has_words:
-        return text
-    sentences = list(_sentences(text, breaks))
-    headlines = [place for place in sentences if _is_headline(text[slice(*place)], vocabulary)]
-    if not headlines:
-        return text
-    usual = _usual_forms(text, set(sentences).difference(headlines))
-    characters = list(text)
-    for start, end in headlines:
-        words = list(_WORD.finditer(text, start, end))
-        in_capitals = text[start:end].isupper()
-        for number, match in enumerate(words):
-            word = match[0]
-            form = _form(word, usual, in_capitals, vocabulary)
-            if number == 0:
-                form = form[0].upper() + form[1:]
-            # "İ" has two characters in lower case.
-            if len(form) == len(word):
-                characters[match.start() : match.end()] = form
-    return "".join(characters)
-
-
-def _sentences(text: str, breaks: Sequence[int]) -> Iterator[tuple[int, int]]:
-    for start, end in zip((0, *breaks), (*breaks, len(text)), strict=True):
-        for match in _SENTENCE_END.finditer(text, start, end):
-            yield start, match.end()
-            start = match.end()
-        if start < end:
-            yield start, end
-
-
-def _is_headline(sentence: str, vocabulary: Vocabulary) -> bool:
-    if _LOWER_CASE.search(sentence):
-        return False
-    words = _WORD.findall(sentence)
-    if len(words) < _FEWEST_WORDS:
-        return False
-    if sentence.isupper():
-        return True
-    major = [
-        word
-        for word in words[1:]
-        if word[0].isupper() or (word not in vocabulary.function_words and len(word) > 2)
-    ]
-    # Names in running text have their capitals too: a common word shows that all words have them.
-    return (
-        len(major) >= _FEWEST_WORDS - 1
-        and all(word[0].isupper() for word in major)
-        and any(vocabulary.knows(word.lower()) for word in major)
-    )
-
-
-def _usual_forms(text: str, sentences: Iterable[tuple[int, int]]) -> dict[str, str]:
-    """The most frequent form of each word within sentences, without their first words."""
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for start, end in sorted(sentences):
-        for word in _WORD.findall(text, start, end)[1:]:
-            counts[word.lower()][word] += 1
-    return {word: forms.most_common(1)[0][0] for word, forms in counts.items()}
-
-
-def _form(word: str, usual: dict[str, str], in_capitals: bool, vocabulary: Vocabulary) -> str:
-    lower = word.lower()
-    if lower in usual:
-        return usual[lower]
-    if word.isupper() and (not in_capitals or lower in _ABBREVIATIONS):
-        return word
-    if lower == "i" or lower.startswith("i'"):
-        return word[0] + lower[1:]
-    if lower in vocabulary.function_words or vocabulary.knows(lower):
-        return lower
-    if in_capitals and len(word) <= _LONGEST_ABBREVIATION:
-        return word
-    return word[0] + lower[1:]
-
-
 # "hop" doubles its consonant before an ending ("hopped"), so that "hoped" is a form of "hope".
 _DOUBLES_CONSONANT = re.compile(r"(?:qu|[^aeiou])*[aeiouy][^aeiouwxy]")
 _TAKES_ES = ("s", "x", "z", "ch", "sh", "o")
@@ -461,6 +366,7 @@ class Vocabulary:
         self.function_words = frozenset(pipeline.Defaults.stop_words)
         index: dict[str, set[str]] = {}
         irregular: set[str] = set()
+        irregular_verbs: Iterable[str] = ()
         for _, component in pipeline.pipeline:
             tables = getattr(component, "lookups", None)
             if tables is not None and tables.has_table("lemma_index"):
@@ -469,7 +375,9 @@ class Vocabulary:
                 if tables.has_table("lemma_exc"):
                     exceptions = tables.get_table("lemma_exc")
                     irregular = {form for kind in index for form in exceptions.get(kind, ())}
+                    irregular_verbs = exceptions.get("verb", {})
         self._verbs = frozenset(index.get("verb", ()))
+        self._irregular_verbs = frozenset(irregular_verbs)
         self._only_verbs = self._verbs.difference(index.get("noun", ()), index.get("adj", ()))
         words = irregular.union(*index.values())
         self.has_words = bool(words)
@@ -477,11 +385,20 @@ class Vocabulary:
 
     def knows(self, word: str) -> bool:
         """True for a word in lower case, or an inflected form of one, that the pipeline knows."""
-        return word in self._words or any(
-            word.endswith(ending) and word[: -len(ending)] + base in self._words
-            for ending, base in _INFLECTIONS
-            if len(word) > len(ending) + 2
-        )
+        return _is_form(word, self._words, _INFLECTIONS)
+
+    def has_verb(self, word: str) -> bool:
+        """True for a verb in lower case, or an inflected form of one, that the pipeline knows."""
+        return word in self._irregular_verbs or _is_form(word, self._verbs, _INFLECTIONS[:8])
+
+    def infinitive(self, word: str) -> str:
+        """The infinitive of a verb in the present tense; "" for other words."""
+        bases = (word, *(word[: -len(end)] + base for end, base in _INFLECTIONS[:3] if word.endswith(end)))
+        return next((base for base in bases if base in self._verbs), "")
+
+    def is_only_verb(self, infinitive: str) -> bool:
+        """True for a verb that is neither a noun nor an adjective: "apologise"."""
+        return infinitive in self._only_verbs
 
     def is_mistaken_for_noun(self, token: Token) -> bool:
         """True for a verb that the tagger takes as a noun: "apologise" in "resign or apologise"."""
@@ -516,3 +433,11 @@ def place_given(part: Span | Token) -> tuple[int, int]:
     end = start + max(len(text.strip()), 1)
     normalised = part.doc.user_data.get(NORMALISED)
     return (start, end) if normalised is None else normalised.span(start, end)
+
+
+def _is_form(word: str, words: frozenset[str], endings: Iterable[tuple[str, str]]) -> bool:
+    return word in words or any(
+        word.endswith(ending) and word[: -len(ending)] + base in words
+        for ending, base in endings
+        if len(word) > len(ending) + 2
+    )
