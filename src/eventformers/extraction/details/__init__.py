@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eventformers.datasets_scripts.events import empty_details
+from eventformers.extraction.details.factuality import factuality_details
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -22,7 +23,7 @@ Details = Callable[
 ]
 """Of the text, its document, its events, and the columns that are known so far."""
 
-DETAILS: tuple[Details, ...] = ()
+DETAILS: tuple[Details, ...] = (factuality_details,)
 
 
 def event_details(doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent]) -> list[dict[str, Any]]:

@@ -1,0 +1,556 @@
+"""Factuality of events: what a text says of whether they happened, and who says so.
+
+- `negated`: the text says that it did not happen, or will not.
+- `possible`: modal, future, intended, conditional, asked, refused, or charged; "refused to pay" too, whose
+  predicate is "not pay".
+- `reported`: somebody other than the author says or thinks so, with the one who does. What a report negates
+  or calls possible stays `negated` or `possible`, and has its source.
+- `fact`: everything else; also what follows "know that", "began to" or "managed to".
+
+The event is that of the last verb of a predicate: "wants to buy" is possible. English only.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from eventformers.extraction.grammar import (
+    DIRECT_OBJECTS,
+    LINKED,
+    RELATIVE_CLAUSES,
+    RELATIVE_PRONOUNS,
+    child_of,
+    copula_of,
+    is_clause_head,
+    is_finite,
+    is_infinitive,
+    is_participle,
+    subject_of,
+)
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc, Token
+
+    from eventformers.extraction.events import ExtractedEvent
+    from eventformers.extraction.texts import TextDocument
+
+ACTOR_IDS = "eventformers_actor_ids"
+"""Key in `Doc.user_data` of the actors of a text: actor ids by the token index of a mention's head word."""
+
+FACTUALITIES = ("fact", "negated", "possible", "reported")
+"""Kinds of factuality; "" is unknown."""
+
+# fmt: off
+_SPEECH = frozenset({
+    "acknowledge", "add", "admit", "affirm", "agree", "allege", "announce", "answer", "argue", "ask",
+    "assert", "assure", "boast", "call", "cite", "claim", "comment", "complain", "concede", "conclude",
+    "confess", "confirm", "contend", "counter", "cry", "declare", "deny", "describe", "detail",
+    "emphasise", "emphasize", "estimate", "exclaim", "explain", "gasp", "groan", "growl", "grumble",
+    "hint", "inform", "inquire", "insist", "joke", "maintain", "mention", "murmur", "mutter", "note",
+    "observe", "opine", "pledge", "portray", "predict", "proclaim", "promise", "quote", "read", "recall",
+    "recount", "relate", "remark", "repeat", "reply", "report", "retort", "reveal", "roar", "say",
+    "scream", "shout", "sigh", "sob", "speculate", "state", "stress", "swear", "tell", "testify", "think",
+    "tweet", "utter", "vow", "warn", "whisper", "write", "yell",
+})
+_BELIEF = frozenset({
+    "assume", "believe", "consider", "deem", "feel", "figure", "guess", "imagine", "presume", "reckon",
+    "regard", "suggest", "suppose", "think", "view",
+})
+_REPORTS = _SPEECH | _BELIEF | {"propose"}
+# Their clause is what may be: "hopes that he left", "asked whether he left".
+_WISHES = frozenset({
+    "advise", "ask", "beg", "command", "demand", "desire", "doubt", "dream", "ensure", "expect", "fear",
+    "hope", "intend", "order", "plan", "pray", "prefer", "propose", "recommend", "request", "require",
+    "suspect", "urge", "want", "wish", "wonder", "worry",
+})
+_ASKING = frozenset({"ask", "pledge", "promise", "suppose", "swear", "tell", "vow", "warn"})
+# Their infinitive happens if they do: "began to leave", "forced him to leave".
+_DOING = frozenset({
+    "begin", "bother", "bring", "cause", "cease", "compel", "continue", "dare", "drive", "enjoy", "feel",
+    "find", "finish", "force", "get", "happen", "hear", "help", "induce", "keep", "know", "lead", "learn",
+    "let", "make", "manage", "notice", "oblige", "perceive", "persuade", "proceed", "prompt", "prove",
+    "quit", "remember", "see", "serve", "start", "stop", "succeed", "use", "watch",
+})
+# Their gerund may never happen.
+_OUTLOOKS = frozenset({
+    "advocate", "anticipate", "consider", "contemplate", "discuss", "favor", "favour", "imagine",
+    "intend", "oppose", "plan", "propose", "recommend", "require", "risk", "suggest", "threaten",
+})
+# "refused to leave" is an answer, no denial.
+_REFUSALS = frozenset({
+    "afraid", "ban", "bar", "decline", "disallow", "doubt", "doubtful", "forbid", "hesitant", "hesitate",
+    "improbable", "prohibit", "prohibition", "refusal", "refuse", "reluctance", "reluctant", "unlikely",
+    "unwilling", "unwillingness",
+})
+# "accused of leaving", "charged with leaving"
+_CHARGES = frozenset({
+    "accusation", "accuse", "allegation", "arrest", "charge", "detain", "indict", "investigate",
+    "suspect", "suspicion",
+})
+_HYPOTHETICAL_MODALS = frozenset({"may", "might", "must", "ought", "should"})
+_CONDITIONS = frozenset({"assuming", "if", "lest", "provided", "supposing", "unless", "whether"})
+_WHEN = frozenset({"after", "before", "once", "till", "until", "when", "whenever", "where", "while"})
+_FACTUAL_ADJECTIVES = frozenset({
+    "amazed", "angry", "ashamed", "astonished", "careful", "content", "delighted", "disappointed",
+    "fortunate", "glad", "grateful", "happy", "honoured", "lucky", "pleased", "proud", "relieved",
+    "right", "sad", "shocked", "sorry", "stupid", "surprised", "thrilled", "unlucky", "wise", "wrong",
+})
+_SURE = frozenset({"certain", "clear", "confident", "convinced", "sure"})
+_UNSURE_ADJECTIVES = frozenset({"likely", "possible", "probable", "uncertain", "unclear", "unsure"})
+_ORDINALS = frozenset({"first", "last", "latest", "next", "only", "second", "third"})
+_UNSURE = frozenset({
+    "apparently", "conceivably", "likely", "maybe", "perhaps", "possibly", "potentially", "presumably",
+    "probably", "seemingly",
+})
+_HEARSAY = frozenset({"allegedly", "purportedly", "reportedly", "reputedly", "supposedly"})
+_ALMOST = frozenset({"almost", "nearly"})
+_PURPOSES = frozenset({
+    "ability", "capable", "idea", "intent", "intention", "interested", "opposed", "way",
+})
+_CLAIMS = frozenset({
+    "accusation", "allegation", "announcement", "argument", "assertion", "assumption", "belief", "claim",
+    "comment", "conclusion", "idea", "opinion", "prediction", "remark", "report", "rumor", "rumour",
+    "statement", "suggestion", "theory", "view", "warning", "word",
+})
+_UNREAL = frozenset({
+    "alleged", "attempted", "expected", "future", "imminent", "impending", "intended", "likely",
+    "looming", "planned", "possible", "potential", "proposed", "prospective", "scheduled", "supposed",
+    "suspected", "threatened", "upcoming", "would-be",
+})
+# Nouns and verbs whose event is not there yet: "threat of war", "called for a strike".
+_AIMS = _WISHES | _OUTLOOKS | _CHARGES | frozenset({
+    "aim", "attempt", "await", "bid", "call", "chance", "danger", "demand", "effort", "fear", "hope",
+    "need", "plan", "plot", "possibility", "prepare", "prospect", "pursue", "rule", "seek", "threat",
+    "threaten", "try", "urge", "warn", "warning",
+})
+_DEFINITE = frozenset({"that", "the", "these", "this", "those"})
+# fmt: on
+_DOUBLE = re.compile(r"[\"“”„«»]|``|''")
+_SINGLE = re.compile(r"(?<!\w)['‘](?=\w)(?:(?!(?<!\w)['‘](?=\w)).)*?[.,!?;:—-]['’](?!\w)", re.DOTALL)
+_LONGEST_QUOTATION = 3000
+_FARTHEST_SPEAKER = 40
+# Governors that are looked through, so that a text cannot exhaust the stack.
+_DEEPEST = 100
+
+
+class _Standing(NamedTuple):
+    """What holds of a clause, its own negation aside.
+
+    Args:
+        possible: it may not happen.
+        hypothetical: it is possible, and "not" does not deny it: "should not leave".
+        reported: somebody says so.
+        source: the one who does, if known.
+    """
+
+    possible: bool = False
+    hypothetical: bool = False
+    reported: bool = False
+    source: Token | None = None
+
+    def report(self) -> _Standing:
+        """The report alone."""
+        return _Standing(reported=self.reported, source=self.source)
+
+    def within(self, outer: _Standing) -> _Standing:
+        """Add what holds of the clause around it."""
+        return _Standing(
+            self.possible or outer.possible,
+            self.hypothetical or outer.hypothetical,
+            self.reported or outer.reported,
+            self.source if self.source is not None else outer.source,
+        )
+
+
+_FACT = _Standing()
+_POSSIBLE = _Standing(possible=True)
+_HYPOTHETICAL = _Standing(possible=True, hypothetical=True)
+
+
+def factuality_details(
+    doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent], known: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return `factuality` and `source_id` of each event; nothing for texts in other languages than English.
+
+    Args:
+        doc: the parsed text.
+        document: its document.
+        events: its events.
+        known: their columns so far.
+
+    `source_id` is the actor that `ACTOR_IDS` has for the head word of the source.
+    """
+    if doc.lang_ != "en":
+        return [{} for _ in events]
+    clauses, actors = _Clauses(doc), doc.user_data.get(ACTOR_IDS, {})
+    found = (clauses.factuality(event) for event in events)
+    return [
+        {"factuality": factuality, "source_id": actors.get(source.i, "") if source is not None else ""}
+        for factuality, source in found
+    ]
+
+
+class _Clauses:
+    """The clauses of a text, with what holds of each."""
+
+    def __init__(self, doc: Doc) -> None:
+        self.doc = doc
+        self._known: dict[int, _Standing] = {}
+        self._depth = 0
+        self._quotations = _quotations(doc)
+        self._starts = [start for start, _ in self._quotations]
+        self._speakers: dict[int, Token | None] = {}
+
+    def factuality(self, event: ExtractedEvent) -> tuple[str, Token | None]:
+        """The factuality of an event, and the one who says so."""
+        trigger = self.doc[event.trigger_index]
+        if event.trigger_kind == "verb":
+            word = _last_verb(trigger, event.predicate)
+            standing, negated = self._of_verb(word), event.negated or _has_adverb(word, _ALMOST)
+        else:
+            standing, negated = self._of_noun(trigger), event.negated
+        if negated and not standing.hypothetical:
+            return "negated", standing.source
+        if standing.possible:
+            return "possible", standing.source
+        return ("reported" if standing.reported else "fact"), standing.source
+
+    def _of_verb(self, verb: Token) -> _Standing:
+        if verb.i not in self._known:
+            # Ends the walk in parses with a cycle of joined words.
+            self._known[verb.i] = _FACT
+            self._depth += 1
+            standing = _own(verb).within(self._of_governor(verb)) if self._depth < _DEEPEST else _FACT
+            self._depth -= 1
+            self._known[verb.i] = standing if standing.reported else standing.within(self._of_quotation(verb))
+        return self._known[verb.i]
+
+    def _of_governor(self, verb: Token) -> _Standing:
+        """What the governor of a clause says of it."""
+        head, label = verb.head, verb.dep_
+        if head.i == verb.i:
+            return _HYPOTHETICAL if _is_question(verb) or _is_request(verb) else _FACT
+        if label in LINKED or label in ("cop", "aux", "auxpass"):
+            return self._of_verb(head)
+        if label == "conj":
+            return self._of_joined(verb, head)
+        if _is_aside(verb):
+            return self._of_governor(head)
+        if label in ("xcomp", "ccomp", "csubj", "csubjpass", "parataxis"):
+            return self._of_complement(verb, head)
+        if label == "advcl":
+            return self._of_adverbial(verb, head)
+        if label in ("pcomp", "pobj"):
+            return self._of_preposition(verb, head)
+        if label in RELATIVE_CLAUSES or label == "acl":
+            return self._of_noun_clause(verb, head)
+        return (_HYPOTHETICAL if _is_question(verb) else _FACT).within(self._scope(head))
+
+    def _scope(self, token: Token) -> _Standing:
+        """The report around a word, without what is possible in it."""
+        while token.head.i != token.i and not is_clause_head(token):
+            token = token.head
+        return self._of_verb(token).report()
+
+    def _of_joined(self, verb: Token, head: Token) -> _Standing:
+        if not is_clause_head(head):
+            return self._of_governor(head) if head.dep_ in LINKED else self._scope(head)
+        if subject_of(verb) is None and (not is_finite(verb) or (verb.tag_ == "VBP" and _has_modal(head))):
+            # "will pay and leave", "to pay and leave"
+            return self._of_verb(head)
+        # "if he pays and leaves", "said that he paid and left"
+        return self._of_governor(head) if is_finite(head) else self._scope(head)
+
+    def _of_complement(self, verb: Token, head: Token) -> _Standing:
+        governor, lemma, to = copula_of(head), head.lemma_.lower(), _has_to(verb)
+        outer = self._of_verb(governor)
+        scope = outer.report()
+        if verb.dep_ in ("csubj", "csubjpass"):
+            return _POSSIBLE.within(scope) if to else scope
+        adjective = head if governor.i != head.i else child_of(head, LINKED) if head.pos_ == "AUX" else None
+        if adjective is not None and adjective.i < verb.i:
+            return self._of_adjective(verb, adjective, governor).within(scope)
+        if verb.dep_ == "xcomp" or to:
+            if lemma in _REFUSALS or (lemma in _WISHES and to):
+                return _HYPOTHETICAL.within(scope)
+            if to or is_infinitive(verb):
+                if (
+                    lemma in _REPORTS
+                    and child_of(head, {"auxpass", "dobj"}) is not None
+                    and lemma not in _ASKING
+                ):
+                    # "is said to be", "believed him to be"
+                    return _report(head, outer)
+                return outer if lemma in _DOING or not to else _POSSIBLE.within(scope)
+            if lemma in _REPORTS:
+                # "admitted stealing"
+                return _report(head, outer)
+            return _POSSIBLE.within(scope) if lemma in _OUTLOOKS else outer
+        mark = child_of(verb, {"mark"})
+        asked = lemma in _WISHES or (mark is not None and mark.lower_ in _CONDITIONS)
+        if lemma in _REPORTS:
+            is_quoted = verb.i < head.i
+            if not (is_quoted or asked) and verb.left_edge.tag_ in ("WP", "WRB", "WDT"):
+                # "told her where he lived"
+                return scope
+            between = verb.doc[verb.i + 1 : head.i]
+            if is_quoted:
+                asked = _is_request(verb) or any(token.text.endswith("?") for token in between)
+            return (_HYPOTHETICAL if asked else _FACT).within(_report(head, outer))
+        if asked or lemma in ("appear", "seem"):
+            return _HYPOTHETICAL.within(scope)
+        # "let him leave", "Did he leave?"
+        return outer if lemma in ("do", "have", "help", "let", "make") else scope
+
+    def _of_adjective(self, verb: Token, adjective: Token, copula: Token) -> _Standing:
+        word = adjective.lower_
+        if word in _REFUSALS:
+            return _HYPOTHETICAL
+        if verb.dep_ == "ccomp" and not _has_to(verb):
+            unsure = word in _SURE and child_of(copula, {"neg"}) is not None
+            return _HYPOTHETICAL if unsure or word in _UNSURE_ADJECTIVES else _FACT
+        return _POSSIBLE if _has_to(verb) and word not in _FACTUAL_ADJECTIVES else _FACT
+
+    def _of_adverbial(self, verb: Token, head: Token) -> _Standing:
+        outer = self._of_verb(copula_of(head))
+        scope = outer.report()
+        words = {child.lower_ for child in verb.lefts if child.dep_ in ("advmod", "mark")}
+        if words & _CONDITIONS or _is_inverted(verb) or ("that" in words and _has_modal(verb)):
+            return _HYPOTHETICAL.within(scope)
+        if _has_to(verb):
+            # "defeated her to become mayor"
+            return outer if verb.lemma_ == "become" and _is_past(head) else _HYPOTHETICAL.within(scope)
+        if (is_participle(verb) or words & _WHEN) and not _is_past(verb):
+            # "will win by staying", "when he comes, they will leave"
+            return scope if head.lemma_.lower() in _REPORTS else outer
+        return scope
+
+    def _of_preposition(self, verb: Token, preposition: Token) -> _Standing:
+        governor, word = preposition.head, preposition.lower_
+        outer = self._of_verb(governor) if is_clause_head(governor) else self._scope(governor)
+        lemma = governor.lemma_.lower()
+        if lemma in _REFUSALS | _CHARGES and word in ("for", "from", "of", "over", "with"):
+            accuser = _speaker_of(governor) if lemma in _CHARGES else None
+            return _HYPOTHETICAL._replace(source=accuser).within(outer)
+        if lemma in _AIMS or lemma in _PURPOSES:
+            return _POSSIBLE.within(outer)
+        return _report(governor, outer) if lemma in _REPORTS and word == "as" else outer
+
+    def _of_noun_clause(self, verb: Token, noun: Token) -> _Standing:
+        scope, lemma = self._scope(noun), noun.lemma_.lower()
+        if _has_to(verb) and subject_of(verb) is None and not _has_modal(verb):
+            # "the first man to walk there", "a plan to leave"
+            if not _ORDINALS.isdisjoint({noun.lower_, *(child.lower_ for child in noun.lefts)}):
+                return scope
+            return (_HYPOTHETICAL if lemma in _REFUSALS else _POSSIBLE).within(scope)
+        if verb.dep_ == "acl" and child_of(verb, {"mark"}) is not None:
+            if lemma in _CLAIMS:
+                return _Standing(reported=True, source=child_of(noun, {"poss"})).within(scope)
+            if lemma in _AIMS:
+                return _HYPOTHETICAL.within(scope)
+        return scope
+
+    def _of_noun(self, noun: Token) -> _Standing:
+        """What a text says of the event of a noun: "planned attack", "called for an attack"."""
+        quoted = self._of_quotation(noun)
+        before = {child.lower_ for child in noun.lefts}
+        if before & _UNREAL:
+            return _HYPOTHETICAL.within(quoted)
+        word = noun
+        while word.dep_ in ("appos", "compound", "conj") and word.head.i != word.i:
+            word = word.head
+        with_preposition = word.dep_ == "pobj"
+        head = word.head.head if with_preposition else word.head
+        is_object = with_preposition or word.dep_ in DIRECT_OBJECTS
+        if head.lemma_.lower() in _AIMS and is_object:
+            return _HYPOTHETICAL.within(self._scope(head)).within(quoted)
+        is_known = with_preposition or before & _DEFINITE or child_of(noun, {"poss"}) is not None
+        if is_known or not is_clause_head(head):
+            return self._scope(word.head).within(quoted)
+        return self._of_verb(head).within(quoted)
+
+    def _of_quotation(self, token: Token) -> _Standing:
+        number = bisect_right(self._starts, token.i) - 1
+        if number < 0:
+            return _FACT
+        start, end = self._quotations[number]
+        # Single words are quoted for their sound: "martyred".
+        if not start < token.i < end or end - start < 5:
+            return _FACT
+        if number not in self._speakers:
+            self._speakers[number] = self._speaker(number)
+        return _Standing(reported=True, source=self._speakers[number])
+
+    def _speaker(self, number: int) -> Token | None:
+        """The subject of the verb of speech after a quotation, or before it."""
+        start, end = self._quotations[number]
+        following = self._starts[number + 1] if number + 1 < len(self._starts) else len(self.doc)
+        for token in self.doc[end + 1 : min(end + 8, following)]:
+            if token.lemma_.lower() in _SPEECH and (subject := _speaker_of(token)) is not None:
+                return subject
+        previous = self._quotations[number - 1][1] if number else 0
+        for place in range(start - 1, max(previous, start - _FARTHEST_SPEAKER), -1):
+            token = self.doc[place]
+            if token.is_space and "\n" in token.text and place < start - 1:
+                break
+            if token.lemma_.lower() in _SPEECH and (subject := _speaker_of(token)) is not None:
+                return subject
+        return None
+
+
+def _quotations(doc: Doc) -> list[tuple[int, int]]:
+    """The token indexes of the opening and closing marks of quotations, in order, not nested."""
+    text = doc.text
+    spans: list[tuple[int, int]] = []
+    opened: int | None = None
+    for mark in _DOUBLE.finditer(text):
+        before = text[mark.start() - 1 : mark.start()] if mark.start() else " "
+        after = text[mark.end() : mark.end() + 1] or " "
+        sign = mark.group()
+        if sign in ("“", "„", "«", "``"):
+            opens = True
+        elif sign in ("”", "»", "''"):
+            opens = False
+        elif before.isspace() != after.isspace():
+            opens = before.isspace()
+        else:
+            opens = opened is None
+        if opens:
+            if opened is not None:
+                # A paragraph of a longer quotation has no closing mark.
+                end = text.find("\n", opened)
+                spans.append((opened, mark.start() if end < 0 else min(end, mark.start())))
+            opened = mark.start()
+        elif opened is not None:
+            if mark.start() - opened < _LONGEST_QUOTATION:
+                spans.append((opened, mark.start()))
+            opened = None
+    if opened is not None:
+        end = text.find("\n", opened)
+        spans.append((opened, len(text) if end < 0 else end))
+    covered = sum(end - start for start, end in spans)
+    if covered == 0 or 20 * covered < len(text):
+        spans = sorted([*spans, *(match.span() for match in _SINGLE.finditer(text))])
+    found: list[tuple[int, int]] = []
+    last = -1
+    starts = [token.idx for token in doc] if spans else []
+    for start, end in spans:
+        first, final = bisect_right(starts, start) - 1, bisect_right(starts, end) - 1
+        if first > last:
+            found.append((first, final))
+            last = final
+    return found
+
+
+def _last_verb(verb: Token, predicate: str) -> Token:
+    """The last verb of a predicate: "buy" of "wants to buy"."""
+    words = predicate.split()
+    while (
+        (complement := child_of(verb, {"xcomp"})) is not None
+        and is_clause_head(complement)
+        and complement.lower_ in words[1:]
+    ):
+        verb = complement
+    return verb
+
+
+def _own(verb: Token) -> _Standing:
+    """What the auxiliaries and adverbs of a verb say."""
+    found = _FACT
+    for child in verb.children:
+        word, label = child.lower_, child.dep_
+        if label == "aux" and child.tag_ == "MD":
+            found = (_HYPOTHETICAL if word in _HYPOTHETICAL_MODALS else _POSSIBLE).within(found)
+        elif label == "advmod" and word in _UNSURE:
+            found = _HYPOTHETICAL.within(found)
+        elif label == "advmod" and word in _HEARSAY:
+            found = _Standing(reported=True).within(found)
+        elif label == "prep" and word == "according":
+            to = child_of(child, {"prep"})
+            found = _Standing(reported=True, source=to and child_of(to, {"pobj"})).within(found)
+        elif _is_aside(child):
+            found = _report(child, _FACT).within(found)
+    return found
+
+
+def _is_aside(verb: Token) -> bool:
+    """True for "said" in "the deal, he said, is off" and "as he said"."""
+    if verb.lemma_.lower() not in _SPEECH or child_of(verb, DIRECT_OBJECTS | {"ccomp"}) is not None:
+        return False
+    mark = child_of(verb, {"mark"})
+    return verb.dep_ == "parataxis" or (verb.dep_ == "advcl" and mark is not None and mark.lower_ == "as")
+
+
+def _is_question(verb: Token) -> bool:
+    """True if the sentence of a verb is a question."""
+    last = verb.sent[-1]
+    while last.i > verb.i and (last.is_space or last.is_quote or last.lower_ in ("'", "’", ")")):
+        last = last.nbor(-1)
+    return last.text.endswith("?")
+
+
+def _is_request(verb: Token) -> bool:
+    """True for an imperative."""
+    return (
+        verb.tag_ in ("VB", "VBP")
+        and subject_of(verb) is None
+        and all(child.lower_ in ("do", "please") for child in verb.children if child.dep_ in ("aux", "intj"))
+    )
+
+
+def _report(verb: Token, outer: _Standing) -> _Standing:
+    """What a verb of speech or belief says of its clause."""
+    speaker = _speaker_of(verb)
+    is_author = speaker is not None and speaker.lower_ in ("i", "we") and verb.tag_ in ("VBP", "VB")
+    if is_author and not outer.reported:
+        return _Standing(outer.hypothetical, outer.hypothetical)
+    return _Standing(reported=True, source=speaker).within(outer)
+
+
+def _speaker_of(verb: Token) -> Token | None:
+    """The one who speaks: the subject, also after the verb, or the agent of a passive."""
+    found = subject_of(verb)
+    if found is not None and found.dep_ in ("nsubjpass", "nsubj:pass"):
+        agent = child_of(verb, {"agent"})
+        return agent and child_of(agent, {"pobj"})
+    for _ in range(3):
+        if found is not None or verb.dep_ not in ("advcl", "conj", "xcomp"):
+            break
+        verb = copula_of(verb.head)
+        found = subject_of(verb)
+    if verb.dep_ in RELATIVE_CLAUSES and (found is None or found.lower_ in RELATIVE_PRONOUNS):
+        return verb.head
+    if found is None and (after := child_of(verb, {"dobj", "npadvmod"})) is not None and after.i > verb.i:
+        # "said Tom", where the parse takes him as the object
+        return after if after.left_edge.i == verb.i + 1 else None
+    return found
+
+
+def _has_adverb(verb: Token, words: frozenset[str]) -> bool:
+    return any(child.dep_ == "advmod" and child.lower_ in words for child in verb.lefts)
+
+
+def _has_modal(verb: Token) -> bool:
+    return any(child.tag_ == "MD" for child in verb.lefts)
+
+
+def _has_to(verb: Token) -> bool:
+    return any(child.dep_ == "aux" and child.lower_ == "to" for child in verb.lefts)
+
+
+def _is_inverted(verb: Token) -> bool:
+    """True for "had he left" without "if"."""
+    first, subject = child_of(verb, {"aux", "auxpass"}), subject_of(verb)
+    return (
+        first is not None
+        and subject is not None
+        and first.i < subject.i
+        and first.lower_ in ("had", "should", "were")
+    )
+
+
+def _is_past(verb: Token) -> bool:
+    return verb.tag_ == "VBD" or any(child.tag_ == "VBD" for child in verb.lefts)
