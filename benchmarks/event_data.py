@@ -3,20 +3,23 @@
     python benchmarks/event_data.py ../shared/data/ecbplus/ECB+.zip
 
 Each aspect is a function of the documents and what was extracted from them, and prints a table in Markdown.
-Documents are extracted whole, with a sentence a line; only the listed sentences are scored.
+Documents are extracted whole, with a sentence a line; only the listed sentences are scored. What ECB+ does
+not annotate is judged in `tests/extraction/judged`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Token
 
 from eventformers.datasets_scripts.reading.ecbplus import DEVELOPMENT_TOPICS, EcbDocument, read_ecbplus
+from eventformers.extraction.details.factuality import FACTUALITIES
 from eventformers.extraction.extractor import (
     EventExtractor,
     ExtractedDocument,
@@ -27,6 +30,7 @@ from eventformers.extraction.extractor import (
 from eventformers.extraction.normalising import place_given
 from eventformers.extraction.texts import TextDocument
 
+JUDGED = Path(__file__).resolve().parents[1] / "tests" / "extraction" / "judged"
 KINDS = {"VERB": "verb", "AUX": "verb", "NOUN": "noun", "PROPN": "noun", "ADJ": "adjective"}
 """The kind of a mention by the part of speech of its head; others, such as "it" and "out", are `other`."""
 
@@ -106,7 +110,53 @@ def triggers(items: Iterable[Extracted]) -> str:
     return "\n".join(lines)
 
 
-ASPECTS: dict[str, Callable[[Sequence[Extracted]], str]] = {"triggers": triggers}
+def judged_factuality(pipeline: str, held_out: bool) -> list[tuple[dict[str, Any], str]]:
+    """The events of `factuality.jsonl` of one half, each with the factuality that extraction gives it."""
+    extractor, counts = EventExtractor(ExtractionSettings(pipeline)), ExtractionCounts()
+    rows = [row for row in read_judged("factuality") if row["held_out"] == held_out]
+    texts = [
+        TextDocument(str(number), row["before"] + row["sentence"], "", "") for number, row in enumerate(rows)
+    ]
+    found = {
+        (of_text.document.document_id, one.event.offset): one.details["factuality"]
+        for of_text in extractor.extract(texts, counts)
+        for one in of_text.events
+    }
+    places = [(str(number), len(row["before"]) + row["start"]) for number, row in enumerate(rows)]
+    return [(row, found.get(place, "")) for row, place in zip(rows, places, strict=True)]
+
+
+def factuality_scores(judged: Sequence[tuple[dict[str, Any], str]]) -> dict[str, float]:
+    """F1 of each kind of factuality, and their mean, `macro`."""
+    pairs = Counter((row["factuality"], given) for row, given in judged)
+    scores = {}
+    for kind in FACTUALITIES:
+        wanted = sum(count for (one, _), count in pairs.items() if one == kind)
+        given = sum(count for (_, one), count in pairs.items() if one == kind)
+        scores[kind] = 2 * pairs[kind, kind] / (wanted + given)
+    return {**scores, "macro": sum(scores.values()) / len(scores)}
+
+
+def factuality(_: Sequence[Extracted]) -> str:
+    """F1 of factuality on judged events of open texts; the rules were written on the first half."""
+    lines = [
+        "| half | events | fact | negated | possible | reported | macro F1 |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name, held_out in (("rules written on it", False), ("held out", True)):
+        judged = judged_factuality(installed_pipeline(), held_out)
+        scores = " | ".join(f"{score:.3f}" for score in factuality_scores(judged).values())
+        lines.append(f"| {name} | {len(judged)} | {scores} |")
+    return "\n".join(lines)
+
+
+def read_judged(name: str) -> list[dict[str, Any]]:
+    """The rows of a file of `tests/extraction/judged`."""
+    lines = (JUDGED / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+ASPECTS: dict[str, Callable[[Sequence[Extracted]], str]] = {"triggers": triggers, "factuality": factuality}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -121,7 +121,7 @@ _UNREAL = frozenset({
     "suspected", "threatened", "upcoming", "would-be",
 })
 # Nouns and verbs whose event is not there yet: "threat of war", "called for a strike".
-_AIMS = _WISHES | _OUTLOOKS | _CHARGES | frozenset({
+_AIMS = (_WISHES | _OUTLOOKS | _CHARGES) - {"discuss", "investigate", "oppose"} | frozenset({
     "aim", "attempt", "await", "bid", "call", "chance", "danger", "demand", "effort", "fear", "hope",
     "need", "plan", "plot", "possibility", "prepare", "prospect", "pursue", "rule", "seek", "threat",
     "threaten", "try", "urge", "warn", "warning",
@@ -292,11 +292,11 @@ class _Clauses:
         mark = child_of(verb, {"mark"})
         asked = lemma in _WISHES or (mark is not None and mark.lower_ in _CONDITIONS)
         if lemma in _REPORTS:
-            is_quoted = verb.i < head.i
+            between = verb.doc[min(verb.i, head.i) + 1 : max(verb.i, head.i)]
+            is_quoted = verb.i < head.i or any(token.is_quote for token in between)
             if not (is_quoted or asked) and verb.left_edge.tag_ in ("WP", "WRB", "WDT"):
                 # "told her where he lived"
                 return scope
-            between = verb.doc[verb.i + 1 : head.i]
             if is_quoted:
                 asked = _is_request(verb) or any(token.text.endswith("?") for token in between)
             return (_HYPOTHETICAL if asked else _FACT).within(_report(head, outer))

@@ -1,0 +1,133 @@
+"""Factuality of events: rules on single sentences, and events of open texts judged by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from benchmark_scripts import load_benchmark
+
+from eventformers.extraction.details.factuality import ACTOR_IDS, factuality_details
+from eventformers.extraction.events import ExtractedEvent, extract_events
+from eventformers.extraction.texts import TextDocument
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
+DOCUMENT = TextDocument("one", "", "", "")
+
+
+@pytest.fixture(scope="module")
+def parse(english_pipeline: str) -> Iterator[Language]:
+    import spacy
+
+    return spacy.load(english_pipeline)
+
+
+def factuality(doc: Doc) -> dict[str, tuple[str, str]]:
+    """The factuality and the source of each event by its trigger; the word itself is the id of a source."""
+    doc.user_data[ACTOR_IDS] = {token.i: token.text for token in doc}
+    events = extract_events(doc)
+    found = factuality_details(doc, DOCUMENT, events, [])
+    return {
+        doc[event.trigger_index].text: (one["factuality"], one["source_id"])
+        for event, one in zip(events, found, strict=True)
+    }
+
+
+@pytest.mark.parametrize(
+    ("sentence", "trigger", "kind", "source"),
+    [
+        ("The army attacked the town.", "attacked", "fact", ""),
+        ("They know that the troops left.", "left", "fact", ""),
+        ("The minister managed to resign.", "managed", "fact", ""),
+        ("The troops forced him to leave.", "leave", "fact", ""),
+        ("I believe that the troops left.", "left", "fact", ""),
+        ("The minister did not resign.", "resign", "negated", ""),
+        ("The minister failed to resign.", "resign", "negated", ""),
+        ("He nearly died.", "died", "negated", ""),
+        ("He said he would not resign.", "resign", "negated", "He"),
+        ("He denied killing her.", "killing", "negated", "He"),
+        ("The minister might have resigned.", "resigned", "possible", ""),
+        ("The army will attack the town.", "attack", "possible", ""),
+        ("He should not resign.", "resign", "possible", ""),
+        ("The army plans to attack the town.", "plans", "possible", ""),
+        ("They tried to escape.", "tried", "possible", ""),
+        ("He is going to attack the town.", "going", "possible", ""),
+        ("If the army attacks the town, people will flee.", "attacks", "possible", ""),
+        ("Had he known, he would have left.", "known", "possible", ""),
+        ("The minister asked him to resign.", "resign", "possible", ""),
+        ("The minister asked whether he had resigned.", "resigned", "possible", "minister"),
+        ("Iran refused to sign the treaty.", "sign", "possible", ""),
+        ("Iran refused to sign the treaty.", "refused", "fact", ""),
+        ("Police accused him of killing her.", "killing", "possible", "Police"),
+        ("She was arrested for stealing cars.", "stealing", "possible", ""),
+        ("Please call the office.", "call", "possible", ""),
+        ("When did the minister leave?", "leave", "possible", ""),
+        ("He went to Paris to buy a car.", "buy", "possible", ""),
+        ("They are not sure that he left.", "left", "possible", ""),
+        ("A plan to attack the town was found.", "attack", "possible", ""),
+        ("The president said the army may attack the town.", "attack", "possible", "president"),
+        ("The president said the army had attacked the town.", "attacked", "reported", "president"),
+        ("Police say a man was killed and two were wounded.", "wounded", "reported", "Police"),
+        ("Reporters were told by Smith that the deal collapsed.", "collapsed", "reported", "Smith"),
+        ("She was killed, police said.", "killed", "reported", "police"),
+        ("Rebels, he said, captured the city.", "captured", "reported", "he"),
+        ("Rebels, he said, captured the city.", "said", "fact", ""),
+        ("According to police, rebels captured the city.", "captured", "reported", "police"),
+        ("Rebels reportedly captured the city.", "captured", "reported", ""),
+        ("He is said to have left the country.", "left", "reported", ""),
+        ('"Rebels captured the city," Smith said. "They killed ten people."', "killed", "reported", "Smith"),
+        ("“Rebels won,” said Smith. “They killed ten people.”", "killed", "reported", "Smith"),
+        ("'Rebels won,' said Smith. 'They killed ten people.'", "killed", "reported", "Smith"),
+        ('"Leave the town," he said.', "Leave", "possible", "he"),
+        ('The city was "captured" by rebels.', "captured", "fact", ""),
+    ],
+)
+def test_factuality(parse: Language, sentence: str, trigger: str, kind: str, source: str) -> None:
+    assert factuality(parse(sentence))[trigger] == (kind, source)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "noun", "kind"),
+    [
+        ("The attack killed ten people.", "attack", "fact"),
+        ("The planned attack worried people.", "attack", "possible"),
+        ("They called for a strike.", "strike", "possible"),
+        ("The threat of war remains.", "war", "possible"),
+        ("The army will launch an attack.", "attack", "possible"),
+        ("They will discuss the attack.", "attack", "fact"),
+        ("Police said the attack killed ten people.", "attack", "reported"),
+    ],
+)
+def test_events_of_nouns(parse: Language, sentence: str, noun: str, kind: str) -> None:
+    doc = parse(sentence)
+    place = next(token for token in doc if token.text == noun)
+    event = ExtractedEvent(0, place.idx, "", noun, "", noun, False, False, None, None, place.i, "noun")
+    assert factuality_details(doc, DOCUMENT, [event], [])[0]["factuality"] == kind
+
+
+def test_another_language_stays_empty(parse: Language) -> None:
+    import spacy
+
+    doc = spacy.blank("de")("Der Minister trat zurück.")
+    event = ExtractedEvent(0, 13, "minister", "trat", "", "treten", False, False, 1, None, 2)
+    assert factuality_details(doc, DOCUMENT, [event], []) == [{}]
+
+
+def test_a_long_chain_of_clauses_ends(parse: Language) -> None:
+    doc = parse("He said " + "that she said " * 400 + "that he left.")
+    assert factuality(doc)["left"][0] in ("fact", "reported")
+
+
+def test_macro_f1_of_judged_events(english_pipeline: str) -> None:
+    benchmark = load_benchmark("event_data")
+    scores = {
+        held_out: benchmark.factuality_scores(benchmark.judged_factuality(english_pipeline, held_out))
+        for held_out in (False, True)
+    }
+    assert scores[False]["macro"] > 0.90
+    assert scores[True]["macro"] > 0.82
+    assert min(scores[True].values()) > 0.75
