@@ -5,6 +5,7 @@ from eventformers.datasets_scripts.building import BUILDERS, build_dataset, buil
 from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphs
 from eventformers.datasets_scripts.commonsense_qa import CommonsenseQA
 from eventformers.datasets_scripts.event_chains import EventChains
+from eventformers.datasets_scripts.event_coreference import EventCoreference
 from eventformers.datasets_scripts.event_hierarchies import EventHierarchies
 from eventformers.datasets_scripts.event_similarity import EventSimilarity
 from eventformers.datasets_scripts.event_types import EventTypes
@@ -20,6 +21,7 @@ __all__ = [
     "CommonsenseQA",
     "Event",
     "EventChains",
+    "EventCoreference",
     "EventDatasetBuilder",
     "EventHierarchies",
     "EventSimilarity",

@@ -30,6 +30,7 @@ from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphs
 from eventformers.datasets_scripts.commonsense_qa import CommonsenseQA
 from eventformers.datasets_scripts.dataset_card import REPORT_NAME, dataset_card
 from eventformers.datasets_scripts.event_chains import EventChains
+from eventformers.datasets_scripts.event_coreference import EventCoreference
 from eventformers.datasets_scripts.event_hierarchies import EventHierarchies
 from eventformers.datasets_scripts.event_similarity import EventSimilarity
 from eventformers.datasets_scripts.event_types import EventTypes
@@ -48,6 +49,7 @@ BUILDERS: dict[str, type[EventDatasetBuilder]] = {
         EventHierarchies,
         CommonsenseGraphs,
         CommonsenseQA,
+        EventCoreference,
     )
 }
 """The dataset builders by their snake_case names."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -28,7 +29,10 @@ from eventformers.errors import DataFormatError, EventformersError, shown
 
 SENTENCE_LIST = "ECBplus_coreference_sentences.csv"
 DEVELOPMENT_TOPICS = ("2", "5", "12", "18", "21", "23", "34", "35")
-"""The usual development topics; 36 to 45 are the test, and the others train."""
+TEST_TOPICS = tuple(str(topic) for topic in range(36, 46))
+"""The usual topics of development and test; the others train."""
+ARCHIVE = "ECB+"
+"""Name of the folder of topics, and of its archive without `.zip`."""
 
 _DOCUMENT = re.compile(r"(?:.*/)?(\d+)/(\1_\d+ecb(?:plus)?)\.xml")
 _ACCEPTED = "ECB+.zip as published, or its unpacked folder ECB+ with one folder a topic"
@@ -99,6 +103,29 @@ class EcbDocument:
         return (one for one in self.mentions if self.sentences[one.tokens[0]] in self.listed)
 
 
+def ecbplus_topics(path: Path) -> frozenset[str]:
+    """Find the topics in an archive or a folder; none if it is neither, or not of ECB+."""
+    if path.is_dir():
+        names = [file.relative_to(path).as_posix() for file in path.glob("*/*.xml")]
+    elif path.suffix == ".zip" and path.is_file():
+        with _archive(path) as archive:
+            names = archive.namelist()
+    else:
+        names = []
+    return frozenset(match[1] for match in map(_DOCUMENT.fullmatch, names) if match)
+
+
+@contextmanager
+def _archive(path: Path) -> Iterator[ZipFile]:
+    try:
+        with ZipFile(path) as archive:
+            yield archive
+    except (BadZipFile, UnicodeDecodeError) as error:
+        raise DataFormatError(path, None, f"a broken archive ({error})", _ACCEPTED) from error
+    except OSError as error:
+        raise EventformersError(f"cannot read {path}: {error.strerror or error}") from error
+
+
 def read_ecbplus(path: Path, topics: Collection[str] | None = None) -> Iterator[EcbDocument]:
     """Read the documents of ECB+ in the order of their names.
 
@@ -145,20 +172,15 @@ def _roots(path: Path, topics: Collection[str] | None) -> Iterator[tuple[str, st
             if match and (topics is None or match[1] in topics):
                 yield match[1], match[2], file, read_xml(file)
         return
-    try:
-        with ZipFile(path) as archive:
-            for item in sorted(archive.infolist(), key=lambda item: item.filename):
-                match = _DOCUMENT.fullmatch(item.filename)
-                if match and (topics is None or match[1] in topics):
-                    file = path / item.filename
-                    if item.file_size > max_line_bytes():
-                        found = f"a document of {item.file_size:,} bytes"
-                        raise DataFormatError(file, None, found, f"at most {max_line_bytes():,}")
-                    yield match[1], match[2], file, parse_xml(archive.read(item).decode("utf-8-sig"), file)
-    except (BadZipFile, UnicodeDecodeError) as error:
-        raise DataFormatError(path, None, f"a broken archive ({error})", _ACCEPTED) from error
-    except OSError as error:
-        raise EventformersError(f"cannot read {path}: {error.strerror or error}") from error
+    with _archive(path) as archive:
+        for item in sorted(archive.infolist(), key=lambda item: item.filename):
+            match = _DOCUMENT.fullmatch(item.filename)
+            if match and (topics is None or match[1] in topics):
+                file = path / item.filename
+                if item.file_size > max_line_bytes():
+                    found = f"a document of {item.file_size:,} bytes"
+                    raise DataFormatError(file, None, found, f"at most {max_line_bytes():,}")
+                yield match[1], match[2], file, parse_xml(archive.read(item).decode("utf-8-sig"), file)
 
 
 def _document(root: XmlElement, file: Path, topic: str, name: str, listed: frozenset[int]) -> EcbDocument:

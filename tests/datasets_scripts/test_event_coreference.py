@@ -1,0 +1,78 @@
+"""Mentions of events with their chains, from ECB+ as published."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.datasets_scripts.reading.test_ecbplus import DOCUMENT, folder_of
+
+from eventformers.datasets_scripts import build_dataset, build_reports, load_built
+from eventformers.datasets_scripts.event_coreference import EventCoreference
+from eventformers.errors import EventformersError
+
+
+def test_a_mention_has_its_sentence_chain_and_participants(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path)
+    expected = {
+        "mention_id": "3_1ecbplus#4",
+        "document_id": "3_1ecbplus",
+        "topic": "3",
+        "subtopic": "3ecbplus",
+        "chain": "3_1ecbplus#8",
+        "sentence": 0,
+        "text": "Ann was taken her out",
+        "trigger": "taken out",
+        "trigger_start": 8,
+        "trigger_end": 21,
+        "tag": "ACTION_OCCURRENCE",
+        "participants": [{"text": "Ann", "tag": "HUMAN_PART_PER"}, {"text": "was", "tag": "TIME_DATE"}],
+        "source": "ecbplus",
+        "license": "CC-BY-3.0",
+    }
+    for given in (tmp_path, folder):
+        built = load_built(given, "mentions", builder="event_coreference")
+        assert {split: rows.to_list() for split, rows in built.items()} == {"train": [expected]}
+
+
+def test_a_mention_without_others_has_a_chain_of_its_own(tmp_path: Path) -> None:
+    folder_of(tmp_path, DOCUMENT.replace('<source m_id="4"/>', ""))
+    (row,) = load_built(tmp_path, "mentions", builder="event_coreference")["train"]
+    assert row["chain"] == row["mention_id"]
+
+
+def test_sentences_that_are_not_listed_are_counted(tmp_path: Path) -> None:
+    folder_of(tmp_path, sentences="3,1ecbplus,1\n3,1ecbplus,0\n")
+    more = DOCUMENT.replace('sentence="1" number="0"', 'sentence="2" number="0"').replace(
+        'HUMAN_PART_PER m_id="8"><token_anchor t_id="9"/></HUMAN_PART_PER',
+        'ACTION_STATE m_id="8"><token_anchor t_id="9"/></ACTION_STATE',
+    )
+    (tmp_path / "ECB+" / "3" / "3_1ecbplus.xml").write_text(more, encoding="utf-8")
+    folder = build_dataset("event_coreference", data_dir=tmp_path, output=tmp_path / "out")
+    report = build_reports(folder)["mentions"]
+    assert report["read"]["mentions"] == 2
+    assert report["skipped"] == {"mention_in_a_sentence_not_listed": 1}
+
+
+def test_what_is_not_ecbplus_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.xml").write_text("<notes/>", encoding="utf-8")
+    with pytest.raises(EventformersError, match=r"no raw file .* accepted: ECB\+\.zip or the folder ECB\+"):
+        EventCoreference("mentions", data_dir=tmp_path)
+
+
+def test_samples_have_all_splits_and_chains_across_documents() -> None:
+    built = load_built(None, "mentions", builder="event_coreference")
+    assert {split: len(rows) for split, rows in built.items()} == {"train": 18, "validation": 17, "test": 19}
+    for rows in built.values():
+        chains = {(row["chain"], row["document_id"]) for row in rows}
+        assert max(Counter(chain for chain, _ in chains).values()) == 2
+        for row in rows:
+            assert row["text"][row["trigger_start"] :].startswith(row["trigger"].split()[0])
+
+
+def test_the_published_archive_has_the_counted_mentions(tmp_path: Path, shared_data: Path) -> None:
+    folder = build_dataset("event_coreference", data_dir=shared_data / "ecbplus", output=tmp_path)
+    rows = {name: split["rows"] for name, split in build_reports(folder)["mentions"]["splits"].items()}
+    # The topics of the test are not part of this archive.
+    assert rows == {"train": 3_808, "validation": 1_245}
