@@ -332,6 +332,7 @@ def test_components_that_are_not_needed_rest(english_pipeline: str, tmp_path: Pa
         ("Morgen gibt es in der ganzen Stadt wieder Regen 🌧 #wetter", "en", "German"),
         ("RT @POTUS: Great crowd in 東京 today, the best 😀 #MAGA https://t.co/x1", "en", None),
         ("Man Dies in Die Hard Stunt at LA Theme Park", "en", None),
+        ("Dog Bites Man In Amsterdam Near De Wallen", "en", None),
         ("Dog Bites Man For Hat\n\nMan Kills Wife, Burns House", "en", None),
         (GERMAN, "xx", None),
     ],

@@ -34,7 +34,17 @@ _FEWEST_WORDS = 8
 _FEW_WORDS = 50
 _CLEAR_SHARE, _CLEAR_DIFFERENCE, _CLEAR_WORDS = 0.2, 0.25, 3
 """Smallest share of another language's stop words in a text of few words, its lead over the own share, and
-the number of them that are none of the own language: "man" and "for" of a headline are Danish, too."""
+the number of them that are no words of the own language: "man" and "for" of a headline are Danish, too."""
+# fmt: off
+# Stop words of other languages that are usual English words, and not stop words.
+_ALSO_ENGLISH = frozenset({
+    "bra", "car", "certain", "come", "dice", "different", "dog", "dove", "era", "favor", "fin",
+    "final", "fine", "font", "god", "gross", "gut", "ham", "hat", "hem", "hen", "hit", "lad",
+    "local", "male", "man", "men", "mere", "net", "nova", "pan", "possible", "premier", "prof",
+    "rend", "sent", "sex", "sin", "solo", "son", "state", "stop", "suit", "tag", "tan", "tend",
+    "till", "ton", "total", "usa", "vain", "valor", "wart", "zero",
+})
+# fmt: on
 _FEWEST_LETTERS = 100
 _MOST_WORDS = 1000
 _JUDGED_FIRST = 200
@@ -79,7 +89,8 @@ def other_language(text: str, language: str) -> str | None:
     }
     best = max(shares, key=shares.__getitem__)
     if len(words) < _FEW_WORDS:
-        foreign = (_stop_words(best) - own_words).intersection(words)
+        known = own_words | (_ALSO_ENGLISH if language == "en" else frozenset())
+        foreign = (_stop_words(best) - known).intersection(words)
         is_clear = len(foreign) >= _CLEAR_WORDS and shares[best] >= max(
             _CLEAR_SHARE, shares[language] + _CLEAR_DIFFERENCE
         )
