@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from datatrove.data import Document
-from datatrove.io import DataFolderLike, get_datafolder
+from datatrove.io import DataFolder, DataFolderLike, get_datafolder
 from datatrove.pipeline.base import PipelineStep
 
 from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter
@@ -34,16 +34,6 @@ from eventformers.inference.induction.fitted_types import FittedTypes, load_fitt
 from eventformers.inference.induction.mention_files import load_mentions
 from eventformers.inference.induction.report import MENTIONS_FILE
 from eventformers.inference.search.candidate_index import SearchKind
-
-try:
-    from datatrove.data import Document
-    from datatrove.io import DataFolder, DataFolderLike, get_datafolder
-    from datatrove.pipeline.base import PipelineStep
-except ModuleNotFoundError as missing:
-    raise EventformersError(
-        "steps of a datatrove pipeline need datatrove; install it with"
-        " `pip install 'eventformers[distributed]'`"
-    ) from missing
 
 BLOCK_DOCUMENTS = 256
 """Number of documents that a step computes and writes at a time; it bounds the memory."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import chain as chained
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias, overload
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +50,6 @@ from eventformers.inference.search.index_folder import (
     IndexRecord,
     IndexTable,
     build_index,
-    holds_index,
     open_index,
     open_or_build,
     verify_index,
@@ -86,36 +86,6 @@ class EventRecord(IndexRecord):
     """Record of what an index of events was built from."""
 
     tables: ClassVar = {"events": ROLES}
-
-
-class TableEvents(Sequence[Event]):
-    """The events of a table, made on access, in blocks.
-
-    Args:
-        table: a table with a column of texts for each role.
-    """
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-        self._first, self._block = 0, list[Any]()
-
-    def __len__(self) -> int:
-        return len(self._table)
-
-    @overload
-    def __getitem__(self, place: int) -> Event: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Event]: ...
-
-    def __getitem__(self, place: int | slice) -> Event | list[Event]:
-        if isinstance(place, slice):
-            return [self[one] for one in range(*place.indices(len(self)))]
-        if not self._first <= place < self._first + len(self._block):
-            self._first = place - place % BLOCK_CANDIDATES
-            self._block = self._table.slice(self._first, BLOCK_CANDIDATES).to_pylist()
-        event: Event = self._block[place - self._first]
-        return event
 
 
 def distinct_blocks(events: Iterable[Event]) -> Iterator[list[Event]]:
@@ -185,18 +155,12 @@ def indexed_events(
         _, tables = open_index(folder, EventRecord, model=model, fingerprint=fingerprint, search=search)
         return tables["events"]
 
-    def build() -> IndexTable:
-        if fingerprint is None:
-            wanted = "to build it again" if holds_index(folder) else "holds no index, and to build it there,"
-            raise EventformersError(
-                f"{folder}: {wanted} a corpus is needed; accepted: corpus (--corpus), or the folder of an "
-                "index"
-            )
-        build_index(
-            folder,
-            EventRecord,
-            {"events": (TableEvents(rows), rows)},
-            lambda block: scorer.candidates(block).astype(np.float32),
+    build = None
+    if fingerprint is not None:
+        build = partial(
+            build_index,
+            *(folder, EventRecord, {"events": rows}),
+            lambda _, block: scorer.candidates(block.to_pylist()).astype(np.float32),
             model=model,
             dimension=dimension,
             fingerprint=fingerprint,
@@ -204,9 +168,8 @@ def indexed_events(
             show_progress=show_progress,
             overwrite=overwrite,
         )
-        return load()
-
-    return open_or_build(folder, load, build, overwrite=overwrite)
+    needed = "a corpus is needed; accepted: corpus (--corpus)"
+    return open_or_build(folder, load, build, needed=needed, overwrite=overwrite)
 
 
 def nearest_events(

@@ -5,7 +5,7 @@ The vectors are normalised, so that inner products are cosines.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -36,7 +36,6 @@ from eventformers.inference.search.index_folder import (
     build_index,
     check_files,
     check_index,
-    holds_index,
     open_index,
     open_or_build,
     verify_index,
@@ -124,8 +123,10 @@ def build_alternative_index(
         **{"graph": graph, "splits": choose_splits(pairs, splits)},
         **{"pairs": len(known.positions), "truncated": 0},
     }
+    prompts = {"alternatives": encoder.prompt("document"), "premises": encoder.prompt("query")}
 
-    def encode(texts: Sequence[str]) -> Vectors:
+    def encode(name: str, rows: pa.Table) -> Vectors:
+        texts = [prompts[name] + text for text in rows["text"].to_pylist()]
         vectors = encoder.encode(texts, batch_size=batch_size, normalize=True, prompt_name=None)
         details["truncated"] += encoder.truncated
         return vectors
@@ -134,19 +135,12 @@ def build_alternative_index(
     alternatives, premises = (
         pa.array(texts, pa.large_string()) for texts in (known.alternatives, known.premises)
     )
-    asks, answers = encoder.prompt("query"), encoder.prompt("document")
     build_index(
         Path(folder),
         AlternativeRecord,
         {
-            "alternatives": (
-                [answers + text for text in known.alternatives],
-                pa.table({"text": alternatives}),
-            ),
-            "premises": (
-                [asks + text for text in known.premises],
-                pa.table({"text": premises, "alternatives": lists}),
-            ),
+            "alternatives": pa.table({"text": alternatives}),
+            "premises": pa.table({"text": premises, "alternatives": lists}),
         },
         encode,
         model=IndexedModel.of(encoder),
@@ -266,16 +260,11 @@ def open_graph(
     if verify and not overwrite:
         verify_index(folder, AlternativeRecord)
 
-    def build() -> AlternativeIndex:
-        if fingerprint is None:
-            wanted = "to build it again" if holds_index(folder) else "holds no index, and to build it there,"
-            raise EventformersError(
-                f"{folder}: {wanted} a graph is needed; accepted: data (--data), or the folder of an index"
-            )
-        return build_alternative_index(
-            encoder,
-            pairs,
-            folder,
+    build = None
+    if fingerprint is not None:
+        build = partial(
+            build_alternative_index,
+            *(encoder, pairs, folder),
             graph=config,
             splits=splits,
             batch_size=batch_size,
@@ -283,11 +272,11 @@ def open_graph(
             overwrite=overwrite,
             search=search,
         )
-
     return open_or_build(
         folder,
         partial(load_alternative_index, folder, encoder=encoder, fingerprint=fingerprint, search=search),
         build,
+        needed="a graph is needed; accepted: data (--data)",
         overwrite=overwrite,
         wait=index is None,
     )

@@ -12,6 +12,7 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from datasets import Dataset, concatenate_datasets
 
 from eventformers.datasets_scripts.dataset_card import built_configs
@@ -318,14 +319,12 @@ def stored_candidates(
             stored=partial(open_search, folder, "events", table),
         )
 
-    def build() -> CandidateIndex:
-        rows = _rows(events, by_language)
-        schema = pa.schema([(name, pa.large_string()) for name in COLUMNS])
+    def build() -> None:
         build_index(
             folder,
             CandidateRecord,
-            {"events": (rows, pa.Table.from_pylist(rows, schema))},
-            encode,
+            {"events": _pooled(events, by_language)},
+            lambda _, block: encode(block.to_pylist()),
             model=model,
             dimension=dimension,
             fingerprint=fingerprint,
@@ -333,26 +332,26 @@ def stored_candidates(
             show_progress=show_progress,
             overwrite=holds_index(folder),
         )
-        return load()
 
     # Several processes that link texts to the same events share the index: the others wait for it.
     return open_or_build(folder, load, build, overwrite=overwrite, keep_fitting=True, wait=True)
 
 
-def _rows(events: Dataset, by_language: bool) -> list[EventRow]:
+def _pooled(events: Dataset, by_language: bool) -> pa.Table:
     """Return the rows of the events, language by language, so that each pool is one slice of the vectors.
 
     Raises:
         EventformersError: an event is twice in a pool.
     """
-    rows: list[EventRow] = events.select_columns(list(COLUMNS)).to_list()
-    places = Counter((row["event_id"], row["language"] if by_language else "") for row in rows)
-    repeated = [place for place, count in places.items() if count > 1]
+    rows = events.select_columns(list(COLUMNS)).with_format("arrow")[:]
+    rows = rows.cast(pa.schema([(name, pa.large_string()) for name in COLUMNS]))
+    pool = ["event_id", "language"] if by_language else ["event_id"]
+    counts = rows.select(pool).group_by(pool, use_threads=False).aggregate([([], "count_all")])
+    repeated = counts.filter(pc.greater(counts["count_all"], 1)).to_pylist()
     if repeated:
-        event_id, language = repeated[0]
+        first = " in ".join(shown(repeated[0][name]) for name in pool)
         raise EventformersError(
-            f"{len(repeated):,} events occur several times, the first {shown(event_id)}"
-            f"{f' in {shown(language)}' if language else ''}; accepted: one row for each event"
-            f"{' and language' if by_language else ''}"
+            f"{len(repeated):,} events occur several times, the first {first}; accepted: one row for each "
+            f"event{' and language' if by_language else ''}"
         )
-    return sorted(rows, key=lambda row: row["language"]) if by_language else rows
+    return rows.take(pc.sort_indices(rows["language"])) if by_language else rows

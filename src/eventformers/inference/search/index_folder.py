@@ -185,8 +185,8 @@ class IndexTable:
 def build_index(
     folder: Path,
     kind: Callable[..., IndexRecord],
-    contents: Mapping[str, tuple[Sequence[Any], pa.Table]],
-    encode: Callable[[Sequence[Any]], Vectors],
+    tables: Mapping[str, pa.Table],
+    encode: Callable[[str, pa.Table], Vectors],
     *,
     model: IndexedModel,
     dimension: int,
@@ -195,7 +195,7 @@ def build_index(
     show_progress: bool = False,
     overwrite: bool = False,
 ) -> None:
-    """Encode the contents of an index and write its folder atomically.
+    """Encode the tables of an index and write its folder atomically.
 
     If the folder holds an index by the same model, only rows with new texts are encoded, and its approximate
     searches are kept with their lists and codes.
@@ -203,8 +203,8 @@ def build_index(
     Args:
         folder: the folder of the index.
         kind: the class of the record.
-        contents: the tables by name: the items to encode, and the rows to store in the same order.
-        encode: encodes a block of items, `(block, dimension)`.
+        tables: the tables by name.
+        encode: encodes a block of the rows of a table, given its name, `(block, dimension)`.
         model: the model that `encode` runs.
         dimension: size of a vector.
         fingerprint: fingerprint of the data.
@@ -221,7 +221,7 @@ def build_index(
             f"the encoder {shown(model.name)} has no revision, so its index could not be distinguished from "
             "another model's; accepted: a model that load_encoder loaded"
         )
-    replaced = _replaced_files(folder, contents, overwrite)
+    replaced = _replaced_files(folder, tables, overwrite)
     with (
         staged_folder(folder, replaced=replaced, last=(RECORD,)) as staging,
         Progress(console=Console(stderr=True), disable=not show_progress) as progress,
@@ -229,24 +229,23 @@ def build_index(
         earlier = _earlier_tables(folder, kind, model)
         known = {
             name: earlier_places(rows, earlier[name].rows if name in earlier else None)
-            for name, (_, rows) in contents.items()
+            for name, rows in tables.items()
         }
         task = progress.add_task(
             "building the index", total=sum(int((places < 0).sum()) for places in known.values())
         )
-        for name, (items, rows) in contents.items():
+        for name, rows in tables.items():
             path = staging / f"{name}.npy"
             # With a writable memory map, a full disk would kill the process.
             with open(path, "wb") as stream:
-                shape = (len(items), dimension)
-                header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+                header = {"descr": "<f4", "fortran_order": False, "shape": (len(rows), dimension)}
                 np.lib.format.write_array_header_1_0(stream, header)
-                for start in range(0, len(items), BLOCK_TEXTS):
+                for start in range(0, len(rows), BLOCK_TEXTS):
                     places = known[name][start : start + BLOCK_TEXTS]
                     block = np.empty((len(places), dimension), dtype="<f4")
                     new = np.flatnonzero(places < 0)
                     if len(new):
-                        block[new] = encode([items[start + place] for place in new.tolist()])
+                        block[new] = encode(name, rows.take(start + new))
                         require_finite(model.name, block[new])
                     if len(new) < len(block):
                         block[places >= 0] = rows_at(earlier[name].vectors, places[places >= 0])
@@ -256,12 +255,12 @@ def build_index(
             if name in earlier:
                 vectors = np.lib.format.open_memmap(path, mode="r")
                 _keep_search(folder, staging, name, earlier[name], vectors, known[name])
-        files = [staging / file for name in contents for file in _table_files(name)]
+        files = [staging / file for name in tables for file in _table_files(name)]
         record = kind(
             **{"model": model.name, "model_revision": model.revision, "pooling": model.pooling},
             dimension=dimension,
             fingerprint=fingerprint,
-            rows={name: len(items) for name, (items, _) in contents.items()},
+            rows={name: len(rows) for name, rows in tables.items()},
             sizes={file.name: file.stat().st_size for file in files},
             digests={file.name: file_digest(file) for file in files},
             versions={**library_versions(), "faiss": faiss.__version__},
@@ -318,8 +317,9 @@ def open_search(folder: str | Path, name: str, table: IndexTable) -> Approximate
 def open_or_build(
     folder: Path,
     open_: Callable[[], Opened],
-    build: Callable[[], Opened],
+    build: Callable[[], Opened | None] | None,
     *,
+    needed: str = "",
     overwrite: bool,
     keep_fitting: bool = False,
     wait: bool = False,
@@ -329,13 +329,15 @@ def open_or_build(
     Args:
         folder: the folder of the index.
         open_: opens it.
-        build: builds it.
+        build: builds it, and may open it; None if there is nothing to build it from.
+        needed: what an index is built from, and how to give it, for the error.
         overwrite: rebuild an existing index.
         keep_fitting: with `overwrite`, still keep an index that can be opened.
         wait: wait for another writer instead of raising an error, as for a cache.
 
     Raises:
-        EventformersError: an error of `open_` or `build`, or another command writes to the folder.
+        EventformersError: an error of `open_` or `build`, there is no index and nothing to build it from, or
+            another command writes to the folder.
     """
 
     def existing() -> Opened | None:
@@ -350,10 +352,13 @@ def open_or_build(
 
     found = existing()
     if found is None:
+        if build is None:
+            wanted = "to build it again" if holds_index(folder) else "holds no index, and to build it there,"
+            raise EventformersError(f"{folder}: {wanted} {needed}, or the folder of an index")
         with output_folder(folder, wait=wait):
             # Another process may have built it meanwhile; `output_folder` completes the write of a killed
             # one.
-            found = existing() or build()
+            found = existing() or build() or open_()
     return found
 
 
