@@ -268,3 +268,41 @@ def event_prediction(
     if context_mask is None:
         return losses
     return torch.where(context_mask.any(dim=1), losses, torch.zeros_like(losses))
+
+
+@in_full_precision
+def neighbour_prediction(
+    to_next: torch.Tensor,
+    to_previous: torch.Tensor,
+    candidates: torch.Tensor,
+    events: torch.Tensor,
+    temperature: float,
+    left_out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """MulCL's event-level loss (Eq. 16): each event of a chain predicts the next one and the one before it.
+
+    Args:
+        to_next: each event's query for the next event, `(B, n, D)`.
+        to_previous: its query for the previous event, `(B, n, D)`.
+        candidates: vectors of events, `(U, D)`.
+        events: index of each event of the chains in `candidates`, `(B, n)`; padded with -1 at the end.
+        temperature: divides every cosine of a query with a candidate.
+        left_out: `(B, U)`, True removes a candidate from a row's negatives; the predicted event always stays.
+
+    Returns:
+        The sum of both factors of every event, without those beyond the ends of the chain, divided by the
+        number of events, `(B,)`; 0 for a chain of one event.
+    """
+    pairs = events.shape[1] - 1
+    queries = torch.cat([to_next[:, :-1], to_previous[:, 1:]], dim=1)
+    exists = (events[:, 1:] >= 0).repeat(1, 2)
+    target = torch.cat([events[:, 1:], events[:, :-1]], dim=1).clamp(min=0)
+    losses = event_prediction(
+        queries.flatten(0, 1).unsqueeze(1),
+        candidates,
+        target.flatten(),
+        temperature,
+        exists.flatten().unsqueeze(1),
+        None if left_out is None else left_out.repeat_interleave(2 * pairs, dim=0),
+    )
+    return losses.unflatten(0, exists.shape).sum(dim=1) / (events >= 0).sum(dim=1).clamp(min=1)

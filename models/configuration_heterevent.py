@@ -46,8 +46,9 @@ class HeterEventConfig(EventConfig):
             unprojected.
         edge_type_bias: beyond the paper, a learned attention bias for each type of edge.
         readout: `mean` follows the text of the paper, `sum` follows Eq. 11.
-        stage: which losses a training step computes: `sequence` is SeqCL (Eq. 6), `graph` GraCL (Eq. 14),
-            `supervised` the prediction of a left-out event (Eq. 15 and 16).
+        stage: which losses a training step computes: `masked_words` fine-tunes the encoder on texts of chains
+            (section III-B1), `sequence` is SeqCL (Eq. 6), `graph` GraCL (Eq. 14), `supervised` the prediction
+            of a left-out event (Eq. 15 and 16).
         contrast_temperature: temperature of every contrast and prediction; the paper states none.
         order_weight: lambda_1 of Eq. 6; a term of weight 0 is not computed.
         replacement_weight: lambda_2 of Eq. 6.
@@ -64,9 +65,9 @@ class HeterEventConfig(EventConfig):
             `words_and_events` [W+E].
         word_weight: weight of the prediction of words (Eq. 15); the paper adds both levels unweighted.
         event_weight: weight of the prediction of the event (Eq. 16).
-        predict_from: nodes that predict a left-out event: `mean` uses the mean cosine over all events of the
-            context, as inference does; `neighbours` uses the events before and after it, with a matrix for
-            each direction (Eq. 16).
+        predict_from: how events are predicted: `mean` predicts the left-out event by the mean cosine over all
+            events of the context, as inference does; `neighbours` predicts the previous and the next event
+            from each event of the chain, with a matrix for each direction (Eq. 16).
         literal_first: predict the words of an event from its first word only, as printed in Eq. 15, instead
             of from each of its other words.
         freeze_encoder: run the text encoder without gradients and without dropout.
@@ -94,7 +95,7 @@ class HeterEventConfig(EventConfig):
     value_projection: bool = False
     edge_type_bias: bool = False
     readout: Literal["mean", "sum"] = "mean"
-    stage: Literal["sequence", "graph", "supervised"] = "sequence"
+    stage: Literal["masked_words", "sequence", "graph", "supervised"] = "sequence"
     contrast_temperature: float | int = limited(0.1, POSITIVE)
     order_weight: float | int = limited(0.4, NOT_NEGATIVE)
     replacement_weight: float | int = limited(0.4, NOT_NEGATIVE)

@@ -35,6 +35,7 @@ class HeterEventForPreTrainingOutput(ModelOutput):
 
     Args:
         loss: weighted sum of the terms, a scalar; None if only vectors are requested.
+        masked_word_loss: cross-entropy of the masked tokens (section III-B1).
         order_loss: Eq. 3.
         replacement_loss: Eq. 4.
         composition_loss: Eq. 5.
@@ -51,6 +52,7 @@ class HeterEventForPreTrainingOutput(ModelOutput):
     """
 
     loss: torch.FloatTensor | None = None
+    masked_word_loss: torch.FloatTensor | None = None
     order_loss: torch.FloatTensor | None = None
     replacement_loss: torch.FloatTensor | None = None
     composition_loss: torch.FloatTensor | None = None

@@ -1,4 +1,4 @@
-"""The losses of MulCL's three stages, computed from the vectors of a batch's events.
+"""The losses of MulCL's stages, computed from a batch's events or from the texts of its chains.
 
 Each function takes the training head, because it uses the head's configuration, encoder and layers.
 """
@@ -8,6 +8,7 @@ import itertools
 import torch
 from torch import nn
 from torch.nn import functional
+from transformers.activations import ACT2FN
 
 from .chain_encoder import PADDING
 from .chain_losses import (
@@ -16,6 +17,7 @@ from .chain_losses import (
     corrupted_corrupted_contrast,
     event_prediction,
     mean_cosine,
+    neighbour_prediction,
     normal_corrupted_contrast,
     word_prediction,
 )
@@ -35,6 +37,7 @@ from .similarities import masked_mean
 from .training_head import check_given
 
 STAGE_INPUTS: dict[str, dict[str, tuple[str, ...]]] = {
+    "masked_words": {"stage": ("masked_token_ids",)},
     "sequence": {
         "order_weight": ("order_corrupted",),
         "replacement_weight": ("replacement_corrupted",),
@@ -43,7 +46,7 @@ STAGE_INPUTS: dict[str, dict[str, tuple[str, ...]]] = {
     "graph": {"normal_corrupted_weight": ("view_seeds",), "corrupted_corrupted_weight": ("view_seeds",)},
     "supervised": {"predict_from": ("target_events", "target_position")},
 }
-"""Maps each stage to the inputs, besides `chains`, that each non-zero loss weight needs."""
+"""Maps each stage to the inputs that each non-zero loss weight needs; all but the first also need chains."""
 
 
 GRAPH_PARTS = 4
@@ -51,13 +54,82 @@ GRAPH_PARTS = 4
 
 
 class NeighbourPrediction(nn.Linear):
-    """Map from a node to the event that follows it, or to the one before (Eq. 16).
+    """Map from an event to the event that follows it, or to the one before (Eq. 16).
 
     It starts as the identity, so that nodes initially predict by cosine, as in inference.
     """
 
     def __init__(self, dimension: int):
         super().__init__(dimension, dimension, bias=False)
+
+
+class MaskedWordHead(nn.Module):
+    """Prediction of masked tokens from their vectors, as in BERT, with the encoder's token embeddings.
+
+    Args:
+        text_config: configuration of the encoder.
+        embedding_size: size of its token embeddings.
+    """
+
+    def __init__(self, text_config, embedding_size: int):
+        super().__init__()
+        self.dense = nn.Linear(text_config.hidden_size, embedding_size)
+        self.activation = ACT2FN[getattr(text_config, "hidden_act", None) or "gelu"]
+        self.norm = nn.LayerNorm(embedding_size, eps=getattr(text_config, "layer_norm_eps", 1e-12))
+        self.bias = nn.Parameter(torch.zeros(text_config.vocab_size))
+
+    def forward(self, hidden: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
+        """Logits of the vocabulary, `(N, hidden_size)` and `(V, embedding_size)` to `(N, V)`."""
+        return functional.linear(self.norm(self.activation(self.dense(hidden))), embeddings, self.bias)
+
+    @torch.no_grad()
+    def start_from(self, name_or_path) -> None:
+        """Copy the weights that a checkpoint of a masked language model has for the prediction.
+
+        Args:
+            name_or_path: Hub id or folder of the checkpoint. Without such weights nothing is copied.
+        """
+        from transformers import AutoConfig, AutoModelForMaskedLM
+
+        architectures = AutoConfig.from_pretrained(name_or_path).architectures or ()
+        if not any(name.endswith("ForMaskedLM") for name in architectures):
+            return
+        source = AutoModelForMaskedLM.from_pretrained(name_or_path, dtype=self.bias.dtype)
+        prefix = f"{source.base_model_prefix}."
+        own = {name: part for name, part in source.named_modules() if not name.startswith(prefix)}
+        for part in own.values():
+            if isinstance(part, nn.LayerNorm) and part.weight.shape == self.norm.weight.shape:
+                self.norm.load_state_dict(part.state_dict(), strict=False)
+            if isinstance(part, nn.Linear) and part.weight.shape == self.dense.weight.shape:
+                self.dense.load_state_dict(part.state_dict(), strict=False)
+        if (bias := getattr(source.get_output_embeddings(), "bias", None)) is not None:
+            self.bias.copy_(bias)
+
+
+def masked_word_terms(
+    head, input_ids: torch.Tensor, attention_mask: torch.Tensor, masked_token_ids: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    """Prediction of masked tokens (section III-B1), the mean over those of all processes.
+
+    Args:
+        input_ids: texts of chains with masked tokens, `(C, L)`.
+        attention_mask: `(C, L)`.
+        masked_token_ids: the token that was at each masked place, `(C, L)`; -100 elsewhere.
+
+    Returns:
+        The term by name.
+    """
+    [(hidden, _)] = head.heterevent.encode_together([(input_ids, attention_mask)])
+    is_masked = masked_token_ids >= 0
+    vectors = hidden[is_masked].to(head.masked_words.bias.dtype)
+    # Called as a module, the embeddings include those of adapters.
+    vocabulary = torch.arange(len(head.masked_words.bias), device=hidden.device)
+    logits = head.masked_words(vectors, head.get_input_embeddings()(vocabulary))
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    loss = functional.cross_entropy(logits, masked_token_ids[is_masked], reduction="sum")
+    # Processes have masked different numbers of tokens.
+    total, number = gather_rows(torch.stack([loss, is_masked.sum().to(loss)]).unsqueeze(0)).sum(dim=0)
+    return {"masked_word_loss": total / number.clamp(min=1)}
 
 
 def needed_inputs(config, stage: str, given: dict[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
@@ -69,7 +141,7 @@ def needed_inputs(config, stage: str, given: dict[str, torch.Tensor | None]) -> 
         given: inputs by name; None for missing ones.
 
     Returns:
-        `chains` and the inputs of the enabled terms, by name.
+        `chains`, but for masked words, and the inputs of the enabled terms, by name.
 
     Raises:
         ValueError: the stage is unknown, or an input is missing.
@@ -77,7 +149,8 @@ def needed_inputs(config, stage: str, given: dict[str, torch.Tensor | None]) -> 
     if stage not in STAGE_INPUTS:
         raise ValueError(f"unknown stage {stage!r}; accepted: {', '.join(STAGE_INPUTS)}")
     of_terms = (names for field, names in STAGE_INPUTS[stage].items() if getattr(config, field))
-    needed = {name: given[name] for name in ("chains", *itertools.chain.from_iterable(of_terms))}
+    shared = () if stage == "masked_words" else ("chains",)
+    needed = {name: given[name] for name in (*shared, *itertools.chain.from_iterable(of_terms))}
     check_given(f"the stage {stage!r} with these weights needs", needed)
     return needed
 
@@ -276,20 +349,25 @@ def _event_losses(head, context, chains, target_events, target_position, candida
     own = places_of(event_keys[chains.clamp(min=0)], keys)
     own = torch.where(chains >= 0, own, target.unsqueeze(1))
     left_out = torch.zeros(len(chains), len(rivals), dtype=torch.bool, device=chains.device)
-    left_out = left_out.scatter(1, own, value=True)
+    left_out = left_out.scatter(1, own, value=True).scatter(1, target.unsqueeze(1), value=True)
     if head.next_event is None:
         return event_prediction(context, rivals, target, temperature, chains >= 0, left_out)
-    rows = torch.arange(len(chains), device=chains.device)
-    num_events = (chains >= 0).sum(dim=1)
-    before, after = target_position - 1, target_position
-    losses = []
-    for layer, place, exists in (
-        (head.next_event, before, before >= 0),
-        (head.previous_event, after, after < num_events),
-    ):
-        neighbour = layer(context[rows, place.clamp(0, chains.shape[1] - 1)]).unsqueeze(1)
-        losses.append(event_prediction(neighbour, rivals, target, temperature, exists.unsqueeze(1), left_out))
-    return losses[0] + losses[1]
+    # The left-out event has no node; in its place in the chain, its vector as a candidate replaces one.
+    own = own.masked_fill(chains < 0, PADDING)
+    whole = _inserted(own.unsqueeze(-1), target.unsqueeze(-1), target_position).squeeze(-1)
+    nodes = _inserted(context, candidates[target_events].to(context.dtype), target_position)
+    return neighbour_prediction(
+        head.next_event(nodes), head.previous_event(nodes), rivals, whole, temperature, left_out
+    )
+
+
+def _inserted(rows: torch.Tensor, row: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+    """Insert a row into each sequence: `(C, n, D)`, `(C, D)` and `(C,)` to `(C, n + 1, D)`."""
+    joined = torch.cat([rows, row.unsqueeze(1)], dim=1)
+    places = torch.arange(joined.shape[1], device=rows.device).expand(len(rows), -1)
+    position = position.unsqueeze(1)
+    places = torch.where(places == position, rows.shape[1], places - (places > position).long())
+    return joined.gather(1, places.unsqueeze(-1).expand_as(joined))
 
 
 def _word_losses(head, vectors, chains, target_events, graph, nodes, context, candidates, tokens, word_keys):

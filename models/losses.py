@@ -12,6 +12,7 @@ from .chain_losses import (
     corrupted_corrupted_contrast,
     event_prediction,
     mean_cosine,
+    neighbour_prediction,
     normal_corrupted_contrast,
     word_prediction,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "masked_pair_loss",
     "mean_cosine",
     "multi_alternative_contrast",
+    "neighbour_prediction",
     "noisy_or_loss",
     "normal_corrupted_contrast",
     "pair_targets",

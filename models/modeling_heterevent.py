@@ -30,8 +30,10 @@ from .heterevent_outputs import (
     HeterEventModelOutput,
 )
 from .heterevent_stages import (
+    MaskedWordHead,
     NeighbourPrediction,
     graph_terms,
+    masked_word_terms,
     needed_inputs,
     sequence_terms,
     supervised_terms,
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from .pipeline_next_event import NextEventPipeline  # noqa: F401
     from .processing_heterevent import HeterEventProcessor  # noqa: F401
 
-_OF_TRAINING = (r"^(next_event|previous_event|word_output)\.weight$",)
+_OF_TRAINING = (r"^(next_event|previous_event|word_output)\.weight$", r"^masked_words\.")
 """The training head's own weights, which the other classes skip. Any other unused weight is reported."""
 
 
@@ -64,6 +66,8 @@ class HeterEventPreTrainedModel(EventPreTrainedModel):
             init.xavier_uniform_(module.weight)
             if module.bias is not None:
                 init.zeros_(module.bias)
+        elif isinstance(module, MaskedWordHead):
+            init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
             init.zeros_(module.weight)
         elif isinstance(module, nn.GRU):
@@ -298,17 +302,24 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
 
 
 class HeterEventForPreTraining(HeterEventPreTrainedModel):
-    """Training head with SeqCL, GraCL and the supervised losses, one stage at a time.
+    """Training head with masked words, SeqCL, GraCL and the supervised losses, one stage at a time.
 
     The encoder encodes every distinct event of a batch once; chains and their corruptions are indexes into
-    its rows.
+    its rows. Only the stage of masked words reads the texts of whole chains.
     """
+
+    # Later stages have no use for it.
+    _keys_to_ignore_on_load_unexpected = (r"^masked_words\.",)
 
     def __init__(self, config, encoder=None):
         super().__init__(config)
         self.heterevent = HeterEventModel(config, encoder=encoder)
         self.event_dropout = nn.Dropout(config.event_dropout)
         size = config.chain_dim
+        self.masked_words = None
+        if config.stage == "masked_words":
+            vectors = self.get_input_embeddings().weight.shape[1]
+            self.masked_words = MaskedWordHead(config.encoder_config, vectors)
         by_neighbours = config.predict_from == "neighbours"
         self.next_event = NeighbourPrediction(size) if by_neighbours else None
         self.previous_event = NeighbourPrediction(size) if by_neighbours else None
@@ -319,6 +330,19 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
         )
         self.post_init()
 
+    @classmethod
+    def from_encoder(cls, name_or_path, **fields):
+        """As in the base class; the prediction of masked words starts from the encoder's own, if it has one.
+
+        Args:
+            name_or_path: Hub id or folder of an encoder, or of a model of this suite.
+            **fields: `dtype` and fields of the configuration.
+        """
+        head = super().from_encoder(name_or_path, **fields)
+        if head.masked_words is not None:
+            head.masked_words.start_from(name_or_path)
+        return head
+
     @can_return_tuple
     def forward(
         self,
@@ -328,6 +352,7 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
         word_index: torch.Tensor | None = None,
         chains: torch.Tensor | None = None,
         stage: str | None = None,
+        masked_token_ids: torch.Tensor | None = None,
         order_corrupted: torch.Tensor | None = None,
         replacement_corrupted: torch.Tensor | None = None,
         segments: torch.Tensor | None = None,
@@ -345,13 +370,16 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
         """Compute the losses of a stage, or only the vectors if no chains are given.
 
         Args:
-            input_ids: the distinct events of the batch, `(E, L)`.
+            input_ids: the distinct events of the batch, `(E, L)`; in the stage of masked words the texts of
+                chains with masked tokens.
             attention_mask: `(E, L)`; None if nothing is padded.
             role_masks: `(E, 3, L)`, bool; see `HeterEventModel`.
             word_index: `(E, L)`; see `HeterEventModel`.
             chains: rows of `input_ids`, `(C, n)`, padded with -1 at the end; in the supervised stage without
                 the left-out event.
-            stage: the stage whose losses are computed; None takes the configuration's.
+            stage: the stage whose losses are computed; None takes the configuration's. Only a head with the
+                configured stage `masked_words` has the layer that it needs.
+            masked_token_ids: the token that was at each masked place, `(E, L)`; -100 elsewhere.
             order_corrupted: `(C, N, n)`; here and in the next three, a row of -1 only is a missing
                 corruption.
             replacement_corrupted: `(C, N, n)`.
@@ -379,6 +407,7 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
             ValueError: an input that the stage needs is missing, or a chain has no event.
         """
         views = {
+            "masked_token_ids": masked_token_ids,
             "order_corrupted": order_corrupted,
             "replacement_corrupted": replacement_corrupted,
             "segments": segments,
@@ -393,11 +422,19 @@ class HeterEventForPreTraining(HeterEventPreTrainedModel):
             return HeterEventForPreTrainingOutput(embeddings=output.embeddings, **layers_of(output))
         stage = self.config.stage if stage is None else stage
         needed = needed_inputs(self.config, stage, {"chains": chains, **views})
+        if attention_mask is None:
+            attention_mask = torch.ones_like(input_ids)
+        if stage == "masked_words":
+            if self.masked_words is None:
+                raise ValueError(
+                    "the head has no layer for masked words; accepted: stage='masked_words' in the "
+                    "configuration"
+                )
+            terms = masked_word_terms(self, input_ids, attention_mask, **needed)
+            return HeterEventForPreTrainingOutput(loss=terms["masked_word_loss"], **terms)
         chains = needed.pop("chains")
         if stage != "supervised" and bool((chains < 0).all(dim=1).any()):
             raise ValueError("a chain has no event; accepted: chains of at least one event")
-        if attention_mask is None:
-            attention_mask = torch.ones_like(input_ids)
         if word_index is None:
             word_index = words_of_tokens(input_ids, attention_mask, not self.config.is_decoder_only)
         with self.heterevent.keeping_layers(input_ids, **kwargs) as layers:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, cast, get_type_hints
 import numpy as np
 import torch
 from datasets import DatasetDict, IterableDataset
-from transformers import PreTrainedTokenizerBase
+from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBase
 
 from eventformers.built_in import HETEREVENT as METHOD
 from eventformers.datasets_scripts.base import setting_names
@@ -24,7 +24,7 @@ from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import EventformersError, shown
 from eventformers.models.configuration_heterevent import HeterEventConfig
 from eventformers.models.event_items import ROLES
-from eventformers.models.event_tokens import words_of
+from eventformers.models.event_tokens import longest_input, words_of
 from eventformers.models.modeling_heterevent import HeterEventForPreTraining
 from eventformers.models.processing_heterevent import HeterEventProcessor
 from eventformers.models.text_prompts import prompt_of
@@ -77,6 +77,10 @@ class HeterEventCollator(EventCollator):
         pool: events to draw distractors from; None without distractors.
         max_seq_length: maximum number of tokens of an event.
         max_chain_length: maximum number of events of a chain.
+        context: what the text encoder reads at once in the stage `masked_words`: the text of a `chain`, its
+            events joined by the tokenizer's separator, or each `event` alone, as in the other stages.
+        masking_probability: share of masked tokens (stage `masked_words`); as for BERT, of ten chosen tokens
+            eight become the mask, one another token, and one stays.
         corruption: settings of corruptions (stage `sequence`).
         num_incoming_events: number of events of other chains to draw for each chain, for substitution in its
             corruptions. Each one is encoded, so this number determines the cost, not that of corruptions.
@@ -97,6 +101,8 @@ class HeterEventCollator(EventCollator):
     pool: EventPool | None = None
     max_seq_length: int = 32
     max_chain_length: int = 9
+    context: Literal["chain", "event"] = "chain"
+    masking_probability: float = 0.15
     corruption: CorruptionSettings = field(default_factory=CorruptionSettings)
     num_incoming_events: int = 8
     num_views: int = 8
@@ -115,8 +121,43 @@ class HeterEventCollator(EventCollator):
         if isinstance(self.chains, StreamedChains):
             rows = self.chains.numbered(rows, substitutes=_substitutes(self.config))
         generators = [np.random.default_rng((self.seed, self.epoch, row["row"])) for row in rows]
-        stages = {"sequence": self._sequence, "graph": self._graph, "supervised": self._supervised}
+        stages = {
+            "masked_words": self._masked_words,
+            "sequence": self._sequence,
+            "graph": self._graph,
+            "supervised": self._supervised,
+        }
         return stages[self.config.stage](rows, generators)
+
+    def _masked_words(self, rows: Sequence[Row], generators: Sequence[np.random.Generator]) -> Batch:
+        config, tokenizer = self.config, self.tokenizer
+        events = [
+            [event_text(event, config.event_order) for event in self.chains.events(row["events"])]
+            for row in rows
+        ]
+        longest = self.longest(prompt_of(config.prompts))
+        if self.context == "chain":
+            texts = [f" {tokenizer.sep_token or ''} ".join(of_chain) for of_chain in events]
+            longest = min(longest_input(tokenizer, config.encoder_config), longest * max(map(len, events)))
+        else:
+            texts = [text for of_chain in events for text in of_chain]
+            generators = np.repeat(generators, [len(of_chain) for of_chain in events]).tolist()
+        processor = HeterEventProcessor(tokenizer, config.event_order, prompts=config.prompts)
+        encoded = self.counted(processor.tokenise(texts, max_length=longest))
+        masking = DataCollatorForLanguageModeling(tokenizer, mlm_probability=self.masking_probability)
+        ids, labels = encoded["input_ids"], torch.full_like(encoded["input_ids"], -100)
+        for row, (is_token, generator) in enumerate(
+            zip(encoded["attention_mask"].bool(), generators, strict=True)
+        ):
+            # Without padding, the draws do not depend on the other rows.
+            masking.generator = torch.Generator().manual_seed(int(generator.integers(2**62)))
+            masked, chosen = masking.torch_mask_tokens(ids[row, is_token].unsqueeze(0))
+            ids[row, is_token], labels[row, is_token] = masked[0], chosen[0]
+        return {
+            "input_ids": ids,
+            "attention_mask": encoded["attention_mask"],
+            "masked_token_ids": labels,
+        }
 
     def _sequence(self, rows: Sequence[Row], generators: Sequence[np.random.Generator]) -> Batch:
         config = self.config
@@ -299,6 +340,11 @@ def _prepare(
 ) -> TrainingData:
     """Load chains and make the collator of the head's stage."""
     config = head.config
+    if config.stage == "masked_words" and tokenizer.mask_token_id is None:
+        raise EventformersError(
+            f"the tokenizer of this {config.encoder_config.model_type} encoder has no mask token; accepted: "
+            "stages without masked_words"
+        )
     views = dict(recipe.views)
     builder, [name], settings = METHOD.training_dataset(recipe)
     share = views.pop("document_share", 0.0)
@@ -353,7 +399,7 @@ def _prepare(
         **{key: views.pop(key) for key in CorruptionSettings.__dataclass_fields__ if key in views}
     )
     pool = None
-    if config.stage != "graph" and views.get("num_distractors"):
+    if config.stage in ("sequence", "supervised") and views.get("num_distractors"):
         pool = rows.event_pool()
     source = rows if stream is None else StreamedChains(rows)
     collator = HeterEventCollator(tokenizer, source, config, seed, pool, corruption=corruption, **views)
@@ -406,6 +452,8 @@ TRAINING = MethodTraining(
     view_types={
         "max_seq_length": TextLength,
         "max_chain_length": Annotated[int, Range(least=LEAST_EVENTS)],
+        "context": Literal["chain", "event"],
+        "masking_probability": Share,
         "all_windows": bool,
         **get_type_hints(CorruptionSettings, include_extras=True),
         "num_incoming_events": Count,

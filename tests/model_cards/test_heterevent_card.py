@@ -28,7 +28,13 @@ def test_the_defaults_are_the_papers():
 
 
 @pytest.mark.parametrize(
-    ("stage", "words"), [("sequence", "SeqCL"), ("graph", "GraCL"), ("supervised", "[W+E]")]
+    ("stage", "words"),
+    [
+        ("masked_words", "masked tokens"),
+        ("sequence", "SeqCL"),
+        ("graph", "GraCL"),
+        ("supervised", "[W+E]"),
+    ],
 )
 def test_the_last_stage_is_told(stage, words):
     assert words in CARD.parts(HeterEventConfig(stage=stage).to_dict()).objective
@@ -46,7 +52,7 @@ def test_readings_follow_the_configuration():
     assert "low rank" in places(composition="low_rank")["Eq. 1, sizes"]
     assert "`0.95`" in places()["Section V, optimizer"]
     assert (
-        "its neighbours"
+        "previous and the next"
         in places(stage="supervised", predict_from="neighbours")["Eq. 16, prediction of an event"]
     )
     assert "Eq. 16, prediction of an event" not in places(stage="graph")

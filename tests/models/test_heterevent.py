@@ -296,7 +296,9 @@ def test_fewer_layers(tiny_encoder: Path) -> None:
 
 
 def test_unknown_stage(tiny_encoder: Path) -> None:
-    with pytest.raises(ValueError, match="unknown stage 'all'; accepted: sequence, graph, supervised"):
+    with pytest.raises(
+        ValueError, match="unknown stage 'all'; accepted: masked_words, sequence, graph, supervised"
+    ):
         make_head(tiny_encoder)(**heterevent_inputs(100), stage="all")
 
 

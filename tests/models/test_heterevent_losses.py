@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from heterevent_inputs import CHAIN_LENGTHS, CHAINS, EVENT_NAMES, heterevent_inputs, make_head
+from transformers import BertConfig, BertForMaskedLM
 
 from eventformers.models import losses
 from eventformers.models.event_graph import build_event_graph, draw_kept_edges, draw_kept_features
+from eventformers.models.modeling_heterevent import HeterEventForPreTraining
 
 
 def _without_padding(chain: torch.Tensor) -> list[int]:
@@ -164,12 +167,17 @@ def test_event_loss_by_loops(
         if predict_from == "mean":
             chain_losses.append(loss(nodes))
         else:
-            parts = [torch.tensor(0.0)]
-            if place > 0:
-                parts.append(loss(head.next_event(nodes[place - 1 : place])))
-            if place < len(chain):
-                parts.append(loss(head.previous_event(nodes[place : place + 1])))
-            chain_losses.append(sum(parts))
+            whole = [*chain[:place], target, *chain[place:]]
+            queries = torch.cat([nodes[:place], candidates[target : target + 1], nodes[place:]])
+            parts = []
+            for before in range(len(chain)):
+                for layer, query, predicted in (
+                    (head.next_event, before, before + 1),
+                    (head.previous_event, before + 1, before),
+                ):
+                    others = candidates[[whole[predicted], *rivals.values()]]
+                    parts.append(loss(layer(queries[query : query + 1]), others))
+            chain_losses.append(sum(parts) / len(whole))
     torch.testing.assert_close(
         head(**inputs).event_loss, torch.stack(chain_losses).mean(), rtol=1e-5, atol=1e-5
     )
@@ -241,3 +249,49 @@ def test_word_loss_by_loops(tiny_encoder_without_dropout: Path, literal_first: b
     torch.testing.assert_close(
         head(**inputs).word_loss, torch.stack(chain_losses).mean(), rtol=1e-5, atol=1e-5
     )
+
+
+def test_masked_words_start_from_the_masked_language_model(tmp_path: Path) -> None:
+    """The loss is that of the checkpoint, also in double precision, and without its head a new one."""
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=50,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=20,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    source = BertForMaskedLM(config)
+    for name, parameter in source.named_parameters():
+        torch.nn.init.normal_(parameter, mean=float("norm.weight" in name.lower()), std=0.5)
+    source.save_pretrained(tmp_path / "masked")
+    source.bert.save_pretrained(tmp_path / "bare")
+    input_ids = torch.randint(5, 50, (3, 7))
+    mask = (torch.arange(7) < torch.tensor([[7], [4], [5]])).long()
+    labels = torch.where(torch.rand(3, 7) < 0.4, torch.randint(5, 50, (3, 7)), -100).masked_fill(
+        mask == 0, -100
+    )
+    inputs = {"input_ids": input_ids, "attention_mask": mask}
+    fields: dict[str, Any] = {"stage": "masked_words", "event_dim": 4, "chain_dim": 8}
+    head = HeterEventForPreTraining.from_encoder(str(tmp_path / "masked"), **fields).double()
+    source = source.double()
+    found = head(**inputs, masked_token_ids=labels)
+    torch.testing.assert_close(found.loss, source(**inputs, labels=labels).loss)
+    torch.testing.assert_close(found.masked_word_loss, found.loss)
+    logits = source(**inputs).logits
+    slow = [
+        -logits[row, place].log_softmax(dim=0)[label]
+        for row in range(3)
+        for place, label in enumerate(labels[row].tolist())
+        if label >= 0
+    ]
+    torch.testing.assert_close(found.loss, torch.stack(slow).mean())
+    # Nothing to predict is no loss.
+    assert head(**inputs, masked_token_ids=torch.full_like(labels, -100)).loss.item() == 0
+    bare = HeterEventForPreTraining.from_encoder(str(tmp_path / "bare"), **fields)
+    assert bare.masked_words.bias.eq(0).all()
+    later = HeterEventForPreTraining.from_encoder(str(tmp_path / "masked"))
+    with pytest.raises(ValueError, match="no layer for masked words"):
+        later(**inputs, masked_token_ids=labels, stage="masked_words")

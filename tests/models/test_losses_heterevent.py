@@ -53,6 +53,12 @@ _SOME_CONTEXT[1] = False
 _SEGMENT_MASK = torch.tensor([[True, False], [True, True], [False, False]])
 _AT = {"temperature": TEMPERATURE}
 _TARGET = {"target": torch.tensor([4, 0, 1])}
+_NEIGHBOURS = {
+    "to_next": random_numbers(BATCH, 4, SIZE, seed=19),
+    "to_previous": random_numbers(BATCH, 4, SIZE, seed=20),
+    "candidates": random_numbers(WORDS, SIZE, seed=12),
+}
+_IN_CHAINS = {"events": torch.tensor([[4, 0, 1, 3], [2, 5, -1, -1], [1, -1, -1, -1]])}
 
 CASES = {
     "chain_contrast": LossCase("chain_contrast", _CHAINS, _AT),
@@ -113,6 +119,12 @@ CASES = {
             "context_mask": _SOME_CONTEXT,
             "left_out": _mask(BATCH, WORDS, seed=18),
         },
+    ),
+    "neighbour_prediction": LossCase("neighbour_prediction", _NEIGHBOURS, {**_AT, **_IN_CHAINS}),
+    "neighbour_prediction masked": LossCase(
+        "neighbour_prediction",
+        _NEIGHBOURS,
+        {**_AT, **_IN_CHAINS, "left_out": _mask(BATCH, WORDS, seed=18)},
     ),
 }
 
@@ -198,6 +210,11 @@ def test_equal_similarities(temperature: float) -> None:
     assert value.item() == pytest.approx(math.log(WORDS - 1))
     value = losses.event_prediction(_equal(1, 3), _equal(WORDS), torch.tensor([1]), temperature)
     assert value.item() == pytest.approx(math.log(WORDS))
+    # Four factors of three events.
+    value = losses.neighbour_prediction(
+        _equal(1, 3), _equal(1, 3), _equal(WORDS), torch.tensor([[1, 0, 2]]), temperature
+    )
+    assert value.item() == pytest.approx(4 / 3 * math.log(WORDS))
 
 
 def test_chain_contrast_is_info_nce_with_own_negatives() -> None:

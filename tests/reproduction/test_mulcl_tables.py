@@ -147,7 +147,8 @@ def test_every_row_fits_its_table_and_its_settings_are_accepted(name):
             if row.method:
                 continue
             pretrains = not row.label.startswith("HeterEvent")
-            assert [stage["name"] for stage in recipe.stages][:-1] == ["sequence", "graph"] * pretrains
+            before = ["masked_words", "sequence", "graph"] * pretrains
+            assert [stage["name"] for stage in recipe.stages][:-1] == before
     assert len({row.label for row in table.rows}) == len(table.rows)
 
 
@@ -292,12 +293,12 @@ def test_stages_that_runs_share_are_trained_once(call, monkeypatch, caplog, tmp_
         states = {label: row[-1] for label, row in _rows(call("table3", settings=settings)).items()}
     assert states["MulCL [W]"].startswith("trained")
     assert states["MulCL [W+E]"].startswith("resumed")
-    assert "goes on from 2 stages of mulcl-w-" in caplog.text
+    assert "goes on from 3 stages of mulcl-w-" in caplog.text
     first, second = (next((tmp_path / "out" / "mulcl").glob(f"{slug}-*")) for slug in ("mulcl-w", "mulcl-we"))
-    for stage in ("1-sequence", "2-graph"):
+    for stage in ("1-masked_words", "2-sequence", "3-graph"):
         files = [folder / "stages" / stage / "model.safetensors" for folder in (first, second)]
         assert files[0].read_bytes() == files[1].read_bytes()
-    assert len(json.loads((second / "training_log.json").read_text())) == 3
+    assert len(json.loads((second / "training_log.json").read_text())) == 4
     assert (first / "model.safetensors").read_bytes() != (second / "model.safetensors").read_bytes()
 
 

@@ -179,3 +179,27 @@ def slow_event_prediction(
         ]
         losses.append(_minus_log_share(scores[target[b]] / temperature, rivals))
     return losses
+
+
+def slow_neighbour_prediction(
+    to_next: list[Matrix],
+    to_previous: list[Matrix],
+    candidates: Matrix,
+    events: list[list[int]],
+    temperature: float,
+    left_out: list[list[bool]] | None = None,
+) -> list[float]:
+    """Eq. 16: every event predicts the next and the previous one; the factors at the borders are 1."""
+    losses = []
+    for b, padded in enumerate(events):
+        chain = [event for event in padded if event >= 0]
+        total = 0.0
+        for i in range(len(chain)):
+            for queries, neighbour in ((to_next, i + 1), (to_previous, i - 1)):
+                if 0 <= neighbour < len(chain):
+                    own = None if left_out is None else [left_out[b]]
+                    total += slow_event_prediction(
+                        [[queries[b][i]]], candidates, [chain[neighbour]], temperature, None, own
+                    )[0]
+        losses.append(total / len(chain))
+    return losses

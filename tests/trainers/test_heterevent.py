@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 import torch
 from heterevent_inputs import heterevent_inputs
+from safetensors.torch import load_file
 from training_case import MethodTrainingCase
+from transformers import AutoModel, AutoTokenizer
 
 from eventformers.datasets_scripts.events import event_text
 from eventformers.datasets_scripts.loading import load_built
@@ -34,11 +36,13 @@ TERMS = {
     "supervised": {"word_loss", "event_loss"},
 }
 
+WORD_TERMS = {"masked_word_loss"}
+
 
 class TestHeterEventTraining(MethodTrainingCase):
     method = "heterevent"
     recipe = str(Path(__file__).with_name("quick_heterevent.yaml"))
-    loss_terms = tuple(set().union(*TERMS.values()))
+    loss_terms = tuple(set().union(*TERMS.values(), WORD_TERMS))
     head_fields = {  # noqa: RUF012
         "stage": "supervised",
         "event_dim": 16,
@@ -46,8 +50,8 @@ class TestHeterEventTraining(MethodTrainingCase):
         "predict_from": "neighbours",
         "event_dropout": 0.0,
     }
-    # Several words of an event are one answer each, so their loss cannot be 0.
-    fit_fields = {**head_fields, "training_level": "events"}  # noqa: RUF012
+    # Several words of an event, and several neighbours of it, are one answer each, so their loss cannot be 0.
+    fit_fields = {**head_fields, "training_level": "events", "predict_from": "mean"}  # noqa: RUF012
     stream_settings = ("streaming=true", "stages=[sequence]")
     # Chains are numbers of events; what two processes make of their shares, also with FSDP2, is tested
     # in tests/models/test_heterevent_processes.py.
@@ -82,6 +86,62 @@ class TestHeterEventTraining(MethodTrainingCase):
         assert len(steps) == 12
         for line, stage in zip(steps, [name for name in TERMS for _ in range(4)], strict=True):
             assert {name for name in line if name.endswith("_loss")} == TERMS[stage]
+
+    @pytest.mark.parametrize("context", ["chain", "event"])
+    def test_masked_words_of_a_context(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path, context: str
+    ) -> None:
+        """A row is a chain, its events between separators, or an event; masks have BERT's shares."""
+        tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+        settings = [
+            *("stages=[masked_words]", f"context={context}", "masking_probability=0.5"),
+            "max_chain_length=4",
+        ]
+        [recipe] = stage_recipes(resolve_recipe(load_method(self.method), "paper", settings))
+        head = load_method(self.method).head_class.from_encoder(str(tiny_encoder), stage="masked_words")
+        data = load_method(self.method).training.prepare(recipe, str(raw), tokenizer, head, 0)
+        rows = [data.train[place] for place in range(40)]
+        batch = data.collator(rows)
+        again = data.collator(rows[7:9])
+        labels, ids = batch["masked_token_ids"], batch["input_ids"]
+        whole = torch.where(labels >= 0, labels, ids)
+        chains = [[event_text(event) for event in data.collator.chains.events(row["events"])] for row in rows]
+        texts = [text for chain in chains for text in chain]
+        if context == "chain":
+            texts = [" [SEP] ".join(chain) for chain in chains]
+            width = again["input_ids"].shape[1]
+            assert torch.equal(again["input_ids"], ids[7:9, :width])
+            assert width < ids.shape[1] < 32
+        expected = tokenizer(texts, padding=True, return_tensors="pt")
+        assert torch.equal(whole, expected["input_ids"])
+        assert torch.equal(batch["attention_mask"], expected["attention_mask"])
+        chosen = labels >= 0
+        assert not torch.isin(labels[chosen], torch.tensor(tokenizer.all_special_ids)).any()
+        content = ~torch.isin(whole, torch.tensor(tokenizer.all_special_ids))
+        assert (chosen.sum() / content.sum()).item() == pytest.approx(0.5, abs=0.05)
+        masks = ids[chosen] == tokenizer.mask_token_id
+        assert masks.float().mean().item() == pytest.approx(0.8, abs=0.05)
+
+    def test_masked_words_come_before_the_other_stages(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The next stage starts from the encoder, without the layer of the prediction; also resumed."""
+        recipe = tmp_path / "words.yaml"
+        text = Path(self.recipe).read_text(encoding="utf-8")
+        recipe.write_text(text.replace("stages:\n", "stages:\n  - name: masked_words\n"), encoding="utf-8")
+        monkeypatch.setattr(type(self), "recipe", str(recipe))
+        settings = ("stages=[masked_words, supervised]",)
+        whole = self.run(tiny_encoder, raw, tmp_path / "whole", settings)
+        for line in whole.stages[0].history[:-1]:
+            assert {name for name in line if name.endswith("_loss")} == WORD_TERMS
+        assert not any("masked_words" in name for name in whole.model.state_dict())
+        saved = load_file(tmp_path / "whole" / "stages" / "1-masked_words" / "model.safetensors")
+        started = AutoModel.from_pretrained(tiny_encoder).state_dict()
+        name = "embeddings.word_embeddings.weight"
+        assert not saved[f"heterevent.encoder.{name}"].equal(started[name])
+        self.assert_resumed(
+            whole, tmp_path / "whole", tiny_encoder, tmp_path / "killed", raw, settings=settings
+        )
 
     def test_streaming_in_every_stage(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
         """With distractors, and continued in the last stage."""
@@ -215,6 +275,7 @@ class TestHeterEventTraining(MethodTrainingCase):
         method = load_method(self.method)
         for part in stage_recipes(resolve_recipe(method, "paper")):
             config = method.config_class(**part.model)
+            assert config.predict_from == "neighbours"
             assert config.order_weight == config.replacement_weight == 0.4
             assert config.composition_weight == 0.2
             assert (config.normal_corrupted_weight, config.corrupted_corrupted_weight) == (0.7, 0.3)
@@ -236,7 +297,7 @@ class TestHeterEventTraining(MethodTrainingCase):
                 *before, last = stage_recipes(recipes[f"mulcl-{level}"])
                 assert last.model == only.model
                 assert last.training == only.training
-                assert [part.model["stage"] for part in before] == ["sequence", "graph"]
+                assert [part.model["stage"] for part in before] == ["masked_words", "sequence", "graph"]
         for name in ("order", "replacement", "composition", "normal_corrupted", "corrupted_corrupted"):
             recipe = recipes[f"without-{name.replace('_', '-')}"]
             changed = {key: value for key, value in recipe.model.items() if value != paper.model.get(key)}
