@@ -12,10 +12,12 @@ from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.induction import mention_distances
 from eventformers.inference.induction.mention_distances import (
     MentionVectors,
+    Rho,
     average_distances,
     distances,
     manifold_distances,
     manifold_weights,
+    nearest_weights,
 )
 
 
@@ -90,11 +92,11 @@ def test_wrong_input_is_told(vectors: MentionVectors) -> None:
         distances(vectors, "encoder")
 
 
-def by_bisection(row: np.ndarray, place: int) -> np.ndarray:
+def by_bisection(row: np.ndarray, place: int, rho: str = "positive") -> np.ndarray:
     """The weights of one row, by Appendix H to the letter, in double precision."""
     row = row.astype(np.float64)
     remaining = np.sort(row)[1:]
-    nearest = remaining[0]
+    nearest = next(entry for entry in remaining if rho == "nearest" or entry > 0)
     low, high, sigma = 0.0, 1000.0, 1.0
     for _ in range(200):
         sigma = (low + high) / 2
@@ -118,8 +120,9 @@ def random_distances(number: int, *, seed: int = 0, kind: str = "cosine") -> np.
 def test_equals_a_bisection_row_by_row(kind: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mention_distances, "BLOCK_BYTES", 4 * 40 * 7)
     asked = random_distances(number, kind=kind)
-    expected = np.stack([by_bisection(row, place) for place, row in enumerate(asked)])
-    weights = manifold_weights(asked, symmetrise=False)
+    rho = "nearest" if kind == "dot" else "positive"
+    expected = np.stack([by_bisection(row, place, rho) for place, row in enumerate(asked)])
+    weights = manifold_weights(asked, rho, symmetrise=False)  # type: ignore[arg-type]
     assert weights.dtype == np.float32
     np.testing.assert_allclose(weights, expected, atol=1e-4)
 
@@ -133,6 +136,25 @@ def test_known_values() -> None:
     np.testing.assert_array_equal(weights[3], [1, 1, 1, 1])
     assert weights[1, 0] == 1
     assert weights[1].sum() == pytest.approx(1 + math.log2(3), abs=mention_distances.TOLERANCE)
+
+
+@pytest.mark.parametrize("rho", ["positive", "nearest"])
+def test_equal_mentions_set_no_rho_as_printed(rho: Rho) -> None:
+    """Of a repeated sentence and its near ones, only the released code gives the near ones less than 1."""
+    draw = np.random.default_rng(2)
+    vectors = draw.normal(size=(30, 6)).astype(np.float32)
+    vectors[1] = vectors[0]
+    asked = distances(MentionVectors(vectors), "encoder")
+    weights = manifold_weights(asked, rho, symmetrise=False)
+    nearest = np.sort(asked[0])[2]
+    near = asked[0] == nearest
+    assert (weights[0, near] == 1).all() == (rho == "positive")
+    assert weights[0, :2].tolist() == [1, 1]
+    exact = np.where(asked < 1e-6, 0, asked)
+    expected = np.stack([by_bisection(row, place, rho) for place, row in enumerate(exact)])
+    np.testing.assert_allclose(weights, expected, atol=1e-4)
+    kept = nearest_weights([asked.copy()], np.arange(30), 30, rho).toarray()
+    np.testing.assert_allclose(kept, weights, atol=1e-4)
 
 
 def test_symmetrised_by_mean() -> None:
@@ -151,7 +173,9 @@ def test_identical_mentions_are_all_neighbours(number: int) -> None:
 def test_groups_of_identical_mentions() -> None:
     groups = np.arange(40) // 20
     asked = np.where(groups[:, None] == groups, 0.0, 0.7)
-    np.testing.assert_array_equal(manifold_weights(asked), groups[:, None] == groups)
+    np.testing.assert_array_equal(manifold_weights(asked, "nearest"), groups[:, None] == groups)
+    # As printed, the mentions of the other group are the nearest.
+    np.testing.assert_array_equal(manifold_weights(asked), 1)
 
 
 def test_sigma_goes_no_further_than_its_bounds() -> None:
@@ -165,8 +189,8 @@ def test_sigma_goes_no_further_than_its_bounds() -> None:
 
 def test_precision_of_large_distances() -> None:
     asked = random_distances(30).astype(np.float64)
-    moved = manifold_weights(asked - 1e6, symmetrise=False)
-    np.testing.assert_allclose(moved, manifold_weights(asked, symmetrise=False), atol=1e-4)
+    moved = manifold_weights(asked - 1e6, "nearest", symmetrise=False)
+    np.testing.assert_allclose(moved, manifold_weights(asked, "nearest", symmetrise=False), atol=1e-4)
 
 
 def test_memory_is_that_of_the_weights() -> None:

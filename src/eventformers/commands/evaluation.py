@@ -52,7 +52,7 @@ def evaluate(
             "--set",
             metavar="KEY=VALUE",
             help="Override a setting of the task. Chains: aggregation, sky, compat; virtual contexts: "
-            "retrieved, num_layers; clusters: distance, manifold, method, num_clusters, trigger_input, "
+            "retrieved, num_layers; clusters: distance, manifold, rho, method, num_clusters, trigger_input, "
             "weighting_rounds, clusters, valid_frames; linking: task, domain, hierarchies_only, reranker, "
             "retriever_weight, candidates, threshold, depth. Repeatable.",
         ),

@@ -89,7 +89,10 @@ def test_published_scores_are_of_a_split_that_is_scored(task):
         ("multistep_sky", ChainSettings(sky="graph", aggregation="last")),
         ("mcns_v", ChainSettings(compat=True)),
         ("type_induction", InductionSettings(distance="dot", manifold=False)),
-        ("frame_linking", InductionSettings(distance="dot", clusters="predicted", valid_frames="children")),
+        (
+            "frame_linking",
+            InductionSettings(distance="dot", clusters="predicted", valid_frames="descendants"),
+        ),
         ("conceptnet_completion", GraphSettings(rerank=True)),
         ("hard_similarity", PairSettings(virtual_context="chains", retrieved=3)),
     ],
@@ -112,7 +115,7 @@ def test_settings_are_taken_by_tasks_that_use_them(name, settings):
         ("copa", InductionSettings(), "copa does not cluster mentions; tasks that do: type_ind"),
         ("type_induction", {"clusters": "predicted"}, "not use clusters; accepted: trigger"),
         ("type_naming", {"distance": "dot", "manifold": False}, r"not use distance, manifold; .* with"),
-        ("type_naming", InductionSettings(valid_frames="children"), "not use valid_frames"),
+        ("type_naming", InductionSettings(valid_frames="descendants"), "not use valid_frames"),
         ("mcnc", {"nothing": 1}, "unknown setting 'nothing'"),
     ],
 )

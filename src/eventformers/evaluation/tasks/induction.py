@@ -41,6 +41,7 @@ from eventformers.inference.induction.mention_distances import (
     DistanceKind,
     Labels,
     MentionVectors,
+    Rho,
 )
 from eventformers.inference.induction.mention_encoding import (
     WITHOUT_TRIGGERS,
@@ -67,7 +68,7 @@ EncodeMentions: TypeAlias = Callable[[Sequence[Row], Labels | None], MentionVect
 Clusters = Literal["true", "predicted"]
 """The clusters to name or link: those of the true types, or those that the model makes."""
 
-ValidFrames = Literal["descendants", "children"]
+ValidFrames = Literal["children", "descendants"]
 
 
 @strict_settings
@@ -78,6 +79,8 @@ class InductionSettings(TaskSettings):
     Attributes:
         distance: `encoder`, or `cosine` or `dot` of queries and keys; see `mention_distances.distances`.
         manifold: cluster by manifold weights; None does so with average linkage.
+        rho: the distance from which the weights of a mention fall: its smallest `positive` one, as printed in
+            Appendix H, or its `nearest`, which is 0 for a repeated sentence, as in the released code.
         method: `agglomerative` (average linkage) or `affinity` (affinity propagation).
         num_clusters: number of clusters; None takes the number of unseen types.
         trigger_input: how triggers are read, as for `encode_mentions`; None takes the model's own, or `none`
@@ -85,8 +88,8 @@ class InductionSettings(TaskSettings):
         weighting_rounds: how often mentions are clustered again, each time with tokens also weighted by how
             strongly their occurrence depends on the last clusters; None uses the model's own number.
         clusters: `true` or `predicted`, for naming and linking.
-        valid_frames: the frames that are correct beside those of a type, for linking: their `descendants`, as
-            in the released code, or only their `children`, as in the paper.
+        valid_frames: the frames that are correct beside those of a type, for linking: their `children`, as in
+            the paper, or all `descendants`, as in the released code.
         clustered_by: the runs of an ensemble, whose mean distances cluster the mentions instead of the
             model's own; empty for no ensemble.
     """
@@ -95,12 +98,13 @@ class InductionSettings(TaskSettings):
 
     distance: DistanceKind = "encoder"
     manifold: bool | None = None
+    rho: Rho = "positive"
     method: ClusterMethod = "agglomerative"
     num_clusters: int | None = count(None)
     trigger_input: TriggerInput | None = None
     weighting_rounds: int | None = count(None, least=0)
     clusters: Clusters = "true"
-    valid_frames: ValidFrames = "descendants"
+    valid_frames: ValidFrames = "children"
     clustered_by: tuple[str | Path | EventEncoder, ...] = ()
 
     def validate_number(self) -> None:
@@ -322,8 +326,12 @@ def _predicted(
 
 def _clustered(runs: Iterable[MentionVectors], unseen: _Unseen, settings: InductionSettings) -> Labels:
     if settings.method == "affinity":
-        return cluster_affinity(-distances_to_cluster(runs, settings.distance, manifold=settings.on_manifold))
-    tree = AverageLinkage.of_mentions(runs, settings.distance, manifold=settings.on_manifold)
+        return cluster_affinity(
+            -distances_to_cluster(runs, settings.distance, manifold=settings.on_manifold, rho=settings.rho)
+        )
+    tree = AverageLinkage.of_mentions(
+        runs, settings.distance, manifold=settings.on_manifold, rho=settings.rho
+    )
     if tree.num_neighbours is not None:
         unseen.details["num_neighbours"] = tree.num_neighbours
     return tree.cut(settings.num_clusters or len(unseen.names))
@@ -390,7 +398,15 @@ def _ranked(
     )
 
 
-_MAKING_CLUSTERS = ("distance", "manifold", "method", "num_clusters", "weighting_rounds", "clustered_by")
+_MAKING_CLUSTERS = (
+    "distance",
+    "manifold",
+    "rho",
+    "method",
+    "num_clusters",
+    "weighting_rounds",
+    "clustered_by",
+)
 
 
 @dataclass(frozen=True)

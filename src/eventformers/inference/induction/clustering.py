@@ -24,6 +24,7 @@ from eventformers.inference.induction.mention_distances import (
     Labels,
     Matrix,
     MentionVectors,
+    Rho,
     average_distances,
     distance_factors,
     distances,
@@ -89,6 +90,7 @@ class AverageLinkage:
         kind: DistanceKind = "encoder",
         *,
         manifold: bool = True,
+        rho: Rho = "positive",
         show_progress: bool = False,
     ) -> AverageLinkage:
         """Build the tree from vectors, beyond `LARGEST_MATRIX` mentions without a matrix of all pairs.
@@ -100,6 +102,7 @@ class AverageLinkage:
             runs: the vectors of the same mentions from one model or several.
             kind: see `distances`.
             manifold: cluster by manifold weights.
+            rho: see `distances_to_cluster`.
             show_progress: draw a progress bar on standard error for a large number of mentions.
 
         Raises:
@@ -110,10 +113,11 @@ class AverageLinkage:
         first = list(islice(runs, 1))
         runs = chain(first, runs)
         if not first or len(first[0].embeddings) <= LARGEST_MATRIX:
-            return cls.of_distances(distances_to_cluster(runs, kind, manifold=manifold))
+            return cls.of_distances(distances_to_cluster(runs, kind, manifold=manifold, rho=rho))
         neighbours = NUM_NEIGHBOURS if manifold else None
         factors = distance_factors(runs, kind)
-        return cls(merge_mentions(factors, neighbours, show_progress=show_progress), neighbours)
+        rho = "nearest" if kind == "dot" else rho
+        return cls(merge_mentions(factors, neighbours, rho, show_progress=show_progress), neighbours)
 
     def cut(self, num_clusters: int) -> Labels:
         """Cut the tree into clusters by undoing the last merges.
@@ -219,6 +223,7 @@ def distances_to_cluster(
     kind: DistanceKind = "encoder",
     *,
     manifold: bool = True,
+    rho: Rho = "positive",
 ) -> Matrix:
     """Compute the distances of all pairs to cluster by, those of one run or the mean over several.
 
@@ -226,6 +231,7 @@ def distances_to_cluster(
         runs: the vectors of the same mentions from one model or several; see `average_distances`.
         kind: see `distances`.
         manifold: use 1 - w_ij of the distances (`manifold_distances`).
+        rho: see `manifold_weights`; products, which have any sign, always take `nearest`.
 
     Returns:
         `(n, n)`, symmetric.
@@ -241,7 +247,7 @@ def distances_to_cluster(
         return distances(vectors, kind)
 
     found = average_distances(map(of_run, runs))
-    return manifold_distances(found) if manifold else found
+    return manifold_distances(found, "nearest" if kind == "dot" else rho) if manifold else found
 
 
 def check_matrix(mentions: int) -> None:

@@ -22,6 +22,9 @@ Labels = NDArray[np.int64]
 DistanceKind = Literal["cosine", "dot", "encoder"]
 DISTANCE_KINDS: tuple[DistanceKind, ...] = ("cosine", "dot", "encoder")
 
+Rho = Literal["positive", "nearest"]
+"""The distance ρ from which the weights of a mention fall (`manifold_weights`)."""
+
 TILE = 512
 """Size of a tile when a matrix is averaged with its transpose: two tiles stay in the cache."""
 
@@ -202,6 +205,9 @@ def _sides(vectors: MentionVectors, kind: DistanceKind) -> tuple[Matrix, Matrix,
 BLOCK_BYTES = 2**19
 """Size in bytes of a block of rows: small enough to stay in the cache with its weights."""
 
+SMALLEST_POSITIVE = 1e-6
+"""Distance up to which two mentions count as equal: cosines of equal vectors differ from 1 by rounding."""
+
 TOLERANCE = 5e-5
 """Tolerance for the sum of a row's weights."""
 
@@ -215,19 +221,23 @@ MAX_STEPS = 64
 """Maximum number of Newton steps; a handful is usual."""
 
 
-def manifold_weights(distances: NDArray[np.floating], *, symmetrise: bool = True) -> Matrix:
+def manifold_weights(
+    distances: NDArray[np.floating], rho: Rho = "positive", *, symmetrise: bool = True
+) -> Matrix:
     """Compute the weights w_ij = exp(-max(0, d_ij - ρ_i) / σ_i) of all pairs, w_ii = 1 (Appendix H).
 
-    The nearest of the n entries of a row is dropped as the mention itself. ρ_i is the smallest of the
-    others, and σ_i, within (0, 1000), makes their weights sum to log2(n - 1). A row of equal entries has the
-    weight 1 everywhere. If more mentions are equally near than that sum, σ_i goes to 0: they have the weight
-    1, and the others 0.
+    The nearest of the n entries of a row is dropped as the mention itself. ρ_i is the smallest positive one
+    of the others, and σ_i, within (0, 1000), makes their weights sum to log2(n - 1). A row of equal entries
+    has the weight 1 everywhere. If more mentions are as near as ρ_i than that sum, σ_i goes to 0: they have
+    the weight 1, and the others 0.
 
     All rows of a block take Newton steps together, on the logarithm of the sum as a function of 1 / σ. This
     function is convex and decreasing, so steps from the left never pass the root.
 
     Args:
-        distances: `(n, n)`; larger is farther, of any sign. They need not be symmetric: only rows are read.
+        distances: `(n, n)`; larger is farther. They need not be symmetric: only rows are read.
+        rho: ρ_i: the smallest `positive` distance, as printed, so that the equals of a mention do not set
+            it; or the `nearest` entry, as in the released code, also for entries of any sign.
         symmetrise: use the mean of w_ij and w_ji; if off, keep the weights of each row.
 
     Returns:
@@ -250,7 +260,7 @@ def manifold_weights(distances: NDArray[np.floating], *, symmetrise: bool = True
         offsets = buffer[: len(rows)]
         # Differences of large distances need full precision; a sum of many offsets does not.
         of_block = distances[start : start + block]
-        np.subtract(of_block, _second_nearest(of_block, start), out=offsets, casting="same_kind")
+        np.subtract(of_block, _rho(of_block, start, rho), out=offsets, casting="same_kind")
         np.maximum(offsets, 0, out=offsets)
         scale = _smooth(offsets, rows, scale)
     np.fill_diagonal(weights, 1)
@@ -259,20 +269,21 @@ def manifold_weights(distances: NDArray[np.floating], *, symmetrise: bool = True
     return weights
 
 
-def manifold_distances(distances: NDArray[np.floating]) -> Matrix:
+def manifold_distances(distances: NDArray[np.floating], rho: Rho = "positive") -> Matrix:
     """Compute 1 - w_ij, the distances to cluster by; see `manifold_weights` for arguments and errors."""
-    weights = manifold_weights(distances)
+    weights = manifold_weights(distances, rho)
     np.subtract(1, weights, out=weights)
     return weights
 
 
-def nearest_weights(rows: Iterable[Matrix], columns: Labels, number: int) -> csr_array:
+def nearest_weights(rows: Iterable[Matrix], columns: Labels, number: int, rho: Rho = "positive") -> csr_array:
     """Compute the weights w_ij of `manifold_weights`, and keep the largest ones of each row.
 
     Args:
         rows: the distances of some mentions to all n, in blocks of rows, `(block, n)`; they are overwritten.
         columns: the mentions whose weights are kept, `(m,)`.
         number: number of weights to keep in each row.
+        rho: as for `manifold_weights`.
 
     Returns:
         The kept weights, not symmetrised, `(rows, m)`. A weight of 0 may be among them.
@@ -284,7 +295,7 @@ def nearest_weights(rows: Iterable[Matrix], columns: Labels, number: int) -> csr
         step = max(1, BLOCK_BYTES // (4 * block.shape[1]))
         for start in range(0, len(block), step):
             offsets = block[start : start + step]
-            offsets -= _second_nearest(offsets, start)
+            offsets -= _rho(offsets, start, rho)
             np.maximum(offsets, 0, out=offsets)
             weights = np.empty_like(offsets)
             scale = _smooth(offsets, weights, scale)
@@ -335,8 +346,8 @@ def _smooth(offsets: Matrix, weights: Matrix, scale: float | None) -> float:
     return float(np.median(inverse_sigma * mean))
 
 
-def _second_nearest(rows: NDArray[np.floating], first: int) -> NDArray[np.floating]:
-    """Return ρ of each row, its second-smallest entry, `(rows, 1)`.
+def _rho(rows: NDArray[np.floating], first: int, rho: Rho) -> NDArray[np.floating]:
+    """Return ρ of each row, `(rows, 1)`; infinite for a mention without others but its equals.
 
     Raises:
         EventformersError: an entry is not finite.
@@ -348,4 +359,6 @@ def _second_nearest(rows: NDArray[np.floating], first: int) -> NDArray[np.floati
             f"distances of mention {first + wrong[0]} are NaN or infinite; accepted: finite ones"
         )
     remaining[np.arange(len(rows)), remaining.argmin(axis=1)] = np.inf
+    if rho == "positive":
+        remaining[remaining <= SMALLEST_POSITIVE] = np.inf
     return remaining.min(axis=1, keepdims=True)

@@ -20,6 +20,7 @@ from eventformers.inference.induction.mention_distances import (
     DistanceFactors,
     Labels,
     Matrix,
+    Rho,
     nearest_weights,
 )
 
@@ -202,7 +203,11 @@ class GrowingTree:
 
 
 def merge_mentions(
-    factors: DistanceFactors, num_neighbours: int | None = None, *, show_progress: bool = False
+    factors: DistanceFactors,
+    num_neighbours: int | None = None,
+    rho: Rho = "positive",
+    *,
+    show_progress: bool = False,
 ) -> Labels:
     """Merge mentions by average linkage on their distances, or on manifold weights of the nearest ones.
 
@@ -213,6 +218,7 @@ def merge_mentions(
     Args:
         factors: the distances of n mentions.
         num_neighbours: number of weights kept for each mention; None clusters by the distances themselves.
+        rho: see `manifold_weights`.
         show_progress: draw a progress bar on standard error.
 
     Returns:
@@ -228,7 +234,7 @@ def merge_mentions(
             disable=not show_progress,
         )
         # A mention is one of its own nearest.
-        weights = nearest_weights(map(factors.rows, blocks), distinct, num_neighbours + 1)
+        weights = nearest_weights(map(factors.rows, blocks), distinct, num_neighbours + 1, rho)
         weights.data *= np.repeat(tree.sizes / 2, np.diff(weights.indptr)) * tree.sizes[weights.indices]
         tree.grow(GraphSums(weights), show_progress=show_progress)
     if len(tree.sizes) > 1:
