@@ -303,13 +303,28 @@ def test_components_that_are_not_needed_rest(english_pipeline: str, tmp_path: Pa
     import spacy
 
     pipeline = deepcopy(spacy.load(english_pipeline))
-    pipeline.add_pipe("entity_ruler")
+    pipeline.add_pipe("span_ruler")
     pipeline.to_disk(tmp_path / "with-entities")
     settings = ExtractionSettings(str(tmp_path / "with-entities"))
     needed = ["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer"]
     assert EventExtractor(settings).pipeline.pipe_names == needed
     with_function = ExtractionSettings(str(tmp_path / "with-entities"), coreference=clusters)
-    assert "entity_ruler" in EventExtractor(with_function).pipeline.pipe_names
+    assert "span_ruler" in EventExtractor(with_function).pipeline.pipe_names
+
+
+def test_entities_are_those_of_the_whole_text(english_pipeline: str) -> None:
+    import spacy
+
+    text = (
+        "Once upon a time a poor man lived in a small house by the sea with his three daughters. "
+        "Barack Obama met the chairman of Microsoft in Paris on Monday, and they walked by the river."
+    )
+    parser = EventExtractor(ExtractionSettings(english_pipeline)).parser
+    ((doc, _),) = parser.parse([(None, parser.normalised(text))])
+    whole = {(entity.text, entity.label_) for entity in spacy.load(english_pipeline)(text).ents}
+    found = {(entity.text, entity.label_) for entity in doc.ents}
+    assert {one for one in whole if one[0].istitle()} <= found <= whole
+    assert {"Barack Obama", "Microsoft", "Paris"} <= {name for name, _ in found}
 
 
 @pytest.mark.parametrize(

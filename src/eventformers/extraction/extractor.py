@@ -27,6 +27,7 @@ from eventformers.extraction.chains import (
     resolver_of,
 )
 from eventformers.extraction.details import event_details
+from eventformers.extraction.entities import find_entities, separate_recogniser
 from eventformers.extraction.events import (
     ARGUMENT_FORMS,
     ExtractedEvent,
@@ -47,6 +48,7 @@ from eventformers.files import file_digest, files_digest
 
 if TYPE_CHECKING:
     from spacy.language import Language
+    from spacy.pipeline import EntityRecognizer
     from spacy.tokens import Doc
 
 
@@ -65,13 +67,17 @@ _PROBE = "A man opened the door."
 # Bounds the memory of a parser: short texts are parsed in batches, a book on its own.
 _CHARACTERS_AT_ONCE = 200_000
 # Components of spaCy that events do not need. Any of them may still be needed by a third-party component.
-_NOT_NEEDED = frozenset(
-    {"ner", "entity_linker", "entity_ruler", "span_ruler", "spancat", "textcat", "textcat_multilabel"}
+_NOT_NEEDED = frozenset({"entity_linker", "span_ruler", "spancat", "textcat", "textcat_multilabel"})
+# Entities are read in English texts only.
+_ENTITIES = frozenset({"ner", "entity_ruler"})
+_SPACY_FACTORIES = (
+    _NOT_NEEDED
+    | _ENTITIES
+    | {
+        *("tok2vec", "transformer", "curated_transformer", "tagger", "morphologizer", "parser", "senter"),
+        *("sentencizer", "attribute_ruler", "lemmatizer", "trainable_lemmatizer", "merge_noun_chunks"),
+    }
 )
-_SPACY_FACTORIES = _NOT_NEEDED | {
-    *("tok2vec", "transformer", "curated_transformer", "tagger", "morphologizer", "parser", "senter"),
-    *("sentencizer", "attribute_ruler", "lemmatizer", "trainable_lemmatizer", "merge_noun_chunks"),
-}
 _SPACY_COREFERENCE = "experimental_coref"
 
 
@@ -176,8 +182,11 @@ class EventExtractor:
             # Without clusters the resolver writes nothing, so a text alone does not show whether it ran.
             self._resolver = "spacy"
         if isinstance(self._resolver, str) and _SPACY_FACTORIES.issuperset(factories.values()):
+            is_english = self.pipeline.lang == "en"
+            self.parser.recogniser = separate_recogniser(self.pipeline) if is_english else None
             for name, factory in factories.items():
-                if factory in _NOT_NEEDED:
+                is_separate = factory == "ner" and self.parser.recogniser is not None
+                if factory in _NOT_NEEDED or is_separate or (factory in _ENTITIES and not is_english):
                     self.pipeline.disable_pipe(name)
         if isinstance(self._resolver, str):
             # A missing resolver is reported before any text is read.
@@ -360,7 +369,7 @@ def load_pipeline(name: str | Path) -> Language:
 @cache
 def rules_digest() -> str:
     """Identify the rules of extraction by their code, which decides what an event is."""
-    files = sorted(Path(__file__).parent.glob("*.py"))
+    files = sorted(Path(__file__).parent.rglob("*.py"))
     return sha256("".join(map(file_digest, files)).encode()).hexdigest()[:12]
 
 
@@ -396,6 +405,7 @@ class TextParser:
 
     def __init__(self, pipeline: Language) -> None:
         self.pipeline = pipeline
+        self.recogniser: EntityRecognizer | None = None
         self._vocabulary = Vocabulary(pipeline)
 
     def normalised(self, text: str) -> NormalisedText:
@@ -403,13 +413,17 @@ class TextParser:
         return normalise(text, self._vocabulary)
 
     def parse(self, texts: Iterable[tuple[Context, NormalisedText]]) -> Iterator[tuple[Doc, Context]]:
-        """Parse texts at once, each with something that belongs to it.
+        """Parse texts at once, each with something that belongs to it; `recogniser` then finds entities.
 
         A hyphenated word is one word, and a sentence begins wherever a paragraph does. The lemmas of verbs
         are those of `Vocabulary.lemma`.
         """
         pairs = [(self._words(text), context) for context, text in texts]
-        for doc, context in self.pipeline.pipe(pairs, as_tuples=True, batch_size=max(len(pairs), 1)):
+        parsed = self.pipeline.pipe(pairs, as_tuples=True, batch_size=max(len(pairs), 1))
+        if self.recogniser is not None:
+            parsed = list(parsed)
+            find_entities([doc for doc, _ in parsed], self.recogniser)
+        for doc, context in parsed:
             with_verbs(doc, doc.user_data[NORMALISED].headlines, self._vocabulary, self.pipeline)
             for token in doc:
                 if self._vocabulary.is_mistaken_for_noun(token):
