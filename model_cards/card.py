@@ -267,7 +267,6 @@ _ENVIRONMENT = Environment(
     keep_trailing_newline=True,
 )
 
-
 TRAINING_DATA_FILE = "training_data.json"
 """File with the facts of the card's training data, for programs; it has no rows."""
 

@@ -1,10 +1,10 @@
-"""The sections of a card as Markdown, which the template only places."""
+"""The values of a card's template, and its larger tables as Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from huggingface_hub import ModelCardData
 from huggingface_hub.errors import HFValidationError
@@ -79,17 +79,16 @@ def _front_matter(card: ModelCard, method: MethodCard) -> str:
 
 
 def template_values(card: ModelCard) -> dict[str, object]:
-    """Return the values of the template as Markdown; empty text hides a section."""
+    """Return the values of the template."""
     method = load_method_card(card.method)
     data = card.trained_on
-    parts = method.parts(card.config, {**card.training_arguments, **card.views})
     return {
-        "front_matter": _front_matter(card, method),
-        "name": markdown.cell(card.name),
+        "card": card,
         "method": method,
-        "summary": parts.summary,
-        "warnings": _warnings(card),
-        "facts": _facts(card, method, parts.text_read),
+        "parts": method.parts(card.config, {**card.training_arguments, **card.views}),
+        "data": data,
+        "front_matter": _front_matter(card, method),
+        "base": _hub_id(card.base_model),
         "snippets": [
             {
                 "title": snippet.title,
@@ -100,140 +99,23 @@ def template_values(card: ModelCard) -> dict[str, object]:
         ],
         "score_table": scores.score_table(card.results, card.name),
         "task_table": scores.task_table(card.results),
-        "score_notes": _score_notes(card, method),
-        "data_facts": _data_facts(data, method) if data else [],
-        "raw_files": _raw_files(data) if data else "",
+        "score_notes": scores.notes(card.results),
+        "origins": {result.dataset.origin for result in card.results},
         "sources": _sources(data) if data else "",
-        "skipped": _skipped(data) if data else "",
         "data_settings": _settings_table(dict(sorted(data.settings.items()))) if data else "",
-        "objective": parts.objective,
-        "run_facts": _run_facts(card),
         "paper_settings": _paper_settings(card, method),
         "other_settings": _other_settings(card, method),
+        "chosen_step": next((line["chosen_step"] for line in card.history if "chosen_step" in line), None),
         "log": _log(card.history),
-        "readings": markdown.table(["where", "paper and released code", "this model"], parts.readings),
-        "sections": card.sections,
-        "limits": parts.limits,
         "versions": _versions(),
-        "citation": markdown.code_block(method.citation, "bibtex"),
+        **{
+            one.__name__: one
+            for one in (
+                *(markdown.cell, markdown.code, markdown.code_block, markdown.duration, markdown.number),
+                *(markdown.setting, markdown.table, markdown.without_folders, markdown.words),
+            )
+        },
     }
-
-
-def _score_notes(card: ModelCard, method: MethodCard) -> list[str]:
-    facts = [card.results_note] if card.results_note else []
-    origins = {result.dataset.origin for result in card.results}
-    if "samples" in origins:
-        facts.append(
-            "Scores on the bundled samples are not benchmark scores, and not comparable with published "
-            "scores."
-        )
-    if origins - {"samples"} and method.published_note:
-        facts.append(method.published_note)
-    return facts + scores.notes(card.results)
-
-
-def _warnings(card: ModelCard) -> list[str]:
-    data = card.trained_on
-    facts: list[str] = []
-    if data is None:
-        return facts
-    if data.origin == "samples":
-        facts.append(
-            "This model was trained on the small sample corpus that comes with eventformers. It shows that "
-            "the pipeline works; for real use, train on real text."
-        )
-    if data.closed_licenses:
-        facts.append(
-            "Part of the training rows is not openly licensed "
-            f"({', '.join(map(markdown.cell, data.closed_licenses))}). "
-            "Find out whether you may publish or sell these weights."
-        )
-    return facts
-
-
-def _facts(card: ModelCard, method: MethodCard, text_read: str) -> str:
-    config, data = card.config, card.trained_on
-    text_config = config.get("text_config")
-    encoder = text_config if isinstance(text_config, Mapping) else {}
-    base = _hub_id(card.base_model)
-    facts = {"method": f"[{method.title}]({method.url})"}
-    if base:
-        facts["start encoder"] = f"[{base}](https://huggingface.co/{base})"
-    elif card.base_model:
-        local = markdown.code(markdown.without_folders(card.base_model.rstrip("/\\")))
-        facts["start encoder"] = f"{local}, a local folder"
-    if encoder.get("model_type"):
-        labels = {"num_hidden_layers": "layers", "hidden_size": "hidden units"}
-        size = [f"{encoder[key]} {label}" for key, label in labels.items() if encoder.get(key)]
-        facts["encoder"] = markdown.cell(", ".join([str(encoder["model_type"]), *size]))
-    if card.parameters:
-        facts["parameters"] = markdown.number(card.parameters)
-    if config.get("projection_dim"):
-        pooling = {
-            "mean": "mean of the token vectors",
-            "cls": "vector of the first token",
-            "lasttoken": "vector of the last token",
-        }
-        taken = markdown.cell(pooling.get(str(config.get("pooling")), config.get("pooling")))
-        length = "of length 1" if method.normalises else "not normalised"
-        compared = f"; compare by {method.compared_by}" if method.compared_by else ""
-        facts["vector"] = f"{config['projection_dim']} numbers, {taken}, {length}{compared}"
-    facts["text read"] = text_read
-    languages = [card.language] if isinstance(card.language, str) else card.language
-    facts["language"] = markdown.cell(", ".join(languages))
-    if data:
-        kind = {"samples": "bundled samples", "local": "local data", "hub": data.hub_id or "Hub"}[data.origin]
-        size_text = f", {markdown.number(data.rows)} rows" if data.rows is not None else ""
-        source = f"{markdown.code(data.name)}, config {markdown.code(data.config)}"
-        facts["trained on"] = f"{source} ({markdown.cell(kind)}){size_text}"
-    terms = "the terms of the start encoder and of the training data apply"
-    facts["licence"] = markdown.cell(card.license or terms)
-    return markdown.table(["", ""], [[f"**{name}**", value] for name, value in facts.items()])
-
-
-def _data_facts(data: TrainedOn, method: MethodCard) -> list[str]:
-    facts = []
-    if data.rows is not None:
-        whole = method.training_rows.get(data.config, data.rows)
-        of = ""
-        if data.origin != "samples" and data.rows < whole:
-            of = f", {data.rows / whole:.0%} as many as the {markdown.number(whole)} of the paper"
-        aside = (
-            f"; {markdown.number(data.validation_rows)} more held out for the validation loss"
-            if data.validation_rows
-            else ""
-        )
-        facts.append(f"{markdown.number(data.rows)} training rows{of}{aside}")
-    if len(data.split_rows) > 1:
-        counts = ", ".join(
-            f"{markdown.cell(split)} {markdown.number(count)}" for split, count in data.split_rows.items()
-        )
-        facts.append(f"rows by split: {counts}")
-    if data.hub_id:
-        at = f" at {markdown.code(data.revision[:12])}" if data.revision else ""
-        facts.append(f"[{data.hub_id}](https://huggingface.co/datasets/{data.hub_id}){at}")
-    if data.fingerprint:
-        facts.append(f"fingerprint {markdown.code(data.fingerprint)}")
-    if data.read:
-        counts = ", ".join(
-            f"{markdown.number(count)} {markdown.words(kind)}" for kind, count in data.read.items()
-        )
-        facts.append(f"read from the raw files: {markdown.cell(counts)}")
-    built = [
-        f"{markdown.cell(markdown.words(name))} {_plain(value)}"
-        for name, value in data.statistics.items()
-        if value is not None and name not in (*data.read, "rows")
-    ]
-    if built:
-        facts.append(f"after building: {'; '.join(built)}")
-    if data.read and not data.skipped:
-        facts.append("no part of the raw files was skipped")
-    return facts
-
-
-def _plain(value: object) -> str:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return markdown.number(value) if number else markdown.setting(value)  # type: ignore[arg-type]
 
 
 def _sources(data: TrainedOn) -> str:
@@ -262,70 +144,14 @@ def _sources(data: TrainedOn) -> str:
     return markdown.table(["source", "licence", *kinds], rows)
 
 
-def _raw_files(data: TrainedOn) -> str:
-    rows = [
-        [
-            markdown.code(markdown.without_folders(str(file.get("name")))),
-            markdown.number(_count(file, "bytes")),
-            markdown.code(file.get("sha256")),
-        ]
-        for file in data.raw_files
-    ]
-    return markdown.table(["raw file", "bytes", "SHA-256"], rows)
-
-
 def _count(source: Mapping[str, object], kind: str) -> int:
     value = source.get(kind)
     return value if isinstance(value, int) else 0
 
 
-def _skipped(data: TrainedOn) -> str:
-    ordered = sorted(data.skipped.items(), key=lambda item: (-item[1], item[0]))
-    rows = [[markdown.cell(markdown.words(reason)), markdown.number(count)] for reason, count in ordered]
-    return markdown.table(["left out because", "count"], rows)
-
-
 def _settings_table(settings: Mapping[str, object]) -> str:
     rows = [[markdown.code(name), markdown.setting(value)] for name, value in settings.items()]
     return markdown.table(["setting", "value"], rows)
-
-
-def _run_facts(card: ModelCard) -> list[str]:
-    facts = []
-    if card.recipe:
-        about = f": {markdown.cell(card.recipe_description.rstrip('.'))}" if card.recipe_description else ""
-        facts.append(f"recipe {markdown.code(card.recipe)}{about}")
-    if card.changed_settings:
-        changed = ", ".join(
-            markdown.code(f"{key}={markdown.without_folders(str(value))}")
-            for key, value in card.changed_settings.items()
-        )
-        facts.append(f"changed from the recipe: {changed}")
-    if card.seed is not None:
-        facts.append(f"seed {markdown.code(card.seed)}")
-    if card.lora:
-        facts.append("low-rank adapters were trained instead of the whole encoder, and merged into it")
-    if share := cast(float, card.training_arguments.get("start_weight_share", 0.0)):
-        averaged = (
-            f"the encoder's weights are a weighted average of those before training, with the share "
-            f"{markdown.setting(share)}, and those after it"
-        )
-        scaled = f"training's change of the encoder's weights is scaled by {markdown.setting(1 - share)}"
-        facts.append(averaged if share > 0 else scaled)
-    if card.steps is not None:
-        facts.append(f"{markdown.number(card.steps)} optimizer steps")
-    if chosen := next((line["chosen_step"] for line in card.history if "chosen_step" in line), None):
-        facts.append(
-            f"the weights are those after step {markdown.number(cast(int, chosen))}, chosen by the "
-            "silhouette of the unseen mentions"
-        )
-    if card.seconds is not None:
-        facts.append(f"training time {markdown.duration(card.seconds)}")
-    if card.truncated is not None:
-        at = card.views.get("max_seq_length")
-        tokens = f" at {at} tokens" if at else ""
-        facts.append(f"texts truncated{tokens}: {markdown.number(card.truncated)}")
-    return facts
 
 
 def _paper_settings(card: ModelCard, method: MethodCard) -> str:
