@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Token
 
+from eventformers.datasets_scripts.events import FACTUALITIES
 from eventformers.datasets_scripts.reading.ecbplus import DEVELOPMENT_TOPICS, EcbDocument, read_ecbplus
-from eventformers.extraction.details.factuality import FACTUALITIES
 from eventformers.extraction.extractor import (
     EventExtractor,
     ExtractedDocument,

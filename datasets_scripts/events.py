@@ -6,10 +6,14 @@ a dataset stay flat and free of nulls.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypedDict
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from datasets import Value
+
+from eventformers.errors import UnknownNameError
 
 
 class Event(TypedDict):
@@ -63,9 +67,9 @@ EXTRACTED_DOCUMENTS = "events.jsonl.gz"
 _TEXT, _PLACE, _FLAG, _NUMBER = pa.string(), pa.int32(), pa.bool_(), pa.float64()
 
 DOCUMENT_SCHEMA = pa.schema(
-    [(name, _TEXT) for name in ("document_id", "title", "date", "source", "license", "text")]
+    [(name, _TEXT) for name in ("document_id", "title", "date", "source", "license", "url", "text")]
 )
-"""Columns of documents. `title` and `date` (ISO) are "" if unknown."""
+"""Columns of documents. `title`, `date` (ISO) and `url` are "" if unknown."""
 
 _PARTICIPANT = pa.struct(
     [("preposition", _TEXT), ("text", _TEXT), ("start", _PLACE), ("end", _PLACE), ("actor_id", _TEXT)]
@@ -107,6 +111,27 @@ def empty_details() -> dict[str, Any]:
     fields = list(EVENT_SCHEMA)[EVENT_SCHEMA.get_field_index("trigger_kind") :]
     empty = {_TEXT: "", pa.list_(_PARTICIPANT): []}
     return {field.name: empty.get(field.type) for field in fields}
+
+
+FACTUALITIES = ("fact", "negated", "possible", "reported")
+"""Kinds of factuality; "" is unknown."""
+
+
+def check_factuality(kinds: Sequence[str]) -> tuple[str, ...]:
+    """Return kinds of factuality to count, in the order of `FACTUALITIES`; `all`, or none, are all of them.
+
+    Raises:
+        UnknownNameError: a kind is unknown.
+    """
+    for kind in kinds:
+        if kind not in (*FACTUALITIES, "all"):
+            raise UnknownNameError("factuality", kind, (*FACTUALITIES, "all"))
+    return tuple(one for one in FACTUALITIES if not kinds or one in kinds or "all" in kinds)
+
+
+def is_counted(factuality: pa.ChunkedArray, kinds: Sequence[str]) -> pa.ChunkedArray:
+    """True for events of some kinds of factuality, and for those of unknown factuality, `(n,)`."""
+    return pc.is_in(pc.fill_null(factuality, ""), pa.array(["", *kinds]))
 
 
 CHAIN_SCHEMA = pa.schema(

@@ -79,6 +79,7 @@ def test_tables_join(explore: Explore, tmp_path: Path) -> None:
         "date": "2024-05-31",
         "source": "s",
         "license": "unspecified",
+        "url": "",
         "text": STORIES["first"],
     }
     table = pq.read_table(found.tables["events"])
@@ -536,3 +537,21 @@ def test_settings(explore: Explore) -> None:
         explore(min_chain_length=1)
     with pytest.raises(EventformersError, match="processes: found 0; accepted: 1 or more"):
         explore(processes=0)
+
+
+def test_chains_have_only_facts_by_default(explore: Explore) -> None:
+    story = "Anna opened the door. Anna may close the window. Anna went to the shop. Anna did not sing."
+    options = {"min_chain_length": 2, "skip": ["map", "page"]}
+
+    def chained(found: Exploration) -> list[int]:
+        return [len(ids) for ids in pq.read_table(found.folder / "chains.parquet")["event_ids"].to_pylist()]
+
+    facts = explore([story], **options)
+    assert chained(facts) == [2]
+    assert facts.counts["events"] == 4
+    assert facts.counts["events_counted"] == 2
+    note = "Events by factuality: fact 2, negated 1, possible 1. Chains and counts have: fact."
+    assert note in facts.notes
+    assert pq.read_table(facts.folder / "types.parquet")["size"].to_pylist() in ([2], [1, 1], [])
+    assert chained(explore([story], factuality="all", **options)) == [4]
+    assert chained(explore([story], factuality=["fact", "possible"], **options)) == [3]

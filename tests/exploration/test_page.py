@@ -81,6 +81,33 @@ def assert_no_complaint(browser: Browser) -> None:
     assert [call for call in browser.told("Runtime.consoleAPICalled") if call["type"] == "error"] == []
 
 
+def test_what_is_no_fact_is_listed_when_asked(browser, tmp_path):
+    write_tables(tmp_path)
+    events = pq.read_table(tmp_path / "events.parquet")
+    kinds = ["fact", "possible", "", "negated"] * 24
+    pq.write_table(events.append_column("factuality", [kinds]), tmp_path / "events.parquet")
+    documents = pq.read_table(tmp_path / "documents.parquet")
+    addresses = ["javascript:alert(1)", "https://example.org/a", *[""] * 10]
+    pq.write_table(documents.append_column("url", [addresses]), tmp_path / "documents.parquet")
+    write_page(tmp_path, factuality=["fact"])
+    show(browser, tmp_path)
+    status = "document.getElementById('status').textContent"
+    # Events of unknown factuality count, too.
+    assert browser.run(status) == "48 events in 12 documents"
+    assert "48 events (fact) of 96" in browser.run("document.querySelector('header p').textContent")
+    browser.run("told.value = 'all'; told.dispatchEvent(new Event('change'))")
+    wait_for(browser, f"{status} === '96 events in 12 documents'")
+    show(browser, tmp_path, "#event=1")
+    wait_for(browser, "document.querySelector('#reader-event .roles') !== null")
+    assert "told aspossible" in texts(browser, "#reader-event .roles div")
+    assert texts(browser, "#reader-facts a") == []
+    show(browser, tmp_path, "#event=8")
+    wait_for(browser, "document.querySelector('#reader-facts a') !== null")
+    assert browser.run("document.querySelector('#reader-facts a').href") == "https://example.org/a"
+    with pytest.raises(EventformersError, match="unknown factuality"):
+        write_page(tmp_path, factuality=["true"])
+
+
 def test_the_page_asks_for_nothing_and_complains_of_nothing(browser, folder):
     show(browser, folder, mapped=True)
     assert browser.run("document.getElementById('status').textContent") == "96 events in 12 documents"

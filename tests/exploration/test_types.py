@@ -88,7 +88,7 @@ def found_of(
         {
             **{"event_id": f"d{number}#0", "document_id": f"d{number}", "sentence_start": 0},
             **{"sentence_end": 1, "trigger": verb, "trigger_start": 0, "trigger_end": 1, "predicate": verb},
-            **{"object": f"object {number % 2}", "text": f"text {number}", "lemma": verb},
+            **{"object": f"object {number % 2}", "text": f"text {number}", "lemma": verb, "factuality": ""},
         }
         for number, verb in enumerate(verbs)
     ]

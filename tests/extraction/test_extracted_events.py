@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from event_files import write_edges, write_events
 import eventformers
 from eventformers import cli
 from eventformers.datasets_scripts.events import DOCUMENT_SCHEMA, EVENT_SCHEMA
+from eventformers.errors import EventformersError
 from eventformers.extraction.extractor import ExtractionCounts
 
 STORIES = (
@@ -81,6 +83,32 @@ def test_tables_of_an_extraction(extracted: Path) -> None:
         "close",
         True,
     )
+
+
+def test_lines_and_chains_can_leave_out_what_is_no_fact(english_pipeline: str, tmp_path: Path) -> None:
+    text = "Anna opened the door. Anna may close the window. Anna did not sing. Anna went to the shop."
+    (tmp_path / "one.txt").write_text(text, encoding="utf-8")
+    (tmp_path / "two.txt").write_text("Peter will sell the car.", encoding="utf-8")
+    texts, settings = [tmp_path / "one.txt", tmp_path / "two.txt"], {"pipeline": english_pipeline}
+
+    def lines(folder: Path) -> tuple[list[list[str]], list[list[str]]]:
+        with gzip.open(folder / "events.jsonl.gz", "rt", encoding="utf-8") as file:
+            events = [[event[3] for event in json.loads(line)["events"]] for line in file]
+        with open(folder / "chains.jsonl", encoding="utf-8") as file:
+            chains = [[event["predicate"] for event in json.loads(line)["events"]] for line in file]
+        return events, chains
+
+    facts = eventformers.extract(texts, tmp_path / "facts", factuality="fact", min_chain_length=2, **settings)
+    assert lines(facts.folder) == ([["opened", "went to"]], [["opened", "went to"]])
+    assert facts.counts.skipped["event_of_other_factuality"] == 3
+    table = pq.read_table(facts.folder / "events.parquet")
+    assert table["factuality"].to_pylist() == ["fact", "possible", "negated", "fact", "possible"]
+    every = eventformers.extract(texts, tmp_path / "all", min_chain_length=2, **settings)
+    predicates = ["opened", "close", "sing", "went to"]
+    assert lines(every.folder)[0] == [predicates, ["sell"]]
+    assert lines(every.folder)[1] == [["opened", "close", "not sing", "went to"]]
+    with pytest.raises(EventformersError, match="unknown factuality 'facts'"):
+        eventformers.extract(texts, tmp_path / "none", factuality="facts", **settings)
 
 
 def test_an_extraction_without_events_has_no_tables(english_pipeline: str, tmp_path: Path) -> None:

@@ -216,9 +216,20 @@ def test_malformed_texts_are_left_out_and_listed(tmp_path: Path) -> None:
 
 
 def test_keys_of_published_corpora_are_not_used(tmp_path: Path) -> None:
-    row = {"text": "One.", "url": "https://example.org", "metadata": {"a": [1]}, "language_score": 0.9}
+    row = {"text": "One.", "metadata": {"a": [1]}, "language_score": 0.9}
     ((document,), *_) = read(write(tmp_path / "a.jsonl", json.dumps(row)))
     assert document.text == "One."
+
+
+def test_an_address_is_kept(tmp_path: Path) -> None:
+    rows = (
+        {"text": "One.", "url": "https://example.org"},
+        {"text": "Two.", "url": ["a"]},
+        {"text": "Three."},
+    )
+    (documents, counted, _) = read(write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows))))
+    assert [document.url for document in documents] == ["https://example.org", "", ""]
+    assert counted["document_with_unreadable_url"] == 1
 
 
 def test_a_name_over_many_lines(tmp_path: Path) -> None:

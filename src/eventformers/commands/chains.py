@@ -33,6 +33,7 @@ def extract(
         bool, typer.Option("--drop-pronoun-only", help="Leave out events whose arguments are all pronouns.")
     ] = False,
     min_chain_length: options.MinChainLength = 5,
+    factuality: options.Factuality = None,
     document_type: Annotated[
         list[str] | None,
         typer.Option(help="Type of SGML documents to read, or all. Default: story. Repeatable."),
@@ -60,6 +61,7 @@ def extract(
         exclude_predicates=exclude_predicate or [],
         drop_pronoun_only=drop_pronoun_only,
         min_chain_length=min_chain_length,
+        factuality=factuality or [],
         document_types=[] if "all" in types else types,
         source=source,
         license_name=license_name,

@@ -74,6 +74,7 @@ def explore(
         str | None, typer.Option(help="Config of the graph, as for complete. Default: that of the folder.")
     ] = None,
     min_chain_length: options.MinChainLength = 3,
+    factuality: options.Factuality = None,
     skip: Annotated[
         list[str] | None,
         typer.Option(
@@ -130,6 +131,7 @@ def explore(
         graph=graph,
         graph_config=graph_config,
         min_chain_length=min_chain_length,
+        factuality=factuality or ["fact"],
         skip=skip or [],
         processes=processes,
         batch_size=batch_size_of(batch_size),

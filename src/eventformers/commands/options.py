@@ -55,6 +55,13 @@ Pipeline = Annotated[
 License = Annotated[str | None, typer.Option("--license", help="Licence of texts without one.")]
 Processes = Annotated[int, typer.Option(help="Number of parsing processes.")]
 MinChainLength = Annotated[int, typer.Option(help="Minimum number of distinct events of a chain.")]
+Factuality = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Kind of events that chains and counts have: fact, negated, possible, reported or all. "
+        "Default: all; of explore: fact. Repeatable."
+    ),
+]
 TextColumn = Annotated[
     str | None,
     typer.Option("--text-column", help="Column of the text in tables and JSON lines. Default: text."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from itertools import islice
@@ -20,7 +20,13 @@ from datatrove.io import DataFolder, DataFolderLike, get_datafolder
 from datatrove.pipeline.base import PipelineStep
 
 from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter
-from eventformers.datasets_scripts.events import DOCUMENT_SCHEMA, EVENT_SCHEMA, LINK_SCHEMA
+from eventformers.datasets_scripts.events import (
+    DOCUMENT_SCHEMA,
+    EVENT_SCHEMA,
+    LINK_SCHEMA,
+    check_factuality,
+    is_counted,
+)
 from eventformers.datasets_scripts.reading.fields import is_blank
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.extraction.datatrove_block import EVENT_ROWS, completed_file
@@ -34,6 +40,7 @@ from eventformers.inference.induction.fitted_types import FittedTypes, load_fitt
 from eventformers.inference.induction.mention_files import load_mentions
 from eventformers.inference.induction.report import MENTIONS_FILE
 from eventformers.inference.search.candidate_index import SearchKind
+from eventformers.strict import several
 
 BLOCK_DOCUMENTS = 256
 """Number of documents that a step computes and writes at a time; it bounds the memory."""
@@ -314,15 +321,24 @@ class CountCoEvents(PipelineStep):
         output_folder: a folder, or any location that datatrove can write to.
         window: maximum distance of two events, in events of their document; None uses whole documents.
         memory_limit: memory that DuckDB may use in a task before it spills to disk.
+        factuality: kinds of factuality to count; none, or `all`, are all.
+
+    Raises:
+        UnknownNameError: a kind of factuality is unknown.
     """
 
     name = "events: co-occurrence"
     type = "WRITER"
 
     def __init__(
-        self, output_folder: DataFolderLike, window: int | None = 100, memory_limit: str = "2GB"
+        self,
+        output_folder: DataFolderLike,
+        window: int | None = 100,
+        memory_limit: str = "2GB",
+        factuality: Sequence[str] = (),
     ) -> None:
         super().__init__()
+        self.factuality = check_factuality(several(factuality))
         self.output_folder = get_datafolder(output_folder)
         self.window, self.memory_limit = window, memory_limit
 
@@ -334,6 +350,7 @@ class CountCoEvents(PipelineStep):
         with CooccurrenceCounter(memory_limit=self.memory_limit, **options) as counter:
             for document in data:
                 table = pa.Table.from_pylist(_rows(document), schema=EVENT_SCHEMA)
+                table = table.filter(is_counted(table["factuality"], self.factuality))
                 events = list(read_table_events({"events": table}))
                 counter.add(events)
                 occurrences.update(

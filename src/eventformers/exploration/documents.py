@@ -44,6 +44,7 @@ _READ_OTHERWISE = {
     "document_with_unreadable_source": "with a source that is not a text, which is left out",
     "document_with_unreadable_license": "with a licence that is not a text, which is left out",
     "document_with_unreadable_title": "with a title that is not a text, which is left out",
+    "document_with_unreadable_url": "with an address that is not a text, which is left out",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain, compress
@@ -25,6 +26,7 @@ from eventformers.datasets_scripts.events import (
     EVENTS_TABLE,
     VECTORS_TABLE,
     Event,
+    is_counted,
 )
 from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.datasets_scripts.reading.tables import read_parquet
@@ -339,8 +341,19 @@ def is_participant(protagonist: str) -> bool:
 
 
 def select_chains(run: StepRun) -> None:
-    """Write the chains of participants with enough distinct events."""
-    found = run.table(PROTAGONISTS_TABLE)
+    """Write the chains of participants with enough distinct events of the factuality that is counted."""
+    found, kinds = run.table(PROTAGONISTS_TABLE), run.context.settings.factuality
+    events = run.table(EVENTS_TABLE, ["event_id", "factuality"])
+    counted = set(events.filter(is_counted(events["factuality"], kinds))["event_id"].to_pylist())
+    if len(counted) < events.num_rows:
+        columns = found.to_pydict()
+        columns["event_ids"] = [[one for one in ids if one in counted] for ids in columns["event_ids"]]
+        found = pa.table(columns, schema=CHAIN_SCHEMA)
+        found = found.filter(pc.greater_equal(pc.list_value_length(found["event_ids"]), SHORTEST_CHAIN))
+        run.counts["events_counted"] = len(counted)
+        kinds_of = sorted(Counter(events["factuality"].to_pylist()).items())
+        listed = ", ".join(f"{kind or 'unknown'} {count:,}" for kind, count in kinds_of)
+        run.notes.append(f"Events by factuality: {listed}. Chains and counts have: {', '.join(kinds)}.")
     chains = found.filter(pa.array(map(is_participant, found["protagonist"].to_pylist()), pa.bool_()))
     least = run.context.settings.min_chain_length
     long = chains.filter(pc.greater_equal(pc.list_value_length(chains["event_ids"]), least))
@@ -358,7 +371,10 @@ def select_chains(run: StepRun) -> None:
 CHAINS = Step(
     "chains",
     select_chains,
-    reads=(PROTAGONISTS_TABLE,),
+    reads=(EVENTS_TABLE, PROTAGONISTS_TABLE),
     writes=(CHAINS_TABLE,),
-    settings=lambda context: {"min_chain_length": context.settings.min_chain_length},
+    settings=lambda context: {
+        "min_chain_length": context.settings.min_chain_length,
+        "factuality": list(context.settings.factuality),
+    },
 )

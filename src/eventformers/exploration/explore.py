@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from eventformers.datasets_scripts.events import check_factuality
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.evaluation.session import Session
 from eventformers.exploration import PAGE_FILE, REPORT_FILE, STATE_FOLDER, WORKING_FOLDER
@@ -111,6 +112,7 @@ def explore(
     graph: str | Path | None = None,
     graph_config: str | None = None,
     min_chain_length: int = 3,
+    factuality: Sequence[str] = ("fact",),
     skip: Sequence[str] = (),
     processes: int = 1,
     batch_size: int | Literal["auto"] = "auto",
@@ -152,6 +154,9 @@ def explore(
         graph_config: config of the graph; None takes that of an index or of a built dataset, or else
             `conceptnet`.
         min_chain_length: minimum number of distinct events of a chain.
+        factuality: kinds of factuality of the events in chains, in the sizes and examples of types, and in
+            the lists and counts of the page: `fact`, `negated`, `possible`, `reported` or `all`. The tables
+            of events have all events.
         skip: names of steps to leave out, with those that need them.
         processes: number of parsing processes.
         batch_size: maximum number of texts in a batch; `auto` fills batches by their number of tokens.
@@ -188,6 +193,7 @@ def explore(
         graph=graph,
         graph_config=graph_config,
         min_chain_length=min_chain_length,
+        factuality=check_factuality(several(factuality)),
         processes=processes,
         batch_size=batch_size,
         device=device,

@@ -2,6 +2,7 @@
 
 const words = document.getElementById("words");
 const typeChooser = document.getElementById("type");
+const toldChooser = document.getElementById("told");
 const bars = document.getElementById("bars");
 const status = document.getElementById("status");
 const TYPING_PAUSE = 120;
@@ -20,7 +21,7 @@ function show() {
     else link.removeAttribute("aria-current");
   }
   document.getElementById("filters").hidden = state.view === "about" || state.view === "types";
-  const filters = JSON.stringify([state.words, state.type, state.period]);
+  const filters = JSON.stringify([state.words, state.type, state.period, state.told]);
   if (filters !== shownFilters) showChosen(state);
   shownFilters = filters;
   // A map in a hidden view has no size.
@@ -31,7 +32,9 @@ function show() {
 function showChosen(state) {
   if (words.value !== state.words) words.value = state.words;
   if (typeChooser !== null) typeChooser.value = state.type ?? "";
-  document.getElementById("clear").hidden = state.words === "" && state.type === null && state.period === "";
+  if (toldChooser !== null) toldChooser.value = state.told === "all" ? "all" : "";
+  document.getElementById("clear").hidden =
+    state.words === "" && state.type === null && state.period === "" && state.told === "";
   const chosen = chosenEvents(state);
   const found = chosenDocuments(state, chosen);
   const period = state.period ? ` from ${periodName(state.period)}` : "";
@@ -62,9 +65,10 @@ function startFilters() {
     waiting = setTimeout(replaceWords, TYPING_PAUSE);
   });
   typeChooser?.addEventListener("change", () => go({ type: typeChooser.value === "" ? null : typeChooser.value }));
+  toldChooser?.addEventListener("change", () => go({ told: toldChooser.value }));
   document.getElementById("filters").addEventListener("submit", (event) => event.preventDefault());
   document.getElementById("clear").addEventListener("click", () => {
-    go({ words: "", type: null, period: "" });
+    go({ words: "", type: null, period: "", told: "" });
     words.focus();
   });
 }

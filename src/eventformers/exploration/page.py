@@ -9,7 +9,7 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +21,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from markupsafe import Markup
 
-from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE
+from eventformers.datasets_scripts.events import (
+    DOCUMENTS_TABLE,
+    EVENTS_TABLE,
+    FACTUALITIES,
+    check_factuality,
+    is_counted,
+)
 from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError
@@ -131,7 +137,9 @@ _TABLES = {
 }
 
 
-def write_page(folder: str | Path, page: Path | None = None) -> Path:
+def write_page(
+    folder: str | Path, page: Path | None = None, factuality: Sequence[str] = FACTUALITIES
+) -> Path:
     """Write the page from the tables of an exploration; what a step did not make is left out.
 
     The page needs no other file, except that its download links lead to the tables beside it.
@@ -139,12 +147,14 @@ def write_page(folder: str | Path, page: Path | None = None) -> Path:
     Args:
         folder: folder of the exploration, with at least `documents.parquet` and `events.parquet`.
         page: the file to write; None writes `index.html` in the folder.
+        factuality: kinds of factuality of the events that the page lists and counts at first.
 
     Returns:
         Path to the page.
 
     Raises:
-        EventformersError: the folder lacks one of these tables, or the page cannot be written.
+        EventformersError: the folder lacks one of these tables, the page cannot be written, or a kind of
+            factuality is unknown.
     """
     folder = Path(folder)
     paths = {name: folder / f"{name}.parquet" for name in _TABLES if name != "vectors"}
@@ -157,15 +167,22 @@ def write_page(folder: str | Path, page: Path | None = None) -> Path:
     tables = {
         name: table for name, table in tables.items() if table.num_rows or name in ("documents", "events")
     }
+    # Tables of earlier versions have neither.
+    for name, column in (("documents", "url"), ("events", "factuality")):
+        if column not in tables[name].column_names:
+            tables[name] = tables[name].append_column(column, pa.array([""] * tables[name].num_rows))
+    kinds = check_factuality(factuality)
     report_file = folder / REPORT_FILE
     report = read_json_object(report_file, "the report of an exploration") if report_file.exists() else {}
     page = folder / PAGE_FILE if page is None else page
     with write_explained(page):
-        write_text(page, _page(folder, tables, report))
+        write_text(page, _page(folder, tables, report, kinds))
     return page
 
 
-def _page(folder: Path, tables: dict[str, pa.Table], report: dict[str, Any]) -> str:
+def _page(
+    folder: Path, tables: dict[str, pa.Table], report: dict[str, Any], factuality: Sequence[str]
+) -> str:
     plotly = _plotly() if "map" in tables else ""
     notes = list(report.get("notes", []))
     if "map" in tables and not plotly:
@@ -175,6 +192,7 @@ def _page(folder: Path, tables: dict[str, pa.Table], report: dict[str, Any]) -> 
     document = pc.index_in(events["document_id"], tables["documents"]["document_id"])
     events = events.append_column("document", document)
     # The page finds the events of a document by binary search.
+    events = events.append_column("counted", is_counted(events["factuality"], factuality))
     tables["events"] = events = events.sort_by([("document", "ascending"), ("number", "ascending")])
     types = _types(tables)
     script = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
@@ -184,7 +202,9 @@ def _page(folder: Path, tables: dict[str, pa.Table], report: dict[str, Any]) -> 
     return render_page(
         _HERE / "page.html.jinja",
         documents=tables["documents"].num_rows,
-        events=events.num_rows,
+        events=pc.sum(events["counted"]).as_py() or 0,
+        others=pc.sum(pc.invert(events["counted"])).as_py() or 0,
+        factuality=factuality,
         chains=tables["chains"].num_rows if "chains" in tables else 0,
         types=types,
         dated=pc.any(pc.not_equal(tables["documents"]["date"], "")).as_py() or False,
@@ -234,7 +254,7 @@ def _types(tables: dict[str, pa.Table]) -> list[dict[str, Any]]:
     )
     numbers = {event_id: number for number, event_id in enumerate(texts)}
     rows = tables["types"].sort_by("type_id").to_pylist()
-    largest = max(row["size"] for row in rows)
+    largest = max(1, *(row["size"] for row in rows))
     return [
         row
         | {
@@ -291,7 +311,8 @@ def _documents(documents: pa.Table, texts: list[str]) -> dict[str, pa.ChunkedArr
         title or _first_words(text) or "(empty)"
         for title, text in zip(documents["title"].to_pylist(), texts, strict=True)
     ]
-    return {"title": pa.array(titles)} | {name: documents[name] for name in ("date", "source", "license")}
+    names = ("date", "source", "license", "url")
+    return {"title": pa.array(titles)} | {name: documents[name] for name in names}
 
 
 def _first_words(text: str) -> str:
@@ -311,7 +332,7 @@ def _events(tables: dict[str, pa.Table]) -> dict[str, Any]:
         "trigger_offset": pc.subtract(events["trigger_start"], start),
         "trigger_length": pc.subtract(events["trigger_end"], events["trigger_start"]),
     }
-    names = ("subject", "predicate", "object", "lemma", "negated", "passive")
+    names = ("subject", "predicate", "object", "lemma", "negated", "passive", "factuality", "counted")
     columns |= {name: events[name] for name in names}
     if "event_types" in tables and "types" in tables:
         typed = tables["event_types"]
@@ -402,9 +423,12 @@ def _size(count: float) -> str:
 
 PAGE = Step(
     "page",
-    lambda run: write_page(run.folder, run.path(PAGE_FILE)),
+    lambda run: write_page(run.folder, run.path(PAGE_FILE), run.context.settings.factuality),
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
     may_read=(*(f"{name}.parquet" for name in _TABLES), REPORT_FILE),
     writes=(PAGE_FILE,),
-    settings=lambda context: {"plotly": installed_version("plotly") or ""},
+    settings=lambda context: {
+        "plotly": installed_version("plotly") or "",
+        "factuality": list(context.settings.factuality),
+    },
 )

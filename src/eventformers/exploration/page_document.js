@@ -38,7 +38,14 @@ function fillReader(number, text) {
   readDocument = number;
   document.getElementById("reader-title").textContent = documents.title.at(number);
   const facts = [shownDate(documents.date.at(number)), documents.source.at(number), documents.license.at(number)];
-  document.getElementById("reader-facts").textContent = facts.filter(Boolean).join(" · ");
+  const shownFacts = document.getElementById("reader-facts");
+  shownFacts.textContent = facts.filter(Boolean).join(" · ");
+  const address = documents.url.at(number);
+  // Other addresses, such as javascript:, would run.
+  if (/^https?:\/\//i.test(address)) {
+    const link = make("a", { href: address, rel: "noopener noreferrer", target: "_blank" }, "Source");
+    shownFacts.append(shownFacts.textContent ? " · " : "", link);
+  }
   const [first, end] = rowsWith(events.document, number);
   const triggers = [];
   for (let event = first; event < end; event++) {
@@ -84,6 +91,8 @@ function rolesPart(event) {
     const text = events[role].at(event);
     if (text) list.append(make("div", {}, make("dt", {}, role), make("dd", {}, text)));
   }
+  const told = events.factuality.at(event);
+  if (told) list.append(make("div", {}, make("dt", {}, "told as"), make("dd", {}, told)));
   const marks = ["negated", "passive"].filter((name) => events[name].at(event));
   if (marks.length) list.append(make("div", {}, make("dt", {}, "form"), make("dd", {}, marks.join(", "))));
   return list;

@@ -1,7 +1,7 @@
 // What the page shows: its address holds the view, the filters, and the open document.
 
 const VIEWS = ["events", "documents", "types", "about"];
-const KEYS = ["view", "words", "type", "period", "document", "event"];
+const KEYS = ["view", "words", "type", "period", "told", "document", "event"];
 let documents, events, types;
 let eventTypes = null;
 
@@ -74,6 +74,7 @@ function chosenEvents(state, { anyPeriod = false } = {}) {
   const chosen = [[], []];
   for (let event = 0; event < events.rows; event++) {
     if (!hits[event] || !inPeriod[events.document.values[event]]) continue;
+    if (!events.counted.values[event] && state.told !== "all") continue;
     if (state.type === null || eventTypes[event] === state.type) chosen[2 - hits[event]].push(event);
   }
   return chosen[0].concat(chosen[1]);

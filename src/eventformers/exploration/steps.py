@@ -56,6 +56,7 @@ class ExploreSettings:
     graph: str | Path | None = None
     graph_config: str | None = None
     min_chain_length: int = 3
+    factuality: Sequence[str] = ("fact",)
     processes: int = 1
     batch_size: int | Literal["auto"] = "auto"
     device: str | None = None

@@ -15,7 +15,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.sparse import csr_array
 from scipy.spatial.distance import squareform
 
-from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE
+from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, is_counted
 from eventformers.exploration import STATE_FOLDER
 from eventformers.exploration.events import vector_column, vectors_of
 from eventformers.exploration.steps import Step, StepRun, key_of, keys_file
@@ -75,7 +75,7 @@ _CANDIDATES = 20
 _MENTIONS = f"{STATE_FOLDER}/mentions.parquet"
 _COLUMNS = (
     *("event_id", "document_id", "sentence_start", "sentence_end", "trigger", "trigger_start"),
-    *("trigger_end", "predicate", "object", "text", "lemma"),
+    *("trigger_end", "predicate", "object", "text", "lemma", "factuality"),
 )
 TYPES_SCHEMA = pa.schema(
     [
@@ -132,7 +132,8 @@ def find_types(run: StepRun) -> None:
         encoder, batch_size = run.context.encoder("types"), run.context.settings.batch_size
         definitions = encode_labels(encoder, frames.definitions, batch_size=batch_size)
         linked = name_clusters(centroids.astype(np.float64), frames.names, definitions, TOP)
-    types = _describe(rows, labels, typed, cosines, linked)
+    counted = is_counted(events["factuality"], settings.factuality).to_numpy()
+    types = _describe(rows, labels, typed, cosines, linked, counted)
     event_types = pa.table(
         [events["event_id"].take(typed), labels[typed], cosines], schema=EVENT_TYPES_SCHEMA
     )
@@ -300,6 +301,7 @@ def _describe(
     typed: Positions,
     cosines: NDArray[np.float32],
     frames: Sequence[tuple[ScoredLabel, ...]],
+    counted: NDArray[np.bool_],
 ) -> pa.Table:
     number = len(frames)
     # Events without a type are one more cluster, as the terms of a type are compared with those of the rest.
@@ -320,11 +322,11 @@ def _describe(
             {
                 "type_id": type_id,
                 "name": name or f"type {type_id}",
-                "size": len(places),
+                "size": int(counted[places].sum()),
                 "words": listed[:TOP],
                 "frames": [frame._asdict() for frame in frames[type_id]],
                 "weak": "; ".join(filter(None, [weak[type_id], unnamed if 2 * named < len(places) else ""])),
-                "examples": _examples(rows, places),
+                "examples": _examples(rows, places[counted[places]]),
             }
         )
     return pa.Table.from_pylist(described, schema=TYPES_SCHEMA)
@@ -371,6 +373,7 @@ TYPES = Step(
     models=("types",),
     settings=lambda context: {
         "num_types": context.settings.num_types,
+        "factuality": list(context.settings.factuality),
         "frames": context.data_identity("frames"),
     },
 )

@@ -92,7 +92,7 @@ class ReadTexts(PipelineStep):
             skipped.clear()
         options = (self.document_types, self.source, self.license_name)
         for text in read_texts(files, read, skipped, *options):
-            metadata = {"source": text.source, "license": text.license}
+            metadata = {"source": text.source, "license": text.license, "url": text.url}
             yield Document(text=text.text, id=text.document_id, metadata=metadata)
         skipped.warn()
         _tell(self, ExtractionCounts(read, skipped))
@@ -112,6 +112,7 @@ class ExtractEvents(PipelineStep):
         exclude_predicates: predicates of events to leave out.
         drop_pronoun_only: leave out events whose arguments are all pronouns.
         min_chain_length: leave out chains of fewer distinct events.
+        factuality: kinds of factuality in `event_row` and `chain_rows`; see `eventformers.extract`.
 
     Raises:
         EventformersError: a value is invalid.
@@ -128,10 +129,13 @@ class ExtractEvents(PipelineStep):
         exclude_predicates: Sequence[str] = (),
         drop_pronoun_only: bool = False,
         min_chain_length: int = 5,
+        factuality: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self.settings = ExtractionSettings(
-            pipeline, arguments, coreference, several(exclude_predicates), drop_pronoun_only, min_chain_length
+            *(pipeline, arguments, coreference, several(exclude_predicates), drop_pronoun_only),
+            min_chain_length=min_chain_length,
+            factuality=several(factuality),
         )
 
     def run(self, data: Iterable[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
@@ -193,7 +197,8 @@ class WriteEvents(PipelineStep):
                 files[part].write(json.dumps(row, ensure_ascii=False) + "\n")
 
             for document in data:
-                write("events", document.metadata[_EVENTS])
+                if document.metadata[_EVENTS]["events"]:
+                    write("events", document.metadata[_EVENTS])
                 for row in document.metadata[_CHAINS]:
                     write("chains", row)
                 self.stat_update("documents")
@@ -205,7 +210,8 @@ def _text_of(document: Document) -> TextDocument:
     source = str(metadata.get("source") or "")
     stated = metadata.get("license") or metadata.get("licence")
     license_name = license_of_source(source, str(stated) if stated else None)
-    return TextDocument(document.id, document.text, source, license_name)
+    url = str(metadata.get("url") or "")
+    return TextDocument(document.id, document.text, source, license_name, url=url)
 
 
 def _tell(step: PipelineStep, counts: ExtractionCounts) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from eventformers.datasets_scripts.chain_readers import EventFilter, RawEvent
 from eventformers.datasets_scripts.chains import event_key
-from eventformers.datasets_scripts.events import Event
+from eventformers.datasets_scripts.events import Event, check_factuality
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.extraction.chains import (
@@ -96,6 +96,8 @@ class ExtractionSettings:
             `reporting` stands for `REPORTING_PREDICATES`.
         drop_pronoun_only: leave out events whose arguments are all pronouns, after co-reference resolution.
         min_chain_length: leave out chains of fewer distinct events.
+        factuality: kinds of `FACTUALITIES` that the JSON lines of events and chains have, which co-occurrence
+            counts; none, or `all`, are all. Tables of events have all events.
 
     Raises:
         EventformersError: a value is invalid.
@@ -107,6 +109,7 @@ class ExtractionSettings:
     exclude_predicates: tuple[str, ...] = ()
     drop_pronoun_only: bool = False
     min_chain_length: int = 5
+    factuality: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.arguments not in ARGUMENT_FORMS:
@@ -114,6 +117,7 @@ class ExtractionSettings:
         if self.min_chain_length < 1:
             raise EventformersError(f"min_chain_length: found {self.min_chain_length}; accepted: 1 or more")
         resolver_of(self.coreference)
+        object.__setattr__(self, "factuality", check_factuality(self.factuality))
 
     @property
     def event_filter(self) -> EventFilter:
@@ -146,10 +150,11 @@ class ExtractedDocument:
 
     Args:
         document: the text.
-        event_row: `id, source, license, n_sent, events`, with the eight fields of each event.
+        event_row: `id, source, license, n_sent, events`, with the eight fields of each event of the kinds of
+            factuality that are counted.
         chain_rows: `chain_id, document_id, source, license, protagonist, events`, with distinct events as
             `subject, predicate, object`.
-        events: the events of `event_row` with their places in the text.
+        events: all kept events with their places in the text.
         chain_numbers: the numbers in `events` of the events of each chain.
     """
 
@@ -247,13 +252,17 @@ class EventExtractor:
             "id": document.document_id,
             **origin,
             "n_sent": len(sentences),
-            "events": [one.event.fields() for one in placed],
+            "events": [one.event.fields() for one in placed if self._counts(one)],
         }
+        of_number = dict(zip(kept, placed, strict=True))
+        counted = {number: event for number, event in kept.items() if self._counts(of_number[number])}
+        if left_out := len(kept) - len(counted):
+            counts.skipped["event_of_other_factuality"] += left_out
         counts.written.update(documents=1, sentences=len(sentences), events=len(kept))
         number_of = {number: place for place, number in enumerate(kept)}
         chain_rows, chain_numbers = [], []
         for chain_id, chain in zip(chain_ids(document.document_id, chains), chains, strict=True):
-            numbers = self._long_enough(chain, kept, counts)
+            numbers = self._long_enough(chain, counted, counts)
             if numbers:
                 chain_numbers.append([number_of[number] for number in numbers])
                 chain_rows.append(
@@ -266,6 +275,9 @@ class EventExtractor:
                     }
                 )
         return ExtractedDocument(document, event_row, chain_rows, placed, chain_numbers)
+
+    def _counts(self, placed: PlacedEvent) -> bool:
+        return placed.details["factuality"] in ("", *self.settings.factuality)
 
     def _long_enough(
         self, chain: ExtractedChain, kept: dict[int, Event], counts: ExtractionCounts

@@ -79,6 +79,7 @@ def extract(
     exclude_predicates: Sequence[str] = (),
     drop_pronoun_only: bool = False,
     min_chain_length: int = 5,
+    factuality: Sequence[str] = (),
     document_types: Sequence[str] = ("story",),
     source: str | None = None,
     license_name: str | None = None,
@@ -108,6 +109,8 @@ def extract(
         exclude_predicates: predicates of events to leave out; `reporting` stands for verbs of reporting.
         drop_pronoun_only: leave out events whose arguments are all pronouns.
         min_chain_length: leave out chains of fewer distinct events.
+        factuality: kinds of factuality of the events in `events.jsonl.gz` and `chains.jsonl`: `fact`,
+            `negated`, `possible`, `reported`; none, or `all`, are all. The tables have all events.
         document_types: types of SGML documents to read; empty reads all.
         source: source of texts without one; by default the name of the given folder or file.
         license_name: licence of texts without one; by default the known licence of their source.
@@ -135,6 +138,7 @@ def extract(
         exclude_predicates=several(exclude_predicates),
         drop_pronoun_only=drop_pronoun_only,
         min_chain_length=min_chain_length,
+        factuality=several(factuality),
     )
     folder = Path(output)
     work = folder / _WORK_FOLDER

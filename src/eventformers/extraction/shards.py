@@ -120,7 +120,7 @@ def extract_shard(
         names = DOCUMENT_SCHEMA.names
         documents = [{name: getattr(one.document, name) for name in names} for one in extracted]
         tables["documents"] = (DOCUMENT_SCHEMA, documents)
-        event_lines = [document.event_row for document in extracted]
+        event_lines = [document.event_row for document in extracted if document.event_row["events"]]
         chain_lines = [row for document in extracted for row in document.chain_rows]
         for kind, rows in ((_EVENTS, event_lines), (_CHAINS, chain_lines)):
             lines = [json.dumps(row, ensure_ascii=False) for row in rows]

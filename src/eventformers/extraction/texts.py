@@ -47,12 +47,13 @@ _USUAL = {
     "date": ("date",),
     "source": ("source",),
     "license": ("license", "licence"),
+    "url": ("url",),
 }
 """The columns of each part of a text. If a row has two of them, they must be equal."""
 
 _UNUSED = (
     *("added", "created", "dump", "file_path", "language", "language_score", "media", "metadata"),
-    *("timestamp", "token_count", "url", "version"),
+    *("timestamp", "token_count", "version"),
 )
 """Further columns in published web corpora and in datatrove's output."""
 
@@ -67,9 +68,9 @@ class TextColumns:
     """Columns of texts in tables, or keys in JSON lines.
 
     A named column must exist. None takes the usual one: `text`, which must exist; `id` or `document_id`,
-    `title` and `date`, if they exist. `source`, and `license` or `licence`, are always read if they exist.
-    Values of a title, date, source or licence that are of another type count as unknown, unless their column
-    is named. Case does not matter if only one column matches.
+    `title` and `date`, if they exist. `source`, `license` or `licence`, and `url` are always read if they
+    exist. Values of a title, date, source, licence or address that are of another type count as unknown,
+    unless their column is named. Case does not matter if only one column matches.
 
     Args:
         text: column of the text.
@@ -239,6 +240,7 @@ class TextDocument:
         license: its terms of use.
         title: its title; "" if unknown.
         date: its date in ISO 8601; "" if unknown.
+        url: its address; "" if unknown.
     """
 
     document_id: str
@@ -247,6 +249,7 @@ class TextDocument:
     license: str
     title: str = ""
     date: str = ""
+    url: str = ""
 
 
 @dataclass(frozen=True)
@@ -538,7 +541,7 @@ class _RowReader:
             raise DataFormatError(path, line, 'no "text"', accepted)
         parts = self.columns.of_names(list(map(str, record)), path, line, "key")
         values = []
-        for part in ("text", "id", "source", "license", "title"):
+        for part in ("text", "id", "source", "license", "title", "url"):
             value = part_of(record, parts[part], path, line)
             if value is not None and (
                 not isinstance(value, str if part == "text" else (str, int)) or isinstance(value, bool)
@@ -554,9 +557,9 @@ class _RowReader:
         whole = [value.encode("utf-8", "replace").decode("utf-8") for value in values]
         if whole != values:
             self.read["document_with_replaced_characters"] += 1
-        text, identifier, source, license_name, title = whole
+        text, identifier, source, license_name, title, url = whole
         date = self._date(part_of(record, parts["date"], path, line), path, line)
-        return TextDocument(identifier or usual_id, text, source, license_name, title, date)
+        return TextDocument(identifier or usual_id, text, source, license_name, title, date, url)
 
     def _date(self, value: object, path: Path, line: int | None) -> str:
         try:

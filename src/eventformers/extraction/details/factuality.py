@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 ACTOR_IDS = "eventformers_actor_ids"
 """Key in `Doc.user_data` of the actors of a text: actor ids by the token index of a mention's head word."""
 
-FACTUALITIES = ("fact", "negated", "possible", "reported")
-"""Kinds of factuality; "" is unknown."""
-
 # fmt: off
 _SPEECH = frozenset({
     "acknowledge", "add", "admit", "affirm", "agree", "allege", "announce", "answer", "argue", "ask",

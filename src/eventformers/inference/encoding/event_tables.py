@@ -166,7 +166,7 @@ def read_event_table(folder: Path, name: str, schema: pa.Schema) -> pa.Table:
         DataFormatError: the file is not Parquet or has no row, or a column has another type.
         EventformersError: the file or a column is absent.
     """
-    details = empty_details() if schema == EVENT_SCHEMA else {}
+    details = empty_details() if schema == EVENT_SCHEMA else {"url": ""}
     required = [name for name in schema.names if name not in details]
     rows = [{**details, **row} for row in _rows(folder, name, required, tuple(details))]
     try:
