@@ -47,6 +47,7 @@ def extract(
     malformed: options.Malformed = "error",
     resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished extraction.")] = False,
     overwrite: options.Overwrite = False,
+    file_format: options.FileFormat = None,
 ) -> None:
     """Extract events, and chains of one protagonist, from raw text."""
     from eventformers.extraction.pipeline import extract as run_extraction
@@ -71,6 +72,7 @@ def extract(
         resume=resume,
         overwrite=overwrite,
         malformed=malformed,
+        file_format=file_format,
     )
     table = Table("read", "skipped", "written")
     counts = finished.counts.to_dict()

@@ -88,6 +88,7 @@ def explore(
     dtype: options.Dtype = None,
     batch_size: options.BatchSize = "auto",
     overwrite: options.Overwrite = False,
+    file_format: options.FileFormat = None,
     space: Annotated[
         str | None,
         typer.Option(metavar="OWNER/NAME", help="Push page and tables to the Hub, as a static Space."),
@@ -139,6 +140,7 @@ def explore(
         dtype=dtype,
         overwrite=overwrite,
         malformed=malformed,
+        file_format=file_format,
         show_progress=True,
     )
     show_exploration(found)

@@ -55,6 +55,10 @@ Pipeline = Annotated[
 License = Annotated[str | None, typer.Option("--license", help="Licence of texts without one.")]
 Processes = Annotated[int, typer.Option(help="Number of parsing processes.")]
 MinChainLength = Annotated[int, typer.Option(help="Minimum number of distinct events of a chain.")]
+FileFormat = Annotated[
+    str | None,
+    typer.Option("--format", help="Also write a wide table, a row an event: csv, csv-bom, xlsx or parquet."),
+]
 Factuality = Annotated[
     list[str] | None,
     typer.Option(

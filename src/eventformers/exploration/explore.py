@@ -16,7 +16,7 @@ from eventformers.exploration.documents import DOCUMENTS, EXTRACTED_DOCUMENTS, E
 from eventformers.exploration.events import CHAINS, EVENTS, VECTORS
 from eventformers.exploration.links import LINKS
 from eventformers.exploration.map import MAP
-from eventformers.exploration.page import PAGE
+from eventformers.exploration.page import PAGE, WIDE_TABLES
 from eventformers.exploration.related import COMPLETIONS, NEXT_EVENTS
 from eventformers.exploration.sources import Texts, find_texts
 from eventformers.exploration.steps import (
@@ -32,6 +32,7 @@ from eventformers.exploration.steps import (
 )
 from eventformers.exploration.types import TYPES
 from eventformers.extraction.texts import TextColumns
+from eventformers.extraction.wide import check_format
 from eventformers.files import check_own_folder, output_folder, remove_folder, write_text
 from eventformers.strict import several
 
@@ -45,6 +46,7 @@ TABLES: tuple[Step, ...] = (
     LINKS,
     COMPLETIONS,
     MAP,
+    *WIDE_TABLES,
 )
 """The steps that write tables, in their order; each may read the tables of those before it."""
 
@@ -120,6 +122,7 @@ def explore(
     dtype: str | None = None,
     overwrite: bool = False,
     malformed: str | None = None,
+    file_format: str | None = None,
     show_progress: bool = False,
 ) -> Exploration:
     """Turn raw texts into tables of events, vectors, chains, types and more, and a page to explore them.
@@ -165,6 +168,8 @@ def explore(
         overwrite: start again instead of reusing tables.
         malformed: `skip` skips, counts and lists malformed documents; `error` raises for the first one; None
             uses the active policy.
+        file_format: also write the events with all that is known of them as one wide table, as for `extract`:
+            `csv`, `csv-bom`, `xlsx` or `parquet`.
         show_progress: draw progress bars on standard error.
 
     Raises:
@@ -172,6 +177,7 @@ def explore(
         EventformersError: there is no text or no event, spaCy or the pipeline is missing, a model cannot be
             loaded, a setting is invalid, or the folder has files that are not those of an exploration.
     """
+    check_format(file_format)
     skip = several(skip)
     check_skipped(STEPS, skip)
     columns = TextColumns(text_column, id_column, title_column, date_column, others=True)
@@ -198,6 +204,7 @@ def explore(
         batch_size=batch_size,
         device=device,
         dtype=dtype,
+        file_format=file_format,
         show_progress=show_progress,
     )
     folder = Path(output)

@@ -33,7 +33,8 @@ from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError
 from eventformers.exploration import PAGE_FILE, REPORT_FILE
 from eventformers.exploration.related import COMPLETIONS_JUDGED, NEXT_JUDGED
-from eventformers.exploration.steps import Step
+from eventformers.exploration.steps import Context, Step, StepRun
+from eventformers.extraction.wide import JOINED_TABLES, WIDE_FILES, write_wide
 from eventformers.files import write_explained, write_text
 from eventformers.inference.report_pages import render_page
 from eventformers.provenance import installed_version
@@ -395,11 +396,12 @@ def _neighbour_blocks(neighbours: pa.StructArray, events: np.ndarray) -> dict[st
 
 
 def _downloads(folder: Path) -> list[dict[str, str]]:
-    paths = [folder / f"{name}.parquet" for name in _TABLES]
+    wide = dict.fromkeys(WIDE_FILES.values(), "a row an event, with all that is known of it")
+    files = {f"{name}.parquet": holds for name, holds in _TABLES.items()} | wide
     return [
-        {"file": path.name, "holds": _TABLES[path.stem], "size": _size(path.stat().st_size)}
-        for path in paths
-        if path.exists()
+        {"file": name, "holds": holds, "size": _size((folder / name).stat().st_size)}
+        for name, holds in files.items()
+        if (folder / name).exists()
     ]
 
 
@@ -421,11 +423,34 @@ def _size(count: float) -> str:
     return f"{count:.1f} GB"
 
 
+def _wide_table(name: str) -> Step:
+    """The step that writes a wide table of events, if its format is chosen."""
+
+    def settings(context: Context) -> dict[str, str] | None:
+        chosen = context.settings.file_format
+        return {"format": chosen} if chosen and WIDE_FILES[chosen] == name else None
+
+    def run(step: StepRun) -> None:
+        write_wide(step.folder, step.context.settings.file_format or "", step.path(name))
+
+    return Step(
+        f"wide_{Path(name).suffix[1:]}",
+        run,
+        reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
+        may_read=JOINED_TABLES,
+        writes=(name,),
+        settings=settings,
+    )
+
+
+WIDE_TABLES = tuple(map(_wide_table, dict.fromkeys(WIDE_FILES.values())))
+"""The steps that write a wide table, one for each file."""
+
 PAGE = Step(
     "page",
     lambda run: write_page(run.folder, run.path(PAGE_FILE), run.context.settings.factuality),
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
-    may_read=(*(f"{name}.parquet" for name in _TABLES), REPORT_FILE),
+    may_read=(*(f"{name}.parquet" for name in _TABLES), *dict.fromkeys(WIDE_FILES.values()), REPORT_FILE),
     writes=(PAGE_FILE,),
     settings=lambda context: {
         "plotly": installed_version("plotly") or "",

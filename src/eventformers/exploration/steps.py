@@ -61,6 +61,7 @@ class ExploreSettings:
     batch_size: int | Literal["auto"] = "auto"
     device: str | None = None
     dtype: str | None = None
+    file_format: str | None = None
     show_progress: bool = False
 
     def __post_init__(self) -> None:

@@ -42,10 +42,12 @@ from eventformers.extraction.shards import (
     write_texts,
 )
 from eventformers.extraction.texts import TextColumns, TextFile, find_text_files, read_texts
+from eventformers.extraction.wide import WIDE_FILES, check_format, write_wide
 from eventformers.files import file_digest, output_folder, remove_folder, staged_folder, write_text
 from eventformers.strict import several
 
 _WORK_FOLDER = ".extraction"
+_TABLES = (DOCUMENTS_TABLE, EVENTS_TABLE, EXTRACTED_DOCUMENTS, CHAINS_FILE)
 _logger = logging.getLogger("eventformers")
 
 
@@ -64,7 +66,7 @@ class Extraction:
     @property
     def files(self) -> list[Path]:
         """The written files: documents, events and chains, if there are any, and the report."""
-        names = (DOCUMENTS_TABLE, EVENTS_TABLE, EXTRACTED_DOCUMENTS, CHAINS_FILE, EXTRACTION_REPORT)
+        names = dict.fromkeys((*_TABLES, *WIDE_FILES.values(), EXTRACTION_REPORT))
         return [self.folder / name for name in names if (self.folder / name).exists()]
 
 
@@ -89,6 +91,7 @@ def extract(
     resume: bool = False,
     overwrite: bool = False,
     malformed: str | None = None,
+    file_format: str | None = None,
 ) -> Extraction:
     """Extract events, and chains of one protagonist, from raw text.
 
@@ -122,6 +125,8 @@ def extract(
         overwrite: replace existing output.
         malformed: `skip` skips, counts and lists malformed documents; `error` raises for the first one; None
             uses the active policy.
+        file_format: also write the events with all that is known of them as one wide table: `csv`, `csv-bom`
+            (with the mark by which Excel recognises UTF-8), `xlsx` or `parquet`; see `write_wide`.
 
     Raises:
         DataFormatError: a file cannot be read.
@@ -130,6 +135,7 @@ def extract(
     """
     if processes < 1:
         raise EventformersError(f"processes: found {processes}; accepted: 1 or more")
+    check_format(file_format)
     columns = TextColumns(text=text_column, id=id_column)
     settings = ExtractionSettings(
         pipeline=str(installed_pipeline() if pipeline is None else pipeline),
@@ -161,6 +167,7 @@ def extract(
         extractor = cached_extractor(settings)
         made_of = _made_of(settings, reading, extractor, files)
         if resume and (finished := _finished(folder, made_of)) is not None:
+            _write_wide(folder, file_format)
             return finished
         if not (resume and _is_of(work, made_of)):
             remove_folder(work)
@@ -193,15 +200,21 @@ def extract(
             remove_folder(work)
             raise
         extract_shards(settings, work, read["shards"], processes, with_lines=True)
-        of_extraction = (DOCUMENTS_TABLE, EVENTS_TABLE, EXTRACTED_DOCUMENTS, CHAINS_FILE)
+        of_extraction = (*_TABLES, *WIDE_FILES.values())
         with staged_folder(folder, replaced=of_extraction, last=(EXTRACTION_REPORT,)) as staging:
             counts.add(merge_shards(work / "results", read["shards"], staging))
+            _write_wide(staging, file_format)
             report = {**counts.to_dict(), "made_of": made_of}
             write_text(staging / EXTRACTION_REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
         remove_folder(work)
         counts.skipped.warn()
         _tell_of_empty_documents(counts, extractor)
         return Extraction(folder, counts)
+
+
+def _write_wide(folder: Path, file_format: str | None) -> None:
+    if file_format is not None and (folder / EVENTS_TABLE).exists():
+        write_wide(folder, file_format, folder / WIDE_FILES[file_format])
 
 
 def _check_free(folder: Path, resume: bool, overwrite: bool) -> None:
