@@ -313,7 +313,7 @@ def test_components_that_are_not_needed_rest(english_pipeline: str, tmp_path: Pa
 
 
 def test_entities_are_those_of_the_whole_text(english_pipeline: str) -> None:
-    import spacy
+    from spacy.util import load_model
 
     text = (
         "Once upon a time a poor man lived in a small house by the sea with his three daughters. "
@@ -321,7 +321,7 @@ def test_entities_are_those_of_the_whole_text(english_pipeline: str) -> None:
     )
     parser = EventExtractor(ExtractionSettings(english_pipeline)).parser
     ((doc, _),) = parser.parse([(None, parser.normalised(text))])
-    whole = {(entity.text, entity.label_) for entity in spacy.load(english_pipeline)(text).ents}
+    whole = {(entity.text, entity.label_) for entity in load_model(english_pipeline)(text).ents}
     found = {(entity.text, entity.label_) for entity in doc.ents}
     assert {one for one in whole if one[0].istitle()} <= found <= whole
     assert {"Barack Obama", "Microsoft", "Paris"} <= {name for name, _ in found}
