@@ -25,6 +25,7 @@ from eventformers.extraction.grammar import (
     cleft_of,
     coordinator,
     copula_of,
+    excluded_after,
     governs,
     is_adjective,
     is_clause_head,
@@ -526,6 +527,10 @@ class _Clauses:
             words.append(linked.lower_)
             found = _prepositional(linked, words)
         found = found or _prepositional(verb, words)
+        if found is None and subject_of(verb) is not None and (copula := cleft_of(verb)) is not None:
+            # "it was Tom that they saw", where "that" is taken for a conjunction
+            focus = child_of(copula, {"attr"})
+            return None if focus == self._grammatical_subject(verb) else focus
         return None if found is None else self._antecedent(found, verb)
 
 
@@ -570,6 +575,14 @@ def _participants(head: Token | None, verb: Token, negated: bool) -> list[_Parti
         # "none of the men"
         head = child_of(of, {"pobj"}) or head
     found: list[_Participant] = []
+    if (
+        head.dep_ in DIRECT_OBJECTS
+        and child_of(verb, INDIRECT_OBJECTS) is not None
+        and (first := child_of(head, {"nmod"})) is not None
+        and child_of(first, {"cc"}) is not None
+    ):
+        # The house in "sold Tom a house and Anna a car", which the parse gives the car.
+        found.append((first, False))
     for token in joined(head):
         is_beside = (token.i < verb.i) == (head.i < verb.i)
         # In "nobody failed to come", nobody did not come, so that somebody else is its subject.
@@ -589,6 +602,10 @@ def _participants(head: Token | None, verb: Token, negated: bool) -> list[_Parti
                 or (before == "but" and is_universal(head))
             )
             found.append((token if token.i == head.i else _given_second(token, verb), excluded))
+    is_focus = head.dep_ == "attr" and head.i < verb.i
+    if (head.i < verb.i and is_focus == (cleft_of(verb) is not None)) and (other := excluded_after(verb)):
+        # "Anna won, not Tom"
+        found.append((other, True))
     if found and found[-1][0] == head and is_contrasted(head):
         # "blamed not Tom, but Anna"
         found.append((alternative_of(head), False))

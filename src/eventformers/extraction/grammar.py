@@ -102,10 +102,11 @@ def joined(head: Token) -> Iterator[Token]:
 
     Also a second subject that the parse gives the verb after a conjunction, and Tom in "Anna, not Tom".
     """
-    waiting = [head]
-    if head.dep_ in _FIRST_SUBJECTS:
-        waiting += [one for one in head.head.lefts if one.i > head.i and _follows_conjunction(one)]
-        waiting.reverse()
+    verbs = (
+        [head.head] if head.dep_ in _FIRST_SUBJECTS else [one for one in head.rights if one.dep_ == "conj"]
+    )
+    others = [one for verb in verbs for one in verb.lefts if one.i > head.i and _follows_conjunction(one)]
+    waiting = [*reversed(others), head]
     while waiting:
         token = waiting.pop()
         yield token
@@ -114,13 +115,18 @@ def joined(head: Token) -> Iterator[Token]:
 
 def subject_of(verb: Token) -> Token | None:
     """The first subject of a verb: not "neither" in "neither did the law pass", but Tom in "Tom but not Anna
-    left", although the parse takes him for something else."""
+    left" and "not only Tom but all women left", although the parse takes him for something else."""
     subjects = [child for child in verb.children if child.dep_ in SUBJECTS and not child.is_space]
     if len(subjects) > 1 and subjects[0].lower_ == "neither":
         return subjects[1]
-    if len(subjects) == 1 and "not" in _words_before(subjects[0]) and _follows_conjunction(subjects[0]):
+    if len(subjects) == 1 and _follows_conjunction(subjects[0]):
         before = [one for one in verb.lefts if one.i < subjects[0].i and one.dep_ in _FIRST_SUBJECTS]
-        return before[-1] if before else subjects[0]
+        if verb.dep_ == "conj" and verb.head.pos_ in ("NOUN", "PRON", "PROPN"):
+            before.append(verb.head)
+        if before and (
+            "not" in _words_before(subjects[0]) or before[-1].doc[before[-1].left_edge.i].lower_ == "not"
+        ):
+            return before[-1]
     return subjects[0] if subjects else None
 
 
@@ -142,19 +148,29 @@ def is_excluded(apposition: Token) -> bool:
     return apposition.dep_ == "appos" and start > 0 and apposition.doc[start - 1].lower_ == "not"
 
 
+def excluded_after(verb: Token) -> Token | None:
+    """Tom in "Anna won, not Tom"."""
+    for negation in verb.rights:
+        if negation.dep_ == "neg" and negation.nbor(-1).lower_ == ",":
+            return next((one for one in verb.rights if one.left_edge.i == negation.i + 1), None)
+    return None
+
+
 def cleft_of(verb: Token) -> Token | None:
     """The copula of "it was Tom who left", where `verb` is "left"."""
-    pronouns = (word for word in verb.lefts if word.dep_ in SUBJECTS | DIRECT_OBJECTS)
-    if verb.dep_ not in ("ccomp", *RELATIVE_CLAUSES) or all(
-        word.lower_ not in RELATIVE_PRONOUNS for word in pronouns
-    ):
+    if verb.dep_ not in ("ccomp", *RELATIVE_CLAUSES):
         return None
     copula = verb.head
     while copula.dep_ in ("appos", "conj", "attr"):
         copula = copula.head
-    subject = child_of(copula, SUBJECTS)
-    is_cleft = copula.lemma_ == "be" and subject is not None and subject.lower_ == "it"
-    return copula if is_cleft and child_of(copula, {"attr"}) is not None else None
+    subject, focus = child_of(copula, SUBJECTS), child_of(copula, {"attr"})
+    if copula.lemma_ != "be" or subject is None or subject.lower_ != "it" or focus is None:
+        return None
+    pronouns = {word.dep_ for word in verb.lefts if word.lower_ in RELATIVE_PRONOUNS}
+    # "that" may be taken for a conjunction, which it is in "it was a surprise that he left".
+    names_object = focus.pos_ in ("PRON", "PROPN") and focus.ent_type_ not in ("DATE", "TIME")
+    is_cleft = pronouns & (SUBJECTS | DIRECT_OBJECTS) or ("mark" in pronouns and names_object)
+    return copula if is_cleft else None
 
 
 def is_past_participle(verb: Token) -> bool:

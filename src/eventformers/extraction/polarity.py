@@ -19,6 +19,7 @@ from eventformers.extraction.grammar import (
     cleft_of,
     coordinator,
     copula_of,
+    excluded_after,
     is_infinitive,
     is_participle,
     joined,
@@ -281,13 +282,16 @@ def is_contrasted(argument: Token) -> bool:
 
 
 def alternative_of(argument: Token) -> Token | None:
-    """Anna in "not Tom but Anna", whether the parse joins her to Tom or to the verb."""
-    for head in (argument, argument.head):
+    """Anna in "not Tom but Anna", whether the parse joins her to Tom, to the verb, or to the clause after it
+    in "it was not Tom who left but Anna"."""
+    clauses = (one for head in (argument, argument.head) for one in head.rights if cleft_of(one) is not None)
+    for head in (argument, argument.head, *clauses):
         but = next((child.i for child in head.rights if child.dep_ == "cc" and child.lower_ == "but"), -1)
         if but > argument.i:
             others = [*joined(argument)][1:] if head == argument else head.rights
             nouns = (one for one in others if one.i > but and one.pos_ in ("NOUN", "PROPN", "PRON"))
-            found = next((one for one in nouns if one.dep_ in ("conj", *SUBJECTS)), None)
+            labels = {"conj"} | SUBJECTS | (DIRECT_OBJECTS if cleft_of(head) is not None else set())
+            found = next((one for one in nouns if one.dep_ in labels), None)
             if found is not None:
                 return None if found.nbor(-1).lower_ == "not" else found
     return None
@@ -304,6 +308,9 @@ def _has_adverb(verb: Token) -> bool:
     adjective = child_of(verb, {"acomp"}) if verb.pos_ == "AUX" else None
     children = [*verb.children, *(adjective.lefts if adjective is not None else ())]
     negations = [child for child in children if child.dep_ == "neg" and child.lower_ in _NOT]
+    if negations and excluded_after(verb) is not None:
+        children = [child for child in children if child not in negations or child.i < verb.i]
+        negations = [child for child in negations if child.i < verb.i]
     if len(negations) == 2:
         # "cannot not go"
         return False
