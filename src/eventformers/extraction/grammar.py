@@ -152,7 +152,17 @@ def excluded_after(verb: Token) -> Token | None:
     """Tom in "Anna won, not Tom"."""
     for negation in verb.rights:
         if negation.dep_ == "neg" and negation.nbor(-1).lower_ == ",":
-            return next((one for one in verb.rights if one.left_edge.i == negation.i + 1), None)
+            return next(
+                (
+                    one
+                    for one in verb.rights
+                    if one.left_edge.i == negation.i + 1
+                    and one.pos_ in ("NOUN", "PRON", "PROPN")
+                    # "was, not a plan, but a dream"
+                    and one.dep_ not in DIRECT_OBJECTS | {"attr"}
+                ),
+                None,
+            )
     return None
 
 
