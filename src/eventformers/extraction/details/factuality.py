@@ -12,8 +12,6 @@ The event is that of the last verb of a predicate: "wants to buy" is possible. E
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +19,6 @@ from eventformers.extraction.grammar import (
     DIRECT_OBJECTS,
     LINKED,
     RELATIVE_CLAUSES,
-    RELATIVE_PRONOUNS,
     child_of,
     copula_of,
     is_clause_head,
@@ -30,6 +27,7 @@ from eventformers.extraction.grammar import (
     is_participle,
     subject_of,
 )
+from eventformers.extraction.quotations import SPEECH, quotations_of, speaker_of
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
@@ -41,22 +39,11 @@ ACTOR_IDS = "eventformers_actor_ids"
 """Key in `Doc.user_data` of the actors of a text: actor ids by the token index of a mention's head word."""
 
 # fmt: off
-_SPEECH = frozenset({
-    "acknowledge", "add", "admit", "affirm", "agree", "allege", "announce", "answer", "argue", "ask",
-    "assert", "assure", "boast", "call", "cite", "claim", "comment", "complain", "concede", "conclude",
-    "confess", "confirm", "contend", "counter", "cry", "declare", "deny", "describe", "detail",
-    "emphasise", "emphasize", "estimate", "exclaim", "explain", "gasp", "groan", "growl", "grumble",
-    "hint", "inform", "inquire", "insist", "joke", "maintain", "mention", "murmur", "mutter", "note",
-    "observe", "opine", "pledge", "portray", "predict", "proclaim", "promise", "quote", "read", "recall",
-    "recount", "relate", "remark", "repeat", "reply", "report", "retort", "reveal", "roar", "say",
-    "scream", "shout", "sigh", "sob", "speculate", "state", "stress", "swear", "tell", "testify", "think",
-    "tweet", "utter", "vow", "warn", "whisper", "write", "yell",
-})
 _BELIEF = frozenset({
     "assume", "believe", "consider", "deem", "feel", "figure", "guess", "imagine", "presume", "reckon",
     "regard", "suggest", "suppose", "think", "view",
 })
-_REPORTS = _SPEECH | _BELIEF | {"propose"}
+_REPORTS = SPEECH | _BELIEF | {"propose"}
 # Their clause is what may be: "hopes that he left", "asked whether he left".
 _WISHES = frozenset({
     "advise", "ask", "beg", "command", "demand", "desire", "doubt", "dream", "ensure", "expect", "fear",
@@ -125,10 +112,6 @@ _AIMS = (_WISHES | _OUTLOOKS | _CHARGES) - {"discuss", "investigate", "oppose"} 
 })
 _DEFINITE = frozenset({"that", "the", "these", "this", "those"})
 # fmt: on
-_DOUBLE = re.compile(r"[\"“”„«»]|``|''")
-_SINGLE = re.compile(r"(?<!\w)['‘](?=\w)(?:(?!(?<!\w)['‘](?=\w)).)*?[.,!?;:—-]['’](?!\w)", re.DOTALL)
-_LONGEST_QUOTATION = 3000
-_FARTHEST_SPEAKER = 40
 # Governors that are looked through, so that a text cannot exhaust the stack.
 _DEEPEST = 100
 
@@ -197,9 +180,7 @@ class _Clauses:
         self.doc = doc
         self._known: dict[int, _Standing] = {}
         self._depth = 0
-        self._quotations = _quotations(doc)
-        self._starts = [start for start, _ in self._quotations]
-        self._speakers: dict[int, Token | None] = {}
+        self._quotations = quotations_of(doc)
 
     def factuality(self, event: ExtractedEvent) -> tuple[str, Token | None]:
         """The factuality of an event, and the one who says so."""
@@ -330,7 +311,7 @@ class _Clauses:
         outer = self._of_verb(governor) if is_clause_head(governor) else self._scope(governor)
         lemma = governor.lemma_.lower()
         if lemma in _REFUSALS | _CHARGES and word in ("for", "from", "of", "over", "with"):
-            accuser = _speaker_of(governor) if lemma in _CHARGES else None
+            accuser = speaker_of(governor) if lemma in _CHARGES else None
             return _HYPOTHETICAL._replace(source=accuser).within(outer)
         if lemma in _AIMS or lemma in _PURPOSES:
             return _POSSIBLE.within(outer)
@@ -370,76 +351,8 @@ class _Clauses:
         return self._of_verb(head).within(quoted)
 
     def _of_quotation(self, token: Token) -> _Standing:
-        number = bisect_right(self._starts, token.i) - 1
-        if number < 0:
-            return _FACT
-        start, end = self._quotations[number]
-        # Single words are quoted for their sound: "martyred".
-        if not start < token.i < end or end - start < 5:
-            return _FACT
-        if number not in self._speakers:
-            self._speakers[number] = self._speaker(number)
-        return _Standing(reported=True, source=self._speakers[number])
-
-    def _speaker(self, number: int) -> Token | None:
-        """The subject of the verb of speech after a quotation, or before it."""
-        start, end = self._quotations[number]
-        following = self._starts[number + 1] if number + 1 < len(self._starts) else len(self.doc)
-        for token in self.doc[end + 1 : min(end + 8, following)]:
-            if token.lemma_.lower() in _SPEECH and (subject := _speaker_of(token)) is not None:
-                return subject
-        previous = self._quotations[number - 1][1] if number else 0
-        for place in range(start - 1, max(previous, start - _FARTHEST_SPEAKER), -1):
-            token = self.doc[place]
-            if token.is_space and "\n" in token.text and place < start - 1:
-                break
-            if token.lemma_.lower() in _SPEECH and (subject := _speaker_of(token)) is not None:
-                return subject
-        return None
-
-
-def _quotations(doc: Doc) -> list[tuple[int, int]]:
-    """The token indexes of the opening and closing marks of quotations, in order, not nested."""
-    text = doc.text
-    spans: list[tuple[int, int]] = []
-    opened: int | None = None
-    for mark in _DOUBLE.finditer(text):
-        before = text[mark.start() - 1 : mark.start()] if mark.start() else " "
-        after = text[mark.end() : mark.end() + 1] or " "
-        sign = mark.group()
-        if sign in ("“", "„", "«", "``"):
-            opens = True
-        elif sign in ("”", "»", "''"):
-            opens = False
-        elif before.isspace() != after.isspace():
-            opens = before.isspace()
-        else:
-            opens = opened is None
-        if opens:
-            if opened is not None:
-                # A paragraph of a longer quotation has no closing mark.
-                end = text.find("\n", opened)
-                spans.append((opened, mark.start() if end < 0 else min(end, mark.start())))
-            opened = mark.start()
-        elif opened is not None:
-            if mark.start() - opened < _LONGEST_QUOTATION:
-                spans.append((opened, mark.start()))
-            opened = None
-    if opened is not None:
-        end = text.find("\n", opened)
-        spans.append((opened, len(text) if end < 0 else end))
-    covered = sum(end - start for start, end in spans)
-    if covered == 0 or 20 * covered < len(text):
-        spans = sorted([*spans, *(match.span() for match in _SINGLE.finditer(text))])
-    found: list[tuple[int, int]] = []
-    last = -1
-    starts = [token.idx for token in doc] if spans else []
-    for start, end in spans:
-        first, final = bisect_right(starts, start) - 1, bisect_right(starts, end) - 1
-        if first > last:
-            found.append((first, final))
-            last = final
-    return found
+        number = self._quotations.around(token)
+        return _FACT if number is None else _Standing(reported=True, source=self._quotations.speaker(number))
 
 
 def _last_verb(verb: Token, predicate: str) -> Token:
@@ -475,7 +388,7 @@ def _own(verb: Token) -> _Standing:
 
 def _is_aside(verb: Token) -> bool:
     """True for "said" in "the deal, he said, is off" and "as he said"."""
-    if verb.lemma_.lower() not in _SPEECH or child_of(verb, DIRECT_OBJECTS | {"ccomp"}) is not None:
+    if verb.lemma_.lower() not in SPEECH or child_of(verb, DIRECT_OBJECTS | {"ccomp"}) is not None:
         return False
     mark = child_of(verb, {"mark"})
     return verb.dep_ == "parataxis" or (verb.dep_ == "advcl" and mark is not None and mark.lower_ == "as")
@@ -500,30 +413,11 @@ def _is_request(verb: Token) -> bool:
 
 def _report(verb: Token, outer: _Standing) -> _Standing:
     """What a verb of speech or belief says of its clause."""
-    speaker = _speaker_of(verb)
+    speaker = speaker_of(verb)
     is_author = speaker is not None and speaker.lower_ in ("i", "we") and verb.tag_ in ("VBP", "VB")
     if is_author and not outer.reported:
         return _Standing(outer.hypothetical, outer.hypothetical)
     return _Standing(reported=True, source=speaker).within(outer)
-
-
-def _speaker_of(verb: Token) -> Token | None:
-    """The one who speaks: the subject, also after the verb, or the agent of a passive."""
-    found = subject_of(verb)
-    if found is not None and found.dep_ in ("nsubjpass", "nsubj:pass"):
-        agent = child_of(verb, {"agent"})
-        return agent and child_of(agent, {"pobj"})
-    for _ in range(3):
-        if found is not None or verb.dep_ not in ("advcl", "conj", "xcomp"):
-            break
-        verb = copula_of(verb.head)
-        found = subject_of(verb)
-    if verb.dep_ in RELATIVE_CLAUSES and (found is None or found.lower_ in RELATIVE_PRONOUNS):
-        return verb.head
-    if found is None and (after := child_of(verb, {"dobj", "npadvmod"})) is not None and after.i > verb.i:
-        # "said Tom", where the parse takes him as the object
-        return after if after.left_edge.i == verb.i + 1 else None
-    return found
 
 
 def _has_adverb(verb: Token, words: frozenset[str]) -> bool:
