@@ -8,8 +8,9 @@ import html
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -246,14 +247,18 @@ def leaderboard_page(leaderboard: Leaderboard, folder: str | Path = ".") -> str:
     """
     script = _SCRIPT.read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    boards = [_board(board, Path(folder)) for board in leaderboard.boards]
     return render_page(
         Path(__file__).with_name("page.html.jinja"),
-        boards=boards,
-        column_facts=column_facts,
+        leaderboard=leaderboard,
+        headings=HEADINGS,
+        correlations=CORRELATIONS,
         models=sum(row.kind == "model" for board in leaderboard.boards for row in board.rows),
-        left_out=leaderboard.left_out,
         close_note=close_note(leaderboard),
+        address=partial(_address, folder=Path(folder)),
+        **{
+            one.__name__: one
+            for one in (cell_text, column_facts, comparison_text, count_text, rank_text, speed_text)
+        },
         script=Markup(script),  # noqa: S704 - our own file
         # The content security policy allows only this script.
         script_source=f"'sha256-{digest}'",
@@ -277,53 +282,6 @@ def write_page(text: str, path: str | Path) -> Path:
     with write_explained(path):
         write_text(path, text)
     return path
-
-
-def _board(board: Board, folder: Path) -> dict[str, Any]:
-    return {
-        "dataset": board.dataset,
-        "title": board.title,
-        "columns": board.columns,
-        "sorted_by": board.sorted_by,
-        "kinds": [
-            {"name": kind, "heading": HEADINGS[kind], "rows": rows}
-            for kind in KINDS
-            if (rows := [_row(row, board, folder) for row in board.rows if row.kind == kind])
-        ],
-        "has_parameters": any(row.parameters for row in board.rows),
-        "has_speed": any(row.texts_per_second for row in board.rows),
-    }
-
-
-def _row(row: Row, board: Board, folder: Path) -> dict[str, Any]:
-    seeds = f"seed{'s' if len(row.seeds) > 1 else ''} {', '.join(map(str, row.seeds))}" if row.seeds else ""
-    return {
-        **vars(row),
-        "facts": " · ".join(filter(None, (seeds, row.device))),
-        "card": _address(row.card, folder),
-        "rank": rank_text(board, row),
-        "runs": row.runs or None,
-        "parameters_text": count_text(row.parameters),
-        "speed_text": speed_text(row),
-        "cells": [_cell(cell, row, column) for cell, column in zip(row.cells, board.columns, strict=True)],
-    }
-
-
-def _cell(cell: Cell | None, row: Row, column: ScoreColumn) -> dict[str, Any]:
-    if cell is None:
-        return {"text": "", "value": None, "rank": None, "share": 0, "remark": "", "comparison": ""}
-    score, _, remark = cell_text(cell, row, column).partition(" ")
-    if cell.value is None:
-        score, remark = cell_text(cell, row, column), ""
-    share = 0.0 if cell.value is None else cell.value * (100 if column.metric in CORRELATIONS else 1)
-    return {
-        "text": score,
-        "remark": remark,
-        "value": cell.value,
-        "rank": cell.rank,
-        "comparison": comparison_text(cell),
-        "share": round(min(100.0, max(0.0, share)), 1),
-    }
 
 
 def _address(card: str | None, folder: Path) -> str | None:
