@@ -14,7 +14,7 @@ from eventformers.evaluation import evaluate
 from eventformers.evaluation.node_degree import DegreeBin
 from eventformers.plots.figures import (
     draw_degrees,
-    draw_hops,
+    draw_numbers,
     draw_training,
     plot_chain_training,
 )
@@ -81,7 +81,7 @@ def test_every_stage_has_its_curves() -> None:
 
 
 def test_hops_are_on_the_axis() -> None:
-    figure = draw_hops({"MCNC": {"MulCL": {1: 60.0, 3: 64.0}, "HeterEvent": {1: 58.0}}})
+    figure = draw_numbers({"MCNC": {"MulCL": {1: 60.0, 3: 64.0}, "HeterEvent": {1: 58.0}}}, "hops")
     (axes,) = figure.axes
     assert list(axes.get_xticks()) == [1, 3]
     assert axes.lines[0].get_xydata().tolist() == [[1, 60], [3, 64]]

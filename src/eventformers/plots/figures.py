@@ -93,7 +93,7 @@ def write_with_table(figure: Figure, text: str, output: Path) -> None:
 
 Degrees = Mapping[str, Mapping[str, Sequence[DegreeBin]]]
 """The bins of each model, by the title of the task and the model's name."""
-Hops = Mapping[str, Mapping[str, Mapping[int, float]]]
+Numbers = Mapping[str, Mapping[str, Mapping[int, float]]]
 """The score of each model by its number of layers, by the title of the task and the model's name."""
 
 _PANEL = (3.4, 2.8)
@@ -155,13 +155,13 @@ def degrees_of_questions(task: Task, data: str | Path | None, result: TaskResult
     return accuracy_by_degree(result, average_degrees(question_chains(task, loaded.rows)))
 
 
-def draw_hops(scores: Hops) -> Figure:
-    """Draw scores by the number of graph layers, with one panel for each task."""
+def draw_numbers(scores: Numbers, by: str) -> Figure:
+    """Draw scores by a number, such as that of hops, with one panel for each task."""
     figure, panels = _panels(list(scores))
     for axes, by_model in zip(panels, scores.values(), strict=True):
         for place, (name, by_hops) in enumerate(by_model.items()):
             axes.plot(list(by_hops), list(by_hops.values()), label=name, **line_style(place))
-        axes.set_xlabel("hops")
+        axes.set_xlabel(by)
         axes.set_xticks(sorted({hops for by_hops in by_model.values() for hops in by_hops}))
     _draw_legend(figure, panels)
     return figure

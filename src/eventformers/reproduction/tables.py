@@ -111,9 +111,9 @@ class PaperRow:
     part: str = ""
 
 
-Figure = Literal["hops", "degree", "recall"]
-"""What a figure draws: scores by the number of graph layers (`hops`), accuracy by the average node degree of
-the question's graph (`degree`), or recall by the number of candidates (`recall`)."""
+Figure = Literal["hops", "prototypes", "degree", "recall"]
+"""What a figure draws: scores by the number of graph layers (`hops`) or of `prototypes`, accuracy by the
+average node degree of the question's graph (`degree`), or recall by the number of candidates (`recall`)."""
 
 Pairs = tuple[tuple[str, str], ...]
 """Pairs of labels of rows."""

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import stdev
 
@@ -28,7 +29,7 @@ from eventformers.plots.figures import (
     degree_table,
     degrees_of_questions,
     draw_degrees,
-    draw_hops,
+    draw_numbers,
     draw_recall,
     write_figure,
 )
@@ -358,18 +359,19 @@ def clusters_by_purity(row: ReproducedRow) -> Finding | None:
     return Finding("clusters", section, classes)
 
 
-def _hops_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Path) -> Finding | None:
-    """Draw every score by the number of graph layers."""
+def _number_figure(
+    by: Figure, call: Reproduction, rows: Sequence[ReproducedRow], picture: Path
+) -> Finding | None:
+    """Draw every score by the number that labels end with, as in "MulCL [W+E], 3 hops"."""
     scores: dict[str, dict[str, dict[int, float]]] = {}
     for row in rows:
-        # The rest of the label names the hops.
-        model = row.paper.label.partition(",")[0]
+        model, _, number = row.paper.label.rpartition(", ")
         for column, value in scores_of(row).items():
             if value is not None:
-                scores.setdefault(column.title, {}).setdefault(model, {})[row.paper.context_layers] = value
+                scores.setdefault(column.title, {}).setdefault(model, {})[int(number.split()[0])] = value
     if not scores:
         return None
-    return _drawn("hops", "number of hops", draw_hops(scores), call, picture, scores)
+    return _drawn(by, f"number of {by}", draw_numbers(scores, by), call, picture, scores)
 
 
 def _degree_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Path) -> Finding | None:
@@ -439,7 +441,8 @@ def _drawn(
 
 
 FIGURES: dict[Figure, Callable[[Reproduction, Sequence[ReproducedRow], Path], Finding | None]] = {
-    "hops": _hops_figure,
+    "hops": partial(_number_figure, "hops"),
+    "prototypes": partial(_number_figure, "prototypes"),
     "degree": _degree_figure,
     "recall": _recall_figure,
 }
