@@ -226,6 +226,9 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
             hash=self.fingerprint,
             **{name: value for name, value in self.settings.items() if name in settings},
         )
+        # `datasets` takes None for a setting that is not given.
+        for name in settings:
+            setattr(self.config, name, self.settings[name])
 
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:

@@ -24,6 +24,37 @@ NO_PROTAGONISTS: frozenset[str] = PRONOUNS | {"all", "some", "thou", "thee", "ye
 older English ones, and the two quantifiers and clitics that parsers often give as a head word."""
 
 
+_NAMES_NOBODY = """
+acre acres barrel barrels billion bln cent cents ct cts dlr dlrs dollar dollars euro euros franc francs kg
+km mark marks mile miles million mln ounce ounces pct percent percentage point points pound pounds share
+shares sterling thousands ton tonne tonnes tons yard yards yen
+afternoon century date day days decade evening hour hours minute minutes moment month months morning night
+period quarter season second seconds time times today tomorrow week weeks year years yesterday
+arm arms back beard blood body brain ear ears eye eyes face feet finger fingers foot hair hand hands head
+heads heart knee knees leg legs lip lips mouth neck nose shoulder skin tears throat tongue tooth teeth
+voice
+bed boat boats book books bottle box bread bridge building cake cap car carriage cars chair cloak clothes
+coat cup dish door doors dress egg eggs fire floor food forest garden gate gold ground gun hall hat house
+houses hut island key ladder lake land letter letters light meat mountain palace paper picture place
+places plane plate ring road rock room rooms sea ship ships shoe shoes silver sky stairs stone stones
+street stick sword table tower train tree trees wall walls water window wine wood woods
+ability act action actions amount answer award awards bill budget case cases chance change changes code
+contract control cost costs data deal debt decision deficit demand development effort efforts end event
+events evidence example fact figure figures form freedom game games growth help idea ideas increase
+inflation information interest job jobs kind law laws legislation level levels life line list look loss
+losses lot luck measure measures meeting money music name names need needs number numbers offer
+opportunity order orders output part peace plan plans policies policy position power powers price prices
+problem problems process production profit profits program programs progress project projects proposal
+proposals question questions rate rates reason reasons record report reports responsibility result results
+right rights role rule rules sale sales sense service services side situation sort statement step steps
+stock stocks story strength studies study support system systems talks tax taxes technology thing things
+trade trial truth use value values view war way ways word words work
+"""
+NAMES_NOBODY = frozenset(_NAMES_NOBODY.split())
+"""Heads that name neither somebody nor a group: amounts, times, parts of the body, places and objects, and
+abstract nouns, as far as they were frequent protagonists of news and stories."""
+
+
 @dataclass(frozen=True)
 class Chain:
     """The events of one protagonist in a document.
@@ -59,7 +90,13 @@ def distinct_events(events: Iterable[Event]) -> list[Event]:
 
 
 def document_chains(
-    document: RawDocument, events: list[Event], min_length: int, skipped: SkippedRows
+    document: RawDocument,
+    events: list[Event],
+    min_length: int,
+    skipped: SkippedRows,
+    *,
+    max_length: int | None = None,
+    excluded: Collection[str] = (),
 ) -> Iterator[Chain]:
     """The chains of a document that have at least `min_length` distinct events.
 
@@ -72,6 +109,8 @@ def document_chains(
         events: its kept events, in the order of the text.
         min_length: minimum number of distinct events.
         skipped: counts of skipped items, by reason; added to.
+        max_length: number of first distinct events that a chain keeps; None keeps all.
+        excluded: further arguments, in lower case, that are no protagonists of a whole document.
     """
     if document.chain_id:
         groups = {document.protagonist: events}
@@ -79,13 +118,16 @@ def document_chains(
         groups = {}
         for event in events:
             for argument in dict.fromkeys((event["subject"].lower(), event["object"].lower())):
-                if argument and argument not in NO_PROTAGONISTS:
+                if argument and argument not in NO_PROTAGONISTS and argument not in excluded:
                     groups.setdefault(argument, []).append(event)
     for protagonist, group in groups.items():
         distinct = distinct_events(group) if len(group) >= min_length else []
         if len(distinct) < min_length:
             skipped["chain_below_minimum_length"] += 1
             continue
+        if max_length is not None and len(distinct) > max_length:
+            skipped["event_beyond_maximum_chain_length"] += len(distinct) - max_length
+            distinct = distinct[:max_length]
         yield Chain(
             chain_id=document.chain_id or f"{document.document_id}/{protagonist}",
             document_id=document.document_id,
@@ -189,11 +231,13 @@ def draw_choices(
     chain_keys: Collection[str],
     pool: EventPool,
     draws: SeededDraws,
+    *,
+    in_filled_slot: bool = False,
 ) -> Choices | None:
     """Place the true event at a uniformly drawn position among distractors, with the other arguments of
     `draw_distractors`; None if there are not enough of these."""
     label = draws.below(CHOICES)
-    choices = draw_distractors(CHOICES - 1, arguments, chain_keys, pool, draws)
+    choices = draw_distractors(CHOICES - 1, arguments, chain_keys, pool, draws, in_filled_slot=in_filled_slot)
     if choices is None:
         return None
     choices.insert(label, true_event)
@@ -206,6 +250,8 @@ def draw_distractors(
     chain_keys: Collection[str],
     pool: EventPool,
     draws: SeededDraws,
+    *,
+    in_filled_slot: bool = False,
 ) -> list[Event] | None:
     """Draw wrong choices.
 
@@ -219,6 +265,7 @@ def draw_distractors(
         chain_keys: `event_key` of all events of the chain.
         pool: the events to draw from.
         draws: the draws of this question.
+        in_filled_slot: replace only an argument that the event has; the subject if it has none.
 
     Returns:
         The distractors; None if there is no argument, or if 200 draws gave no new distractor.
@@ -230,7 +277,10 @@ def draw_distractors(
     while len(distractors) < number:
         for _ in range(_TRIES):
             distractor = pool.draw(draws)
-            distractor[_SLOTS[draws.below(len(_SLOTS))]] = arguments[draws.below(len(arguments))]
+            slots = (
+                [slot for slot in _SLOTS[:2] if distractor[slot]] or _SLOTS[:1] if in_filled_slot else _SLOTS
+            )
+            distractor[slots[draws.below(len(slots))]] = arguments[draws.below(len(arguments))]
             key = event_key(distractor)
             if key not in taken and key not in chain_keys:
                 break
@@ -247,6 +297,7 @@ def question_columns(
     chain_keys: Collection[str],
     pool: EventPool,
     draws: SeededDraws,
+    protagonist: str | None = None,
 ) -> dict[str, object] | None:
     """Compute the columns of a question: `context, choices, label` of `mcnc`, `start, steps, labels` of
     `multistep`.
@@ -255,15 +306,21 @@ def question_columns(
         kind: a key of `QUESTION_EVENTS`.
         events: the events of the question.
         chain_keys, pool, draws: see `draw_distractors`.
+        protagonist: stands in every distractor in place of one of its arguments (Granroth-Wilding and Clark,
+            AAAI 2016); None fills in random arguments of the chain instead (Lee and Goldwasser, ACL 2019).
 
     Returns:
         The columns; None if the distractors of one position cannot be drawn.
     """
     arguments = argument_texts(events)
+    is_filled = protagonist is not None
+    if protagonist is not None:
+        # Chains compare names without case, so the name is written as in the events.
+        arguments = [next((one for one in arguments if one.lower() == protagonist.lower()), protagonist)]
     context, asked = (events[:-1], events[-1:]) if kind == "mcnc" else (events[:1], events[1:])
     places: list[Choices] = []
     for true_event in asked:
-        choices = draw_choices(true_event, arguments, chain_keys, pool, draws)
+        choices = draw_choices(true_event, arguments, chain_keys, pool, draws, in_filled_slot=is_filled)
         if choices is None:
             return None
         places.append(choices)

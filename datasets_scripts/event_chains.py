@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +33,7 @@ from eventformers.datasets_scripts.chain_readers import (
     read_documents,
 )
 from eventformers.datasets_scripts.chains import (
+    NAMES_NOBODY,
     QUESTION_EVENTS,
     Chain,
     EventPool,
@@ -68,8 +70,11 @@ FILTER_SETTINGS = frozenset(
 COUNTING_SETTINGS = frozenset({"min_event_frequency", "min_pair_frequency", "window", "max_co_events"})
 RESOURCE_SETTINGS = frozenset({"memory_limit", "threads", "temporary_directory"})
 CHAIN_SETTINGS = frozenset({"min_chain_length", "validation_share", "test_share", "split_seed"})
+GROUPING_SETTINGS = frozenset({"max_chain_events", "exclude_protagonists"})
 SPLIT_SETTINGS = frozenset({"document_split"})
-QUESTION_SETTINGS = frozenset({"window_stride", "first_window_only", "distractor_seed"})
+QUESTION_SETTINGS = frozenset(
+    {"window_stride", "first_window_only", "distractor_source", "distractor_argument", "distractor_seed"}
+)
 
 
 @dataclass
@@ -78,8 +83,9 @@ class EventChainsConfig(EventDatasetConfig):
 
     The first five apply to all configs except the files of Weber et al., which stay unchanged; the next seven
     only to `cooccurrence`; `min_chain_length`, the shares and `split_seed` to `chains`, `mcnc` and
-    `multistep`, and with `document_split` also to `documents` and `cooccurrence`; the others to the
-    questions.
+    `multistep`, and with `document_split` also to `documents` and `cooccurrence`; `max_chain_events` and
+    `exclude_protagonists` to `chains`, `mcnc` and `multistep`; the others to the questions. Questions as they
+    were before these settings have `max_chain_events=null exclude_protagonists=[] distractor_source=any`.
 
     Args:
         exclude_source: sources to leave out.
@@ -105,9 +111,17 @@ class EventChainsConfig(EventDatasetConfig):
         split_seed: seed of the hash of the document id that determines its split.
         document_split: for `documents` and `cooccurrence`, read only the documents of this split of `chains`,
             without repeated documents; None reads all.
+        max_chain_events: number of first events that a chain keeps; None keeps all.
+        exclude_protagonists: arguments that are no protagonists of a document, beside pronouns. The word
+            `nobody` stands for the amounts, times, body parts, objects and abstract nouns of `NAMES_NOBODY`.
         window_stride: number of events between the starts of two questions of a chain; None starts each
             question where the previous one ends.
         first_window_only: make only one question of each chain, about its first events, as in the papers.
+        distractor_source: draw wrong choices from the documents of the `same` source, or of `any`, where a
+            choice may be recognised by its corpus.
+        distractor_argument: put `any` argument of the chain into a random slot of a wrong choice (Lee and
+            Goldwasser, ACL 2019), or the `protagonist` into one that is filled (Granroth-Wilding and Clark,
+            AAAI 2016), so that no choice can be recognised by its lack of the protagonist.
         distractor_seed: seed of the distractors and of the position of the true event.
     """
 
@@ -128,13 +142,18 @@ class EventChainsConfig(EventDatasetConfig):
     test_share: Share = 0.1
     split_seed: Number = 13
     document_split: Literal["train", "validation", "test"] | None = None
+    max_chain_events: Annotated[int, Range(least=2)] | None = 50
+    exclude_protagonists: tuple[str, ...] = ("nobody",)
     window_stride: Count | None = None
     first_window_only: bool = True
+    distractor_source: Literal["same", "any"] = "same"
+    distractor_argument: Literal["any", "protagonist"] = "any"
     distractor_seed: Number = 13
 
     def __post_init__(self) -> None:
         self.exclude_source = name_list("exclude_source", self.exclude_source)
         self.exclude_predicates = name_list("exclude_predicates", self.exclude_predicates)
+        self.exclude_protagonists = name_list("exclude_protagonists", self.exclude_protagonists)
         super().__post_init__()
         try:
             bytes_of(self.memory_limit)
@@ -162,14 +181,15 @@ class EventChains(EventDatasetBuilder):
     - `cooccurrence`: for every event the events that share documents with it.
     - `chains`: the distinct events of each protagonist in order (`chains.document_chains`).
     - `mcnc`: narrative cloze. The first eight events of a chain, and the ninth among four distractors
-      (`chains.draw_choices`).
+      (`chains.question_columns`).
     - `multistep`: the first event of a chain, and choices of the same kind for each of the next four.
     - `variable_mcnc`, `coherent_mcnc`: the narrative cloze files of Weber et al. 2018 with all of their wrong
       candidates; no filter applies.
 
     `chains`, `mcnc` and `multistep` have the splits train, validation and test, with the same documents in
-    each. Distractors are drawn from the events of the documents of the same split. Of documents with the same
-    events, at least `min_chain_length`, only one is kept, so that no text is in two splits.
+    each. Distractors are drawn from the events of the documents of the same split, and by default of the same
+    source. Of documents with the same events, at least `min_chain_length`, only one is kept, so that no text
+    is in two splits.
 
     Raw files: `*.jsonl` or `*.jsonl.gz` with one document or one chain per line; tables of events or of
     documents (`chain_readers`), `*.csv`, `*.tsv` or `*.parquet`; the narrative cloze files of
@@ -206,8 +226,8 @@ class EventChains(EventDatasetBuilder):
         "one document or chain a row": DOCUMENT_COLUMNS,
     }
     UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = {
-        "documents": COUNTING_SETTINGS | RESOURCE_SETTINGS | QUESTION_SETTINGS,
-        "cooccurrence": RESOURCE_SETTINGS | QUESTION_SETTINGS,
+        "documents": COUNTING_SETTINGS | RESOURCE_SETTINGS | GROUPING_SETTINGS | QUESTION_SETTINGS,
+        "cooccurrence": RESOURCE_SETTINGS | GROUPING_SETTINGS | QUESTION_SETTINGS,
         "chains": COUNTING_SETTINGS | RESOURCE_SETTINGS | QUESTION_SETTINGS | SPLIT_SETTINGS,
         **dict.fromkeys(QUESTION_EVENTS, COUNTING_SETTINGS | RESOURCE_SETTINGS | SPLIT_SETTINGS),
         **dict.fromkeys(
@@ -216,6 +236,7 @@ class EventChains(EventDatasetBuilder):
             | COUNTING_SETTINGS
             | RESOURCE_SETTINGS
             | CHAIN_SETTINGS
+            | GROUPING_SETTINGS
             | SPLIT_SETTINGS
             | QUESTION_SETTINGS - {"distractor_seed"},
         ),
@@ -435,15 +456,28 @@ class EventChains(EventDatasetBuilder):
 
     def _chains(self) -> Iterator[Chain]:
         """The chains of `self.split` that are long enough."""
+        config, excluded = self.config, {*self.config.exclude_protagonists}
+        if "nobody" in excluded:
+            excluded |= NAMES_NOBODY
         for document, kept in self._unrepeated_documents(self.report):
-            yield from document_chains(document, kept, self.config.min_chain_length, self.report.skipped)
+            yield from document_chains(
+                document,
+                kept,
+                config.min_chain_length,
+                self.report.skipped,
+                max_length=config.max_chain_events,
+                excluded=excluded,
+            )
 
     def _question_rows(self) -> Iterator[Row]:
         config, report = self.config, self.report
         size = QUESTION_EVENTS[config.name]
-        documents = self._unrepeated_documents(self._uncounted())
-        pool = EventPool.of_events(event for _, kept in documents for event in kept)
-        report.statistics["events_to_draw_from"] = len(pool)
+        by_source: defaultdict[str, list[Event]] = defaultdict(list)
+        for document, kept in self._unrepeated_documents(self._uncounted()):
+            by_source[document.source if config.distractor_source == "same" else ""] += kept
+        pools = {source: EventPool.of_events(by_source.pop(source)) for source in [*by_source]}
+        report.statistics["events_to_draw_from"] = sum(map(len, pools.values()))
+        fills = config.distractor_argument == "protagonist"
         for chain in self._chains():
             starts = window_starts(
                 len(chain.events), size, config.window_stride or size, config.first_window_only
@@ -454,7 +488,9 @@ class EventChains(EventDatasetBuilder):
             for start in starts:
                 events = chain.events[start : start + size]
                 draws = SeededDraws(config.distractor_seed, config.name, chain.chain_id, start)
-                question = question_columns(config.name, events, keys, pool, draws)
+                pool = pools[chain.source if config.distractor_source == "same" else ""]
+                protagonist = chain.protagonist if fills else None
+                question = question_columns(config.name, events, keys, pool, draws, protagonist)
                 if question is None:
                     report.skipped["question_without_distractors"] += 1
                     continue

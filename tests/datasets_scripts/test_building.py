@@ -156,6 +156,12 @@ def test_fingerprints_follow_bytes_and_settings_and_not_places(raw: Path, tmp_pa
     assert chains("documents") != chains("documents", drop_pronoun_only=True)
 
 
+def test_none_is_a_value_of_a_setting(tmp_path: Path) -> None:
+    builder = EventChains("cooccurrence", cache_dir=tmp_path, window=None, max_co_events=None)
+    assert (builder.config.window, builder.config.max_co_events) == (None, None)
+    assert EventChains("cooccurrence", cache_dir=tmp_path).config.window == 100
+
+
 def test_a_builder_is_a_builder_of_datasets(raw: Path, tmp_path: Path) -> None:
     builder = EventSimilarity("transitive", data_dir=raw, cache_dir=tmp_path / "cache")
     builder.download_and_prepare()

@@ -117,6 +117,33 @@ def test_distractors_are_of_the_same_split_and_never_of_the_chain(
                 assert {choice["predicate"] for choice in choices} <= known
 
 
+def test_distractors_are_of_the_same_source(raw: Path, tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (raw / "events.jsonl").read_text(encoding="utf-8").splitlines()]
+    for place, line in enumerate(lines):
+        source = ("wikinews", "gutenberg")[place % 2]
+        line["source"] = source
+        line["events"] = [[subject, f"{source} {verb}", other] for subject, verb, other in line["events"]]
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    other_source = {}
+    for name in ("same", "any"):
+        rows = load_built(tmp_path, "multistep", distractor_source=name)["train"]
+        other_source[name] = sum(
+            choice["predicate"].split()[0] != row["source"]
+            for row in rows
+            for choices in row["steps"]
+            for choice in choices
+        )
+    assert other_source["same"] == 0 < other_source["any"]
+
+
+def test_the_protagonist_fills_the_choices(raw: Path) -> None:
+    rows = load_built(raw, "multistep", distractor_argument="protagonist")["train"]
+    for row in rows:
+        protagonist = row["chain_id"].split("/")[1]
+        for choices in row["steps"]:
+            assert all(protagonist in (choice["subject"], choice["object"]) for choice in choices)
+
+
 @pytest.mark.parametrize("config", CONFIGS)
 def test_the_same_seeds_give_the_same_bytes_and_others_other_rows(
     raw: Path, tmp_path: Path, config: str

@@ -10,6 +10,7 @@ import pytest
 from eventformers.datasets_scripts.chain_readers import ClozeItem, RawDocument, read_documents
 from eventformers.datasets_scripts.chains import (
     CHOICES,
+    NAMES_NOBODY,
     NO_PROTAGONISTS,
     Chain,
     EventPool,
@@ -65,6 +66,24 @@ def test_an_event_that_is_told_twice_stands_once_where_it_comes_first() -> None:
     assert distinct_events(events) == [events[0], events[1], events[3]]
     (chain,), _ = chains(events, 3)
     assert chain.events == [events[0], events[1], events[3]]
+
+
+def test_excluded_words_are_no_protagonists() -> None:
+    events = [event("Door", f"did {n}", "man") for n in range(3)]
+    assert {"door", "dlrs", "pct", "time"} <= NAMES_NOBODY
+    assert not NAMES_NOBODY & {"company", "government", "king", "wolf", "people", "bank"}
+    document = RawDocument("d/1", "wikinews", "CC-BY-2.5", [])
+    found = document_chains(document, events, 2, SkippedRows(), excluded=NAMES_NOBODY)
+    assert [chain.protagonist for chain in found] == ["man"]
+
+
+def test_long_chains_are_cut_and_counted() -> None:
+    skipped = SkippedRows()
+    document = RawDocument("d/1", "wikinews", "CC-BY-2.5", [])
+    events = [event("man", f"did {n % 7}") for n in range(20)]
+    (chain,) = document_chains(document, events, 2, skipped, max_length=5)
+    assert chain.events == events[:5]
+    assert skipped == {"event_beyond_maximum_chain_length": 2}
 
 
 def test_short_chains_are_counted() -> None:
@@ -138,6 +157,25 @@ def test_a_distractor_is_an_event_of_the_pool_with_one_argument_of_the_chain() -
     assert abs(slots["subject"] / 4000 - 1 / 3) < 0.03
     assert abs(protagonists / 4000 - 1 / 2) < 0.03
     assert max(abs(count - 200) for count in labels.values()) < 60
+
+
+def test_the_protagonist_can_stand_in_every_choice() -> None:
+    chain = [event("Tom", f"did {number}", "lamb") for number in range(9)]
+    roles: Counter[str] = Counter()
+    for number in range(300):
+        keys = {event_key(item) for item in chain}
+        question = question_columns("mcnc", chain, keys, POOL, draws(number), "tom")
+        assert question is not None
+        choices, label = question["choices"], question["label"]
+        assert isinstance(choices, list)
+        for place, choice in enumerate(choices):
+            filled = [role for role in ("subject", "object") if choice[role] == "Tom"]
+            assert len(filled) == 1
+            if place != label:
+                roles[filled[0], "odd" if int(choice["predicate"].split()[1]) % 2 else "even"] += 1
+    # Odd events of the pool have no object, which stays so.
+    assert roles["object", "odd"] == 0
+    assert abs(roles["object", "even"] / (roles["object", "even"] + roles["subject", "even"]) - 0.5) < 0.05
 
 
 def test_draws_do_not_depend_on_the_order_of_the_pool() -> None:

@@ -186,7 +186,7 @@ class TestHeterEventTraining(MethodTrainingCase):
         self.run(tiny_encoder, raw, tmp_path / "enough", ("document_share=0.5",))
         assert "times each" not in caplog.text
         self.run(tiny_encoder, raw, tmp_path / "few", ("document_share=0.01",))
-        assert re.search(r"0\.01 .* with 76 chains, 60 windows of documents: .* 20 times each", caplog.text)
+        assert re.search(r"0\.01 .* with 61 chains, 60 windows of documents: .* 20 times each", caplog.text)
 
     def test_accuracy_on_questions_chooses_the_model(
         self, tiny_encoder: Path, raw: Path, tmp_path: Path

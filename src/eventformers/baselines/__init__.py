@@ -22,6 +22,7 @@ from eventformers.baselines.chain_baselines import CHAIN_BASELINES, OnChains
 from eventformers.baselines.graph_completion import GraphBaseline
 from eventformers.baselines.knowledge_graph_embeddings import METHODS, EmbeddingSettings
 from eventformers.baselines.masked_language_model import MaskedLanguageModelBaseline
+from eventformers.baselines.protagonist import Protagonist
 from eventformers.errors import UnknownNameError
 
 __all__ = ["BASELINES", "Baseline", "EmbeddingSettings", "get_baseline"]
@@ -33,6 +34,7 @@ BASELINES: dict[str, Baseline] = {
         *map(OnChains, CHAIN_BASELINES),
         Bm25("bm25"),
         MaskedLanguageModelBaseline("masked_lm"),
+        Protagonist("protagonist"),
         Chance("random"),
     )
 }
