@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, NamedTuple, TypedDict
+from typing import ClassVar, Literal, NamedTuple, TypedDict
 
 import datasets
 from datasets import List, Value
 
-from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, EventDatasetBuilder
+from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, EventDatasetBuilder, EventDatasetConfig
 from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.malformed import SkippedRows
@@ -95,7 +96,20 @@ SIQA_RULES: tuple[SiqaRule, ...] = tuple(
         ("happen", r"\bhappen to (?P<person>[^?]+)", None, "{person} then"),
     )
 )
-"""The kinds of questions; the first match applies."""
+"""The kinds of questions with MICO's templates; the first match applies."""
+GRAMMATICAL = {
+    "want_next": "As a result, {person} wanted to",
+    "feel_result": "As a result, {person} felt",
+    "do_next": "As a result, {person} will",
+    "feel_after": "As a result, {person} felt",
+    "describe": "This shows that {person} is",
+    "why": "Before this, {person} wanted to",
+    "need_before": "Before this, {person} needed to",
+    "happen": "As a result, {person} will",
+}
+"""Templates that most answers complete to an English sentence, by kind of question."""
+SiqaPremises = Literal["mico", "grammatical"]
+
 _OTHER_RULE = "other"
 
 _COPA_KEYS = frozenset({"qID", "answer", "sentence", "option1", "option2"})
@@ -113,20 +127,27 @@ _ACCEPTED_CSQA = "a question with a stem, and choices with a label and a text ea
 _NO_LABELS = "the test files of leaderboards have none: use the split validation"
 
 
-def siqa_template(question: str) -> tuple[str, str]:
+def siqa_template(question: str, premises: SiqaPremises = "mico") -> tuple[str, str]:
     """Find the rule that matches a SocialIQA question, and fill in its template.
 
     The person is the text between the auxiliary verb and the verb of the rule, or between "describe" or
     "happen to" and the question mark: usually a name, but also "Robin's friends" or "they", as written. If no
-    rule matches, the template is the question with "is" instead of its question mark.
+    rule matches, the template is the question, in MICO's templates with "is" instead of its question mark.
+
+    Args:
+        question: the question.
+        premises: MICO's templates, or English ones.
 
     Returns:
         The name of the rule and the filled template.
     """
     for rule in SIQA_RULES:
         if (person := rule.person(question)) is not None:
-            return rule.name, rule.template.format(person=person)
-    return _OTHER_RULE, f"{question.strip().rstrip('?').rstrip()} is"
+            template = rule.template if premises == "mico" else GRAMMATICAL[rule.name]
+            return rule.name, template.format(person=person)
+    if premises == "mico":
+        return _OTHER_RULE, f"{question.strip().rstrip('?').rstrip()} is"
+    return _OTHER_RULE, question.strip()
 
 
 def read_copa_xml(path: Path, skipped: SkippedRows) -> Iterator[Question]:
@@ -161,7 +182,13 @@ def read_copa_json(path: Path, skipped: SkippedRows) -> Iterator[Question]:
     return read_records(path, skipped, (), _ACCEPTED_ROW, question, ignored=_COPA_KEYS)
 
 
-def read_siqa(path: Path, labels_path: Path, rules: Counter[str], skipped: SkippedRows) -> Iterator[Question]:
+def read_siqa(
+    path: Path,
+    labels_path: Path,
+    rules: Counter[str],
+    skipped: SkippedRows,
+    premises: SiqaPremises = "mico",
+) -> Iterator[Question]:
     """Read SocialIQA: rows with `context`, `question` and `answerA` to `answerC`; labels 1 to 3 in a second
     file.
 
@@ -172,6 +199,7 @@ def read_siqa(path: Path, labels_path: Path, rules: Counter[str], skipped: Skipp
         labels_path: the labels, one per line.
         rules: counts of the rules that the questions match; added to.
         skipped: count of blank lines, and policy for malformed rows and labels.
+        premises: the templates of the premises; see `siqa_template`.
 
     Raises:
         DataFormatError: a row or a label cannot be read, or their numbers differ.
@@ -199,7 +227,7 @@ def read_siqa(path: Path, labels_path: Path, rules: Counter[str], skipped: Skipp
         (line, text), (label_line, label) = item
         value = parse_json(text, path, line, _ACCEPTED_ROW)
         row = checked_record(value, _SIQA_KEYS, path, line, _ACCEPTED_ROW)
-        rule, template = siqa_template(_text(row, "question"))
+        rule, template = siqa_template(_text(row, "question"), premises)
         alternatives = _present(row, ("answerA", "answerB", "answerC"))
         return rule, {
             "premise": f"{_text(row, 'context')} {template}",
@@ -357,6 +385,19 @@ _SOURCES = {
 }
 
 
+@dataclass
+class CommonsenseQAConfig(EventDatasetConfig):
+    """Settings of the premises.
+
+    Args:
+        siqa_premises: of SocialIQA, take the templates of `mico`, which are often no English ("Before, Sydney
+            wanted take a break", "What did Sydney do is"); or `grammatical` ones, which most answers complete
+            to a sentence ("Before this, Sydney wanted to take a break").
+    """
+
+    siqa_premises: SiqaPremises = "mico"
+
+
 class CommonsenseQA(EventDatasetBuilder):
     """Questions with a `premise`, the `alternatives` that continue it, and the `label`, the index of the
     correct one.
@@ -398,6 +439,11 @@ class CommonsenseQA(EventDatasetBuilder):
         "csqa": "dev_rand_split.jsonl; train_rand_split.jsonl; dev_rand_split.csv, dev_rand_split.parquet",
     }
     TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {"questions": QUESTION_COLUMNS}
+    UNDECIDING_SETTINGS: ClassVar[Mapping[str, frozenset[str]]] = dict.fromkeys(
+        ("copa", "csqa"), frozenset({"siqa_premises"})
+    )
+    BUILDER_CONFIG_CLASS = CommonsenseQAConfig
+    config: CommonsenseQAConfig
 
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
@@ -467,7 +513,7 @@ class CommonsenseQA(EventDatasetBuilder):
         if is_table(first):
             questions = read_question_table(first, skipped)
         elif config == "siqa":
-            questions = read_siqa(files[0], files[1], rules, skipped)
+            questions = read_siqa(files[0], files[1], rules, skipped, self.config.siqa_premises)
         elif config == "csqa":
             questions = read_csqa(first, skipped)
         else:

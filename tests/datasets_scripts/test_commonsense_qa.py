@@ -13,6 +13,8 @@ import pytest
 
 from eventformers.datasets_scripts import build_dataset, build_reports, built_report, load_built
 from eventformers.datasets_scripts.commonsense_qa import (
+    GRAMMATICAL,
+    SIQA_RULES,
     Question,
     read_copa_json,
     read_copa_xml,
@@ -137,6 +139,26 @@ def test_commonsenseqa_sorts_choices_by_label(tmp_path: Path) -> None:
 )
 def test_templates_of_socialiqa(question: str, rule: str, template: str) -> None:
     assert siqa_template(question) == (rule, template)
+
+
+@pytest.mark.parametrize(
+    ("question", "template"),
+    [
+        ("How would Jo feel after helping?", "As a result, Jo felt"),
+        ("How would you describe Jo?", "This shows that Jo is"),
+        ("Why did Jo do this?", "Before this, Jo wanted to"),
+        ("What will happen to Jo?", "As a result, Jo will"),
+        ("What did Jo do?", "What did Jo do?"),
+    ],
+)
+def test_grammatical_templates_of_socialiqa(question: str, template: str) -> None:
+    assert siqa_template(question, "grammatical")[1] == template
+
+
+def test_every_kind_of_question_has_both_templates() -> None:
+    assert [rule.name for rule in SIQA_RULES] == [*GRAMMATICAL]
+    for template in (*GRAMMATICAL.values(), *(rule.template for rule in SIQA_RULES)):
+        assert template.count("{person}") == 1
 
 
 ENTITIES = COPA_XML.replace('SYSTEM "copa.dtd"', '[<!ENTITY a "b">]').replace("I dropped it.", "&a;")
@@ -352,6 +374,8 @@ def test_splits_follow_the_files(raw: Path, tmp_path: Path) -> None:
         "label": 1,
     }
     assert load_built(raw / "SIQA", "siqa")["validation"][0]["premise"] == "Jo sang. Before, Jo wanted"
+    grammatical = load_built(raw / "SIQA", "siqa", siqa_premises="grammatical")["validation"][0]["premise"]
+    assert grammatical == "Jo sang. Before this, Jo wanted to"
     assert list(load_built(raw / "COPA" / "copa-test.xml", "copa")) == ["test"]
     licenses = {config: report["licenses"] for config, report in build_reports(folder).items()}
     assert licenses == {"copa": ["BSD-2-Clause"], "csqa": ["MIT"], "siqa": ["CC-BY-4.0"]}
