@@ -368,11 +368,7 @@ def test_map_names_types(encoder: EventEncoder, tmp_path: Path) -> None:
     assert found.written("map")["type"].to_pylist()[:3] == ["zero", "one", "zero"]
 
 
-COMPILED = [pytest.param(number, marks=pytest.mark.process) for number in (8, 12)]
-"""Sizes that UMAP, which compiles for seconds, places."""
-
-
-@pytest.mark.parametrize("number", [1, 2, 7, *COMPILED])
+@pytest.mark.parametrize("number", [1, 2, 7, 8, 12, 60])
 def test_small_maps(number: int) -> None:
     vectors = np.random.default_rng(0).normal(size=(number, 6)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -390,9 +386,9 @@ def test_equal_vectors_do_not_hide_a_text() -> None:
     assert np.isfinite(places.points).all()
 
 
-def test_map_without_umap_says_what_to_install(
+def test_map_without_its_library_says_what_to_install(
     encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "umap", None)
+    monkeypatch.setitem(__import__("sys").modules, "openTSNE", None)
     with pytest.raises(EventformersError, match=r"eventformers\[explore\].*--skip map"):
         plane(encoder, tmp_path)

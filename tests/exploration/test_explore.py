@@ -21,7 +21,6 @@ from eventformers.datasets_scripts import loading
 from eventformers.datasets_scripts.events import EVENT_SCHEMA
 from eventformers.errors import EventformersError
 from eventformers.exploration import STATE_FOLDER, WORKING_FOLDER, documents, events, steps
-from eventformers.exploration import map as map_step
 from eventformers.exploration.explore import Exploration
 from eventformers.exploration.sources import find_texts
 from eventformers.exploration.steps import ExploreSettings, StepRun
@@ -48,8 +47,6 @@ Explore = Callable[..., Exploration]
 def explore(
     english_pipeline: str, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Explore:
-    # UMAP compiles for ten seconds; test_analysis.py runs it.
-    monkeypatch.setattr(map_step, "_FEWEST_TEXTS", 20)
 
     def run(texts: Any = None, **options: Any) -> Exploration:
         chosen = {

@@ -13,7 +13,6 @@ from eventformers import explore
 from eventformers.commands.demo import explore_samples
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
-from eventformers.exploration import map as map_step
 from eventformers.exploration.documents import chains_of_arguments
 from eventformers.extraction.pipeline import extract
 
@@ -37,8 +36,6 @@ def test_the_demo_needs_no_parser_and_takes_the_tables_as_they_are(
         raise AssertionError("a parser is loaded")
 
     monkeypatch.setattr("eventformers.extraction.extractor.load_pipeline", no_parser)
-    # UMAP compiles for ten seconds; test_analysis.py runs it.
-    monkeypatch.setattr(map_step, "_FEWEST_TEXTS", 1_000)
     monkeypatch.setattr("eventformers.loading.encoders._default_encoder", lambda: tiny_encoder)
     found = explore_samples(tmp_path, encoder=str(tiny_encoder))
     assert found.folder == tmp_path / "explore"

@@ -42,7 +42,7 @@ def explored(
     texts: Path, english_pipeline: str, tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     output = tmp_path_factory.mktemp("explored") / "tables"
-    # No command reads the map, for which UMAP compiles for ten seconds.
+    # No command reads the map.
     models = {"pipeline": english_pipeline, "events": tiny_encoder, "types": tiny_encoder}
     return eventformers.explore(texts, output, **models, device="cpu", skip=["map"]).folder
 

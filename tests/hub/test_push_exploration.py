@@ -18,7 +18,6 @@ from eventformers import hub as publishing
 from eventformers.cli import main
 from eventformers.errors import EventformersError
 from eventformers.exploration import PAGE_FILE, REPORT_FILE, STATE_FOLDER
-from eventformers.exploration import map as map_step
 from eventformers.exploration.page import write_page
 from eventformers.publishing import verification
 from eventformers.publishing.folders import find_release, read_folder
@@ -93,8 +92,6 @@ def test_explore_pushes_a_space(
     monkeypatch.setattr(verification, "subprocess", forked.stand_in("libraries"))
     monkeypatch.setattr(constants, "ENDPOINT", hub.endpoint)
     monkeypatch.setenv("HF_TOKEN", hub.token_of("alice"))
-    # UMAP compiles for ten seconds; test_analysis.py runs it.
-    monkeypatch.setattr(map_step, "_FEWEST_TEXTS", 1_000)
     set_license(exploration, "CC-BY-2.5" if public else "research-only")
     options = ["--events", str(tiny_encoder), "--device", "cpu", "--space", REPO]
     lines = ["explore", str(exploration), "-o", str(tmp_path / "out"), *options]
