@@ -6,6 +6,8 @@ import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from eventformers.extraction.grammar import (
     RELATIVE_CLAUSES,
     RELATIVE_PRONOUNS,
@@ -13,6 +15,7 @@ from eventformers.extraction.grammar import (
     copula_of,
     subject_of,
 )
+from eventformers.extraction.normalising import NORMALISED
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
@@ -93,7 +96,9 @@ def quotations_of(doc: Doc) -> Quotations:
 
 def _quotations(doc: Doc) -> list[tuple[int, int]]:
     """The token indexes of the opening and closing marks of quotations, in order, not nested."""
-    text = doc.text
+    normalised = doc.user_data.get(NORMALISED)
+    # Joining the tokens again takes longer.
+    text = doc.text if normalised is None else normalised.text
     spans: list[tuple[int, int]] = []
     opened: int | None = None
     for mark in _DOUBLE.finditer(text):
@@ -124,14 +129,13 @@ def _quotations(doc: Doc) -> list[tuple[int, int]]:
     covered = sum(end - start for start, end in spans)
     if covered == 0 or 20 * covered < len(text):
         spans = sorted([*spans, *(match.span() for match in _SINGLE.finditer(text))])
+    if not spans:
+        return []
     found: list[tuple[int, int]] = []
-    last = -1
-    starts = [token.idx for token in doc] if spans else []
-    for start, end in spans:
-        first, final = bisect_right(starts, start) - 1, bisect_right(starts, end) - 1
-        if first > last:
-            found.append((first, final))
-            last = final
+    tokens = np.searchsorted(doc.to_array("IDX"), np.array(spans), "right") - 1
+    for start, end in tokens.tolist():
+        if not found or start > found[-1][1]:
+            found.append((start, end))
     return found
 
 
