@@ -16,6 +16,7 @@ import torch
 from peft import PeftModel
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import silhouette_score
+from sklearn.preprocessing import normalize
 from torch import nn
 from tqdm import tqdm
 from transformers import ProgressCallback, TrainerCallback, TrainerState
@@ -249,9 +250,11 @@ def attention_silhouette(query: Matrix, key: Matrix, embeddings: Matrix, num_clu
 
 
 class SilhouetteCallback(TrainerCallback):
-    """Callback that logs the silhouette of the unseen mentions for every checkpoint.
+    """Callback that logs the silhouette of the unseen mentions for every checkpoint (Appendix F).
 
-    Checkpoints include the log, so a resumed run has the earlier values.
+    It also logs how far their vectors have moved since the first step, 1 - cosine: mean and standard
+    deviation (Appendix A). Checkpoints include the log, so a resumed run has the earlier values; it lacks the
+    first vectors, and with them the later distances.
 
     Args:
         unseen: the mentions.
@@ -263,13 +266,23 @@ class SilhouetteCallback(TrainerCallback):
         self.unseen = unseen
         self.num_clusters = num_clusters
         self.window = window
+        self.first: Matrix | None = None
+
+    def on_train_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        """Keep the vectors before the first step."""
+        if state.global_step == 0:
+            self.first = normalize(_encode(kwargs["model"], self.unseen.batches)[2])
 
     def on_step_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Measure if a checkpoint is saved after this step or epoch."""
         if not control.should_save or state.global_step in _measured(state):
             return
-        value = attention_silhouette(*_encode(kwargs["model"], self.unseen.batches), self.num_clusters)
+        query, key, embeddings = _encode(kwargs["model"], self.unseen.batches)
+        value = attention_silhouette(query, key, embeddings, self.num_clusters)
         line = {"silhouette": value, "step": state.global_step, "epoch": state.epoch or 0.0}
+        if self.first is not None:
+            moved = 1 - np.vecdot(self.first, normalize(embeddings))
+            line |= {"vectors_moved": float(moved.mean()), "vectors_moved_std": float(moved.std())}
         state.log_history.append(line)
 
     on_epoch_end = on_step_end
@@ -282,7 +295,9 @@ class SilhouetteCallback(TrainerCallback):
         """
         values = _measured(state)
         chosen = list(values)[choose_checkpoint(list(values.values()), self.window)]
-        state.log_history.append({"chosen_step": chosen, "step": state.global_step})
+        state.log_history.append(
+            {"chosen_step": chosen, "silhouette_window": self.window, "step": state.global_step}
+        )
         return folder / f"{PREFIX_CHECKPOINT_DIR}-{chosen}"
 
 

@@ -9,13 +9,23 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset
+from sklearn.decomposition import PCA
 from transformers import AutoTokenizer
 
-from eventformers import HeterEventForPreTraining, MicoForPreTraining, SwccForPreTraining, SwccModel
-from eventformers.errors import EventformersError
+from eventformers import (
+    EventTypeInductionForPreTraining,
+    HeterEventForPreTraining,
+    MicoForPreTraining,
+    SwccForPreTraining,
+    SwccModel,
+)
+from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import load_encoder
+from eventformers.inference.induction.mention_distances import distances
 from eventformers.plots import events as plot
+from eventformers.plots import mentions
 from eventformers.plots.events import describe_groups, plot_events, sample_events
+from eventformers.plots.mentions import plot_mentions
 
 
 def _event(subject: str, predicate: str, object_: str = "") -> dict[str, str]:
@@ -186,6 +196,63 @@ def test_regions_are_those_of_the_figure():
     members, centres = plot._regions(np.repeat(places, 3, axis=0), np.repeat(vectors, 3, axis=0), 0)
     assert len(centres) == 4
     assert members.tolist() == np.repeat(members[::3], 3).tolist()
+
+
+def test_principal_components_beside_another_model(
+    run_folder, raw_folder, tmp_path, tiny_encoder, monkeypatch
+):
+    """Figure 4 of SWCC: the same events and groups in both panels, each by its own model's vectors."""
+    drawn = {}
+    draw = plot.draw_groups
+
+    def recorded(panels, members, groups):
+        drawn.update(panels)
+        return draw(panels, members, groups)
+
+    monkeypatch.setattr(plot, "draw_groups", recorded)
+    plot_events(run_folder, tmp_path / "p.png", data=raw_folder, by="pca", beside=tiny_encoder)
+    (left, right) = drawn.values()
+    vectors = load_encoder(run_folder).encode(EVENTS, normalize=True)
+    # The places fill the picture, so only the ratios of distances along an axis are those of the components.
+    for column, expected in zip(right.T, PCA(2).fit_transform(vectors).T, strict=True):
+        found, wanted = (np.sort(np.abs(part - part.mean()) / np.ptp(part)) for part in (column, expected))
+        np.testing.assert_allclose(found, wanted, atol=1e-4)
+    assert left.shape == right.shape
+    assert not np.allclose(left, right)
+    assert "principal components" in (tmp_path / "p.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def induction_run(tmp_path, tiny_encoder):
+    folder = tmp_path / "types"
+    torch.manual_seed(0)
+    EventTypeInductionForPreTraining.from_encoder(tiny_encoder).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
+    return folder
+
+
+def test_mentions_are_drawn_by_queries_and_keys(induction_run, tiny_encoder, tmp_path, monkeypatch):
+    """Figures 5 and 6 of Edwards and Ji: all unseen types, or some of them."""
+    pytest.importorskip("umap")
+    asked = []
+    monkeypatch.setattr(
+        mentions, "distances", lambda vectors, kind: asked.append(kind) or distances(vectors, kind)
+    )
+    counts = plot_mentions(induction_run, tmp_path / "all.svg")
+    plot_mentions(induction_run, tmp_path / "again.svg")
+    assert asked == ["cosine"] * 2
+    assert (tmp_path / "all.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
+    assert len(counts) > 2
+    some = list(counts)[:2]
+    assert plot_mentions(induction_run, tmp_path / "some.png", types=some) == {
+        name: counts[name] for name in some
+    }
+    for name in counts:
+        assert name in (tmp_path / "all.md").read_text(encoding="utf-8")
+    with pytest.raises(UnknownNameError, match="unseen type"):
+        plot_mentions(induction_run, tmp_path / "p.png", types=["Nothing"])
+    with pytest.raises(EventformersError, match="no queries and keys"):
+        plot_mentions(tiny_encoder, tmp_path / "p.png")
 
 
 def test_bad_input_is_said(run_folder, raw_folder, tmp_path):

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import matplotlib.image
+import numpy as np
 import pytest
 
 from eventformers.datasets_scripts.base import SAMPLES
@@ -94,3 +95,29 @@ def test_bars_count_the_questions_of_each_interval() -> None:
     assert [bar.get_height() for bar in bars.patches] == [3, 9]
     assert [line.get_xydata().tolist() for line in lines.lines] == [[[0, 50], [1, 60]], [[1, 60]]]
     assert [label.get_text() for label in lines.get_xticklabels()] == ["below 4", "4 to 4.25"]
+
+
+def test_the_choice_by_silhouettes_and_the_change_of_vectors_are_drawn():
+    """Figures 7 and 3 of Edwards and Ji: values, means of windows, the best window, the chosen epoch."""
+    values = [0.1, 0.3, 0.2, 0.4, 0.1]
+    lines = [
+        {
+            "silhouette": value,
+            "vectors_moved": value / 2,
+            "vectors_moved_std": 0.01,
+            "step": 10 * n,
+            "epoch": n,
+        }
+        for n, value in enumerate(values, start=1)
+    ]
+    history = [{"loss": 1.0, "step": 10}, *lines, {"chosen_step": 40, "silhouette_window": 3, "step": 50}]
+    figure = draw_training({"training": history}, {})
+    panels = {axes.get_title(): axes for axes in figure.axes}
+    assert list(panels) == ["training", "silhouette", "change of the vectors"]
+    raw, smooth, chosen = panels["silhouette"].lines
+    np.testing.assert_allclose(raw.get_ydata(), values)
+    np.testing.assert_allclose(smooth.get_xydata(), [[2, 0.2], [3, 0.3], [4, 0.7 / 3]])
+    assert chosen.get_xydata().tolist() == [[4.0, 0.4]]
+    (window,) = panels["silhouette"].patches
+    assert (window.get_x(), window.get_width()) == (2, 2)
+    np.testing.assert_allclose(panels["change of the vectors"].lines[0].get_ydata(), np.array(values) / 2)

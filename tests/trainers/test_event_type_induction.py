@@ -168,8 +168,11 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
             patched.setattr(stage_training, "remove_other_checkpoints", lambda *_: None)
             whole = self.run(tiny_encoder, raw, tmp_path / "whole", settings, lora=lora)
         assert _silhouettes(whole) == dict(enumerate(values, start=1))
-        assert whole.history[-1] == {"chosen_step": 2, "step": 4}
+        assert whole.history[-1] == {"chosen_step": 2, "silhouette_window": 1, "step": 4}
         assert whole.steps == 4
+        moved = [line["vectors_moved"] for line in whole.history if "silhouette" in line]
+        # From the vectors before the first step.
+        assert 1e-7 < moved[0] < moved[-1] < 2
         stopped = ("max_steps=2", constant)
         _assert_same(self.run(tiny_encoder, raw, tmp_path / "stopped", stopped, lora=lora), whole)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.induction.clustering import by_size
 from eventformers.inference.induction.induce import NAME_PARTS
-from eventformers.inference.induction.mention_map import place_mentions
+from eventformers.inference.induction.mention_map import Projection, place_mentions
 from eventformers.inference.induction.type_naming import key_terms
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.models import faults_told, load_whole
@@ -71,6 +71,8 @@ def plot_events(
     *,
     data: str | Path | None = None,
     num_events: int = MOST_EVENTS,
+    by: Projection = "tsne",
+    beside: str | Path | None = None,
     device: str | None = None,
     seed: int = 0,
     malformed: str | None = None,
@@ -79,13 +81,17 @@ def plot_events(
 
     t-SNE (van der Maaten and Hinton, 2008) places the events so that neighbours stay neighbours. The events
     of a model with prototypes are grouped by the prototype of the highest cosine, as in Figure 4 and Tables 4
-    and 8 of SWCC (Gao et al., ACL 2022); those of any other model by region of the figure.
+    and 8 of SWCC (Gao et al., ACL 2022); those of any other model by region of the figure. Figure 4 itself
+    places them by principal components, beside the same events by the vectors of BERT (InfoNCE).
 
     Args:
         run: folder or Hub id of a model of any method, or of any plain encoder.
         output: the figure, `.png` or `.svg`; the table goes to a file beside it with the suffix `.md`.
         data: folder of raw files, built dataset or Hub id of event chains; None uses the bundled samples.
         num_events: number of distinct events to draw at random; all if there are fewer.
+        by: `tsne`, or `pca` for the first two principal components.
+        beside: another model, whose vectors place the same events in a second panel on the left, with the
+            groups of `run`.
         device: a torch device; None uses an accelerator if there is one.
         seed: seed of the choice of events and of their places.
         malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises an error for
@@ -113,15 +119,20 @@ def plot_events(
                 f"{data or 'the samples'}: found {len(events)} distinct events; accepted: 4 or more"
             )
         vectors = encoder.encode(events, normalize=True)
-        places = place_mentions(vectors, seed=seed)
+        places = place_mentions(vectors, by=by, seed=seed)
         if prototypes is None:
             members, centres = _regions(places, vectors, seed)
         else:
             members, centres = (vectors @ prototypes.T).argmax(axis=1), prototypes
         groups = describe_groups(events, vectors @ centres.T, members)
-        by = "region" if prototypes is None else "prototype"
-        figure = _draw(places, members, groups, title=f"{encoder.name}: {len(events):,} events by {by}")
-        text = _nearest_table(groups, encoder.name, by, len(events), distinct)
+        kind = "region" if prototypes is None else "prototype"
+        panels = {f"{encoder.name}: {len(events):,} events by {kind}": places}
+        if beside is not None:
+            other = load_encoder(beside, device=device)
+            others = place_mentions(other.encode(events, normalize=True), by=by, seed=seed)
+            panels = {f"{other.name}: the same events": others, **panels}
+        figure = draw_groups(panels, members, groups)
+        text = _nearest_table(groups, encoder.name, kind, by, len(events), distinct)
         write_with_table(figure, text, output)
         return groups
 
@@ -222,10 +233,27 @@ def load_prototypes(run: str | Path, encoder: EventEncoder) -> Array | None:
     return prototypes / np.maximum(np.linalg.norm(prototypes, axis=1, keepdims=True), 1e-12)
 
 
-def _draw(places: npt.NDArray[np.float64], members: Members, groups: list[EventGroup], title: str) -> Figure:
-    """Scatter the events, and write the name of each group at its middle."""
-    figure = Figure(figsize=(11, 8), layout="constrained")
-    axes = figure.add_subplot()
+def draw_groups(
+    panels: Mapping[str, npt.NDArray[np.float64]], members: Members, groups: Sequence[EventGroup]
+) -> Figure:
+    """Scatter events, and write the name of each group at its middle.
+
+    Args:
+        panels: the places of the events in each panel, `(n, 2)`, by its title; from left to right.
+        members: the group of each event, `(n,)`.
+        groups: the groups.
+    """
+    figure = Figure(figsize=(11 * len(panels), 8), layout="constrained")
+    for number, (title, places) in enumerate(panels.items(), start=1):
+        axes = figure.add_subplot(1, len(panels), number)
+        _draw_panel(axes, places, members, groups)
+        axes.set_title(title, parse_math=False)
+    return figure
+
+
+def _draw_panel(
+    axes: Axes, places: npt.NDArray[np.float64], members: Members, groups: Sequence[EventGroup]
+) -> None:
     size = float(np.clip(30_000 / len(places), 5, 40))
     # The largest group is drawn first, so that the small ones stay visible.
     for group in sorted(groups, key=lambda group: -group.size):
@@ -243,11 +271,9 @@ def _draw(places: npt.NDArray[np.float64], members: Members, groups: list[EventG
         )
         if len(own):
             _write_name(axes, own, group.name, COLOURS[group.index % len(COLOURS)])
-    axes.set_title(title, parse_math=False)
     axes.set_axis_off()
     # Distances have the same meaning along both axes.
     axes.set_aspect("equal", adjustable="datalim")
-    return figure
 
 
 def _write_name(
@@ -262,7 +288,9 @@ def _write_name(
     label.set_path_effects([withStroke(linewidth=3, foreground="white")])
 
 
-def _nearest_table(groups: list[EventGroup], name: str, by: str, drawn: int, distinct: int) -> str:
+def _nearest_table(
+    groups: list[EventGroup], name: str, kind: str, by: Projection, drawn: int, distinct: int
+) -> str:
     rows = [
         [
             str(group.index),
@@ -274,9 +302,13 @@ def _nearest_table(groups: list[EventGroup], name: str, by: str, drawn: int, dis
         for group in groups
     ]
     of = f"all {drawn:,}" if drawn == distinct else f"{drawn:,} of about {distinct:,}"
+    placed = {
+        "tsne": "t-SNE; distances between far points mean little",
+        "pca": "the first two principal components",
+    }
     return (
-        f"# Events by {by}: {cell(name)}\n\n"
-        f"The figure shows {of} distinct events, placed by t-SNE; distances between far points mean little. "
-        f"The table lists the {NEAREST} nearest events of each {by}, nearest first.\n\n"
-        f"{table([by, 'name', 'events', 'share', 'nearest events'], rows)}\n"
+        f"# Events by {kind}: {cell(name)}\n\n"
+        f"The figure shows {of} distinct events, placed by {placed[by]}. "
+        f"The table lists the {NEAREST} nearest events of each {kind}, nearest first.\n\n"
+        f"{table([kind, 'name', 'events', 'share', 'nearest events'], rows)}\n"
     )

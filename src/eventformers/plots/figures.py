@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -188,13 +189,24 @@ def draw_training(
     """
     validated = {name: _curves(history, "_accuracy") for name, history in histories.items()}
     validated = {name: curves for name, curves in validated.items() if curves}
-    names = [*histories, *(f"{name}, validation" for name in validated), *degrees]
+    chosen = {
+        title: (draw, lines)
+        for key, draw, title in (
+            ("silhouette", _draw_silhouettes, "silhouette"),
+            ("vectors_moved", _draw_moved, "change of the vectors"),
+        )
+        for history in histories.values()
+        if (lines := [line for line in history if key in line or "chosen_step" in line]) and key in lines[0]
+    }
+    names = [*histories, *(f"{name}, validation" for name in validated), *chosen, *degrees]
     figure, panels = _panels(names)
     remaining = iter(panels)
     for history in histories.values():
         _draw_curves(next(remaining), _curves(history, _TERM), "loss")
     for curves in validated.values():
         _draw_curves(next(remaining), curves, "accuracy")
+    for draw, lines in chosen.values():
+        draw(next(remaining), lines)
     for by_model in degrees.values():
         _draw_degrees(next(remaining), by_model)
     figure.suptitle(title)
@@ -289,6 +301,36 @@ def _draw_degrees(axes: Axes, by_model: Mapping[str, Sequence[DegreeBin]]) -> No
     axes.set_xticks(list(places.values()), list(places), rotation=40, ha="right", fontsize="x-small")
     axes.set_xlabel("average node degree")
     axes.set_ylabel("accuracy")
+
+
+def _draw_silhouettes(axes: Axes, lines: Sequence[Mapping[str, float]]) -> None:
+    """Figure 7 of Edwards and Ji: values dotted, means of windows bold, the best window and the choice."""
+    epochs = {line["step"]: line["epoch"] for line in lines if "silhouette" in line}
+    values = np.array([line["silhouette"] for line in lines if "silhouette" in line])
+    x = np.array(list(epochs.values()))
+    axes.plot(x, values, ":", color=COLOURS[0])
+    last = lines[-1]
+    if "chosen_step" in last:
+        width = min(int(last["silhouette_window"]), len(values))
+        means = np.convolve(values, np.full(width, 1 / width), mode="valid")
+        axes.plot(x[(width - 1) // 2 :][: len(means)], means, color=COLOURS[0], linewidth=2.5)
+        best = int(np.argmax(means >= means.max() - 1e-12))
+        axes.axvspan(x[best], x[best + width - 1], color=COLOURS[0], alpha=0.15, linewidth=0)
+        place = list(epochs).index(last["chosen_step"])
+        axes.plot(x[place], values[place], "o", color="black")
+    axes.set_xlabel("epoch")
+
+
+def _draw_moved(axes: Axes, lines: Sequence[Mapping[str, float]]) -> None:
+    """Figure 3 of Edwards and Ji: 1 - cosine with the vectors before training, with a standard deviation."""
+    known = [line for line in lines if "vectors_moved" in line]
+    x, mean, deviation = (
+        np.array([line[key] for line in known]) for key in ("epoch", "vectors_moved", "vectors_moved_std")
+    )
+    axes.plot(x, mean, color=COLOURS[0])
+    axes.fill_between(x, mean - deviation, mean + deviation, color=COLOURS[0], alpha=0.2, linewidth=0)
+    axes.set_xlabel("epoch")
+    axes.set_ylabel("1 - cosine")
 
 
 def _draw_curves(axes: Axes, curves: Mapping[str, Sequence[tuple[int, float]]], what: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ SHAPES = ("circle", "square", "triangle", "diamond")
 """Shapes of markers; each round of colours uses the next shape."""
 
 Places = NDArray[np.float64]
+Projection = Literal["tsne", "pca"]
 
 
 class Marker(NamedTuple):
@@ -48,11 +49,12 @@ def marker(cluster: int) -> Marker:
     return Marker(COLOURS[cluster % len(COLOURS)], SHAPES[cluster // len(COLOURS) % len(SHAPES)])
 
 
-def place_mentions(vectors: Matrix, *, seed: int = 0) -> Places:
+def place_mentions(vectors: Matrix, *, by: Projection = "tsne", seed: int = 0) -> Places:
     """Project mentions to two dimensions so that near vectors stay near.
 
     Args:
         vectors: unit vectors, `(n, d)`.
+        by: t-SNE, up to `MOST_BY_TSNE` mentions, or the two principal components.
         seed: random seed of t-SNE.
 
     Returns:
@@ -67,7 +69,7 @@ def place_mentions(vectors: Matrix, *, seed: int = 0) -> Places:
     components = PCA(dimensions, random_state=seed).fit_transform(centred)
     places = np.zeros((number, 2))
     places[:, : min(2, dimensions)] = components[:, :2]
-    if 4 <= number <= MOST_BY_TSNE:
+    if by == "tsne" and 4 <= number <= MOST_BY_TSNE:
         perplexity = min(30.0, (number - 1) / 3)
         places = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(components)
     return _into_picture(places.astype(np.float64))
