@@ -7,9 +7,8 @@ from card_examples import examples_run
 from tiny import save_tiny_heterevent
 
 from eventformers.datasets_scripts.events import event_text
-from eventformers.model_cards.card import ModelCard
+from eventformers.model_cards.card import ModelCard, usage_snippets
 from eventformers.model_cards.method import load_method_card, run_snippet
-from eventformers.model_cards.sections import usage_snippets
 from eventformers.models.configuration_heterevent import HeterEventConfig
 
 CARD = load_method_card("heterevent")
