@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from eventformers.inference.induction import mention_map as induction_map
 from eventformers.inference.induction import report as induction_report
 from eventformers.inference.induction.induce import Induction, induce
 from eventformers.inference.induction.mention_map import drawn_mentions, marker, place_mentions
-from eventformers.inference.induction.report import mark_example, report_page, write_induction
+from eventformers.inference.induction.report import report_page, write_induction
 
 ROWS = [
     {"text": "the <b>police</b> arrested & held a man", "trigger_start": 18, "trigger_end": 26},
@@ -53,6 +54,8 @@ def test_page_is_self_contained_and_escapes_texts(induction: Induction) -> None:
     page = report_page(induction)
     assert "<b>police" not in page
     assert "the &lt;b&gt;police&lt;/b&gt; <mark>arrested</mark> &amp; held a man" in page
+    without_trigger = next(row["text"] for row in induction.mentions if row["trigger_start"] < 0)
+    assert f"<li>{escape(without_trigger, quote=False)}</li>" in page
     assert_self_contained(page)
     assert page.count("</title></path>") == 4
     assert "purity" in page
@@ -62,12 +65,6 @@ def test_page_is_self_contained_and_escapes_texts(induction: Induction) -> None:
     assert page.count("Weak as a type: fewer than 3 mentions.") == page.count(" (weak)</td>") >= 1
 
     assert {f"#{name}" for name in Page(page).ids} >= set(Page(page).links)
-
-
-def test_examples_are_cut_around_the_trigger() -> None:
-    cut = mark_example({"text": "a storm hit", "trigger_start": 2, "trigger_end": 7})
-    assert tuple(cut) == ("a ", "storm", " hit")
-    assert tuple(mark_example({"text": "a", "trigger_start": -1, "trigger_end": -1})) == ("a", "", "")
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 5, 40])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eventformers.files import staged_folder, write_explained
-from eventformers.inference.grounding.grounded_text import GroundedMention, Grounding
+from eventformers.inference.grounding.grounded_text import Grounding
 from eventformers.inference.report_pages import check_results_free, render_page
 
 MENTIONS_FILE = "mentions.jsonl"
@@ -107,7 +107,7 @@ def report_page(grounding: Grounding) -> str:
             "all": len(by_event[event_id]),
             "parents": known.graph.parents.get(event_id, []),
             "mentions": [
-                {**_shown(grounding.mentions[place]), "is_linked": is_linked}
+                (grounding.mentions[place], is_linked)
                 for place, is_linked in by_event[event_id][:SHOWN_OF_EVENT]
             ],
         }
@@ -119,8 +119,10 @@ def report_page(grounding: Grounding) -> str:
         rows=rows,
         events=events,
         by_id={event["event_id"]: event for event in events},
-        mentions=[_shown(one) for one in grounding.mentions[:SHOWN_MENTIONS]],
+        mentions=grounding.mentions[:SHOWN_MENTIONS],
         parents=grounding.parents[:SHOWN_PARENTS],
+        first_words=_first_words,
+        last_words=_last_words,
     )
 
 
@@ -155,25 +157,6 @@ def event_tree(
             waiting.extend((level + 1, child) for child in reversed(below))
         seen.add(event_id)
     return rows
-
-
-def _shown(grounded: GroundedMention) -> dict[str, Any]:
-    """Return a mention as the page shows it."""
-    text = grounded.mention.text
-    return {
-        "mention_id": grounded.mention.mention_id,
-        "language": grounded.mention.language,
-        "heading": " · ".join(filter(None, (text.title, text.date))),
-        "left": _last_words(text.context_left),
-        "mention": text.mention,
-        "right": _first_words(text.context_right),
-        "linked": grounded.linked,
-        "ancestors": grounded.ancestors,
-        "has_pool": grounded.has_pool,
-        "is_unchecked": grounded.is_unchecked,
-        "best": grounded.candidates[0] if grounded.candidates else None,
-        "threshold": grounded.threshold,
-    }
 
 
 def _first_words(text: str) -> str:

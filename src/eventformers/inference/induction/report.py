@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventformers.files import staged_folder, write_explained
 from eventformers.inference.induction import mention_map
-from eventformers.inference.induction.induce import InducedType, Induction
+from eventformers.inference.induction.induce import Induction
 from eventformers.inference.report_pages import check_results_free, render_page
 
 MENTIONS_FILE = "mentions.parquet"
@@ -20,20 +19,6 @@ REPORT_FILE = "report.html"
 _FILES = (MENTIONS_FILE, TYPES_FILE, REPORT_FILE)
 
 _MENTION_TEXTS = ("mention_id", "document_id", "source", "license", "text", "trigger")
-
-
-class MarkedText(NamedTuple):
-    """A sentence in three parts.
-
-    Attributes:
-        before: the text before the trigger; the whole sentence if there is no trigger.
-        trigger: the trigger.
-        after: the text after it.
-    """
-
-    before: str
-    trigger: str
-    after: str
 
 
 def write_induction(induction: Induction, folder: str | Path, *, overwrite: bool = False) -> list[Path]:
@@ -94,23 +79,17 @@ def report_page(induction: Induction) -> str:
     """Render the report: the map of mentions, and each cluster's name, frames, purity and examples."""
     drawn = mention_map.drawn_mentions(len(induction.mentions))
     places = mention_map.place_mentions(induction.vectors[drawn])
-    points = [
-        {
-            "path": mention_map.path_of(mention_map.marker(number).shape, x, y),
-            "cluster": number,
-            "title": f"{induction.types[number].name}: {induction.mentions[mention]['text']}",
-        }
-        for mention, number, (x, y) in zip(
-            drawn.tolist(), induction.cluster[drawn].tolist(), places.tolist(), strict=True
-        )
-    ]
-    by_cluster: list[list[dict[str, Any]]] = [[] for _ in induction.types]
-    for point in points:
-        by_cluster[point["cluster"]].append(point)
+    points: list[list[tuple[int, float, float]]] = [[] for _ in induction.types]
+    for mention, number, (x, y) in zip(
+        drawn.tolist(), induction.cluster[drawn].tolist(), places.tolist(), strict=True
+    ):
+        points[number].append((mention, x, y))
     return render_page(
         Path(__file__).with_name("report.html.jinja"),
         induction=induction,
-        clusters=[_cluster(induction, found, by_cluster[found.number]) for found in induction.types],
+        points=points,
+        marker=mention_map.marker,
+        path_of=mention_map.path_of,
         drawn=len(drawn),
         by_tsne=4 <= len(drawn) <= mention_map.MOST_BY_TSNE,
         width=mention_map.WIDTH,
@@ -119,22 +98,3 @@ def report_page(induction: Induction) -> str:
         labelled=any(found.labelled for found in induction.types),
         framed=any(found.frames for found in induction.types),
     )
-
-
-def mark_example(mention: dict[str, Any]) -> MarkedText:
-    """Split a mention's sentence at its trigger."""
-    text, start, end = mention["text"], mention["trigger_start"], mention["trigger_end"]
-    if not 0 <= start < end:
-        return MarkedText(text, "", "")
-    return MarkedText(text[:start], text[start:end], text[end:])
-
-
-def _cluster(induction: Induction, found: InducedType, points: list[dict[str, Any]]) -> dict[str, Any]:
-    marker = mention_map.marker(found.number)
-    return {
-        "found": found,
-        "colour": marker.colour,
-        "legend": mention_map.path_of(marker.shape, 7, 7, 5),
-        "points": points,
-        "examples": [mark_example(induction.mentions[place]) for place in found.examples],
-    }
