@@ -10,6 +10,7 @@ from zipfile import ZipFile
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from datasets import load_dataset
 
 import eventformers
 from eventformers.datasets_scripts.events import DOCUMENT_SCHEMA, EVENT_SCHEMA, empty_details
@@ -115,6 +116,9 @@ def test_extract_and_explore_write_it(english_pipeline: str, tiny_encoder: Path,
     output, settings = tmp_path / "events", {"pipeline": english_pipeline}
     found = eventformers.extract(text, output, file_format="csv", **settings)
     assert output / "events.csv" in found.files
+    for kind, name in (("parquet", "events.parquet"), ("csv", "events.csv")):
+        read = load_dataset(kind, data_files=str(output / name), cache_dir=str(tmp_path / "cache"))["train"]
+        assert read["factuality"] == ["fact", "fact", "reported"]
     eventformers.extract(text, output, file_format="parquet", resume=True, **settings)
     table = pq.read_table(output / "events_wide.parquet")
     assert table["factuality"].to_pylist() == ["fact", "fact", "reported"]
