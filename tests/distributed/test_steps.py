@@ -193,6 +193,20 @@ def test_counts_of_shards_are_filtered_together(tmp_path: Path) -> None:
         merge_counts(str(tmp_path / "none"), tmp_path / "x.parquet")
 
 
+def test_only_facts_are_counted(tmp_path: Path) -> None:
+    event = {"predicate": "goes", "object": "", "negated": False}
+    kinds = {"a": "fact", "b": "possible", "c": "", "d": "reported"}
+    rows = [{**event, "subject": name, "factuality": kind} for name, kind in kinds.items()]
+    documents = [Document("text", "x", metadata={EVENT_ROWS: rows})]
+    list(CountCoEvents(str(tmp_path / "counts"), factuality="fact").run(iter(documents)))
+    merge_counts(str(tmp_path / "counts"), tmp_path / "all.parquet")
+    found = pq.read_table(tmp_path / "all.parquet").to_pylist()
+    # Events of unknown factuality count, too.
+    assert [row["event"]["subject"] for row in found] == ["a", "c"]
+    with pytest.raises(UnknownNameError, match="unknown factuality 'true'"):
+        CountCoEvents(str(tmp_path), factuality=["true"])
+
+
 def test_a_merge_spills_beside_its_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders: list[Path] = []
     connect = duckdb.connect
