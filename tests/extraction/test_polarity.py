@@ -22,6 +22,8 @@ LEMMAS = {
             "acquit": "acquitted",
             "allow": "allowed",
             "arrest": "arrested",
+            "erupt": "erupted",
+            "detain": "detained",
             "ask": "asked",
             "attack": "attacked",
             "be": "is was were",

@@ -69,12 +69,13 @@ _CIRCUMSTANCES = frozenset({
 })
 # Verbs that do not share the object of a verb that is joined to them: "came and saw Peter".
 _INTRANSITIVE = frozenset({
-    "appear", "arrive", "awake", "bend", "bow", "break", "climb", "collapse", "come", "crash", "cry", "dance",
-    "die", "disappear", "emerge", "escape", "exist", "fall", "fight", "flee", "fly", "gather", "go", "happen",
-    "hurry", "intervene", "jump", "kneel", "laugh", "lean", "leap", "leave", "lie", "listen", "live", "look",
-    "march", "meet", "move", "pause", "protest", "rally", "react", "rebel", "return", "ride", "rise", "run",
-    "rush", "sail", "scream", "sing", "sit", "sleep", "smile", "speak", "stand", "start", "stay", "step",
-    "stop", "swim", "talk", "travel", "turn", "wait", "wake", "walk", "work",
+    "appear", "arrive", "awake", "bend", "bow", "break", "climb", "collapse", "collide", "come", "crash",
+    "cry", "dance", "die", "disappear", "emerge", "erupt", "escape", "exist", "explode", "fall", "fight",
+    "flee", "fly", "gather", "go", "happen", "hurry", "intervene", "jump", "kneel", "laugh", "lean", "leap",
+    "leave", "lie", "listen", "live", "look", "march", "meet", "move", "pause", "protest", "rally", "react",
+    "rebel", "resign", "retire", "return", "ride", "rise", "run", "rush", "sail", "scream", "sing", "sit",
+    "sleep", "smile", "speak", "stand", "start", "stay", "step", "stop", "stumble", "surrender", "swim",
+    "talk", "travel", "turn", "vanish", "wait", "wake", "walk", "work",
 })
 # Their object leaves in "advised him to leave", also where the parse takes "to leave" as a purpose.
 _VERBS_OF_ASKING = frozenset({
@@ -86,6 +87,13 @@ _VERBS_OF_ASKING = frozenset({
 _VERBS_OF_SPEECH = frozenset({
     "add", "admit", "announce", "argue", "claim", "conclude", "declare", "explain", "insist", "note",
     "report", "reply", "say", "state", "suggest", "tweet", "warn", "write",
+})
+# "jailed him for leaving": the object leaves.
+_VERBS_OF_JUDGEMENT = frozenset({
+    "arrest", "ban", "blame", "commend", "condemn", "congratulate", "criticise", "criticize", "detain",
+    "discipline", "dismiss", "execute", "expel", "fine", "fire", "forgive", "honor", "honour", "imprison",
+    "investigate", "jail", "mock", "pardon", "penalise", "penalize", "praise", "prosecute", "punish",
+    "rebuke", "reprimand", "reward", "sack", "sanction", "scold", "sentence", "sue", "suspend", "thank",
 })
 # "accused him of leaving", "kept him from leaving": the object leaves.
 _PREPOSITIONS_OF_OBJECTS = frozenset({"as", "from", "into", "of"})
@@ -327,6 +335,9 @@ class _Clauses:
         if child_of(verb, _NO_SUBJECTS) is not None:
             return None
         dependency, head = verb.dep_, verb.head
+        if head.lower_ == "let" and not is_clause_head(head):
+            # "cannot walk, let alone run"
+            return self._grammatical_subject(head.head)
         if (
             dependency == "relcl"
             and is_infinitive(verb)
@@ -413,7 +424,12 @@ class _Clauses:
             head = head.head
         if not governs(head):
             return None
-        if preposition.head.i == head.i and preposition.lower_ in _PREPOSITIONS_OF_OBJECTS:
+        word, lemma = preposition.lower_, head.lemma_.lower()
+        of_object = word in _PREPOSITIONS_OF_OBJECTS or (
+            # Not "detained him for questioning".
+            word == "for" and lemma in _VERBS_OF_JUDGEMENT and verb.lower_ != "questioning"
+        )
+        if preposition.head.i == head.i and of_object:
             target = child_of(head, DIRECT_OBJECTS)
             if target is not None:
                 return target
@@ -518,7 +534,9 @@ class _Clauses:
                 and found.pos_ != "ADP"
                 and found.tag_ not in ("IN", "TO")
             ):
-                return self._antecedent(found, verb)
+                # "beat Chelsea 3-1"
+                named = None if is_word(found) else child_of(found, {"compound"})
+                return self._antecedent(named or found, verb)
         linked = child_of(verb, LINKED | {"xcomp"})
         if linked is not None and not is_clause_head(linked) and not is_adjective(linked):
             return linked
@@ -571,8 +589,9 @@ def _participants(head: Token | None, verb: Token, negated: bool) -> list[_Parti
     one that the text excludes, such as "but not Egypt"."""
     if head is None:
         return [(None, False)]
-    if is_negative_pronoun(head) and (of := child_of(head, {"prep"})) is not None and of.lower_ == "of":
-        # "none of the men"
+    of = child_of(head, {"cc", "prep"}) if is_negative_pronoun(head) else None
+    if of is not None and (of.lower_ == "of" or not negated):
+        # "none of the men", "no one except Tom"
         head = child_of(of, {"pobj"}) or head
     found: list[_Participant] = []
     if (
@@ -602,6 +621,12 @@ def _participants(head: Token | None, verb: Token, negated: bool) -> list[_Parti
                 or (before == "but" and is_universal(head))
             )
             found.append((token if token.i == head.i else _given_second(token, verb), excluded))
+    for word in head.doc[head.i + 1 : verb.i]:
+        if is_clause_head(word):
+            break
+        if word.lower_ == "with" and word.nbor(-1).lower_ in ("along", "together"):
+            # "Tom, along with Anna, left"
+            found += [(one, False) for one in joined(child_of(word, {"pobj"}) or head) if one != head]
     is_focus = head.dep_ == "attr" and head.i < verb.i
     if (head.i < verb.i and is_focus == (cleft_of(verb) is not None)) and (other := excluded_after(verb)):
         # "Anna won, not Tom"

@@ -34,6 +34,8 @@ def is_clause_head(token: Token) -> bool:
     """True if a token is a verb that heads a clause, including copulas."""
     if token.dep_ in _NO_CLAUSES or (token.dep_ == "advcl" and token.lower_ in _PREPOSITIONS):
         return False
+    if token.lower_ == "let" and token.i + 1 < len(token.doc) and token.nbor().lower_ == "alone":
+        return False
     is_verb = token.pos_ in ("VERB", "AUX") if token.pos else token.tag_.startswith("VB")
     # Of an unknown verb ("jeopardised"), only its auxiliary is recognised.
     return (is_verb or child_of(token, {"auxpass"}) is not None) and is_word(token)
@@ -115,17 +117,18 @@ def joined(head: Token) -> Iterator[Token]:
 
 def subject_of(verb: Token) -> Token | None:
     """The first subject of a verb: not "neither" in "neither did the law pass", but Tom in "Tom but not Anna
-    left" and "not only Tom but all women left", although the parse takes him for something else."""
+    left", "Tom as well as Anna left" and "not only Tom but all women left", whatever the parse takes him
+    for."""
     subjects = [child for child in verb.children if child.dep_ in SUBJECTS and not child.is_space]
     if len(subjects) > 1 and subjects[0].lower_ == "neither":
         return subjects[1]
     if len(subjects) == 1 and _follows_conjunction(subjects[0]):
         before = [one for one in verb.lefts if one.i < subjects[0].i and one.dep_ in _FIRST_SUBJECTS]
-        if verb.dep_ == "conj" and verb.head.pos_ in ("NOUN", "PRON", "PROPN"):
+        words = set(_words_before(subjects[0]))
+        if verb.dep_ == "conj" and verb.head.pos_ in ("NOUN", "PRON", "PROPN") and "well" not in words:
             before.append(verb.head)
-        if before and (
-            "not" in _words_before(subjects[0]) or before[-1].doc[before[-1].left_edge.i].lower_ == "not"
-        ):
+        words.update(one.doc[one.left_edge.i].lower_ for one in before[-1:])
+        if before and not words.isdisjoint(("not", "well")):
             return before[-1]
     return subjects[0] if subjects else None
 
@@ -133,7 +136,8 @@ def subject_of(verb: Token) -> Token | None:
 def _follows_conjunction(subject: Token) -> bool:
     """True for Anna in "Tom but not Anna left", if the parse does not join them."""
     words = [word for word in _words_before(subject) if word not in ("also", "not")]
-    return subject.dep_ in SUBJECTS and any(word in ("and", "but") for word in words[-2:])
+    is_joined = any(word in ("and", "but") for word in words[-2:]) or words[:2] == ["well", "as"]
+    return subject.dep_ in SUBJECTS and is_joined
 
 
 def _words_before(subject: Token) -> list[str]:

@@ -87,8 +87,10 @@ _NOUNS = frozenset({
     "unwillingness",
 })
 _PREPOSITIONS = frozenset({"against", "without"})
-# Words before "of", "than" and "from": "instead of leaving", "rather than leave", "far from leaving".
-_BEFORE = frozenset({("instead", "of"), ("out", "of"), ("short", "of"), ("rather", "than"), ("far", "from")})
+# "instead of leaving", "rather than leave", "far from leaving", "let alone leave"
+_BEFORE = frozenset({
+    ("instead", "of"), ("out", "of"), ("short", "of"), ("rather", "than"), ("far", "from"), ("let", "alone"),
+})
 _LIGHT_VERBS = frozenset({"be", "find", "get", "give", "have", "make", "see", "take"})
 # fmt: on
 
@@ -196,7 +198,9 @@ class Polarity:
             return not self.is_negated(head)
         if head.pos_ == "ADJ" and (copula := copula_of(head)).i != head.i:
             # "not guilty of killing", "incapable of killing"
-            return self._of_adjective(verb, head, self.is_negated(copula))
+            negated = self.is_negated(copula)
+            # "found not guilty of killing": of a passive, which the adjective does not negate
+            return self._of_adjective(verb, head, negated ^ (head.dep_ == "oprd" and _has_not(head)))
         if word in ("of", "on", "in", "at") and head.pos_ == "NOUN":
             return self._of_noun(head, verb)
         return None
@@ -305,7 +309,7 @@ def is_negative_pronoun(argument: Token) -> bool:
 
 
 def _has_adverb(verb: Token) -> bool:
-    adjective = child_of(verb, {"acomp"}) if verb.pos_ == "AUX" else None
+    adjective = child_of(verb, {"acomp"})
     children = [*verb.children, *(adjective.lefts if adjective is not None else ())]
     negations = [child for child in children if child.dep_ == "neg" and child.lower_ in _NOT]
     if negations and excluded_after(verb) is not None:
@@ -348,6 +352,10 @@ def _has_adverb(verb: Token) -> bool:
             if noun is not None and noun.lemma_.lower() in _CIRCUMSTANCES and is_negative(noun):
                 return True
     return coordinator(verb) == "nor"
+
+
+def _has_not(adjective: Token) -> bool:
+    return any(child.dep_ == "neg" for child in adjective.lefts)
 
 
 def _is_weak(adverb: Token) -> bool:
