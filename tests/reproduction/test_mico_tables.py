@@ -27,6 +27,8 @@ from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe
 
 MICO = load_method("mico")
+LANGUAGE_MODELS = ("masked_lm", "causal_lm")
+OWN_LANGUAGE_MODEL = "masked language model, this encoder"
 
 
 @pytest.fixture(scope="session")
@@ -105,7 +107,7 @@ def measured(monkeypatch, tiny_encoder):
     def get_baseline(name: str):
         def measure(task: str, data: object, **arguments: object):
             calls.append((name, task))
-            if name in ("random", "masked_lm"):
+            if name in ("random", *LANGUAGE_MODELS):
                 return known(name)(task, data, **arguments)
             chosen = {key: arguments[key] for key in ("seed", "split", "output")}
             return evaluate(tiny_encoder, task, data=data, **chosen)
@@ -157,7 +159,12 @@ def test_the_paper_recipes_expect_what_the_tables_say(recipe):
 def test_published_scores_are_those_of_the_tasks():
     for name, row_label, task, known in (
         ("table3", "ConvE", "conceptnet_completion", "ConvE, test (Su et al. 2022)"),
-        ("table3", "MICO, RoBERTa-large", "atomic_completion", "MICO, RoBERTa-large, test (Su et al. 2022)"),
+        (
+            "table3",
+            "MICO, RoBERTa-large, ATOMIC",
+            "atomic_completion",
+            "MICO, RoBERTa-large, test (Su et al. 2022)",
+        ),
         ("table2", "self-talk (Shwartz et al., 2020)", "csqa", "self-talk, dev (Su et al. 2022)"),
     ):
         table = get_table("mico", name)
@@ -178,11 +185,15 @@ def test_all_tables_are_filled_and_share_their_runs(call, trained, measured, tmp
         assert str(tmp_path) not in table.path.read_text() + table.path.with_suffix(".json").read_text()
         own = {row.label for row in get_table("mico", name).rows if row.slug}
         failed = {label for label, row in _rows(table).items() if row[-1].startswith("failed")}
-        # The tiny encoder has no head.
-        assert failed == ({"masked language model (paper: RoBERTa-large)"} if name == "table2" else set())
+        # The tiny encoder has no head, and the encoders of the paper are not here.
+        assert failed == {
+            row.label
+            for row in get_table("mico", name).rows
+            if row.encoder or row.baseline in LANGUAGE_MODELS
+        }
         for label in own - failed:
             assert any(score != "–" for score in _rows(table)[label][:-1:2]), (name, label)
-    assert _rows(tables["table4"])["this encoder, ATOMIC"][-1] == "cached"
+    assert _rows(tables["table4"])["MICO, this encoder, ATOMIC"][-1] == "cached"
     assert _rows(tables["table6"])["k = 1, ATOMIC (paper: BERT-base)"][-1] == "cached, scored again"
     trained.clear()
     measured.clear()
@@ -203,7 +214,7 @@ def test_questions_are_told_by_split(call, trained):
     assert rows["KRL (Banerjee and Baral, 2020)"][1:-1:2] == ["–", "–", "–", "46.4", "–"]
     text = "Without published scores, since ours are measured on other rows than the paper's: {}."
     assert text.format("COPA dev, COPA test, SIQA dev, CSQA dev") in table.path.read_text()
-    assert "no trained masked-language-model head" in rows["masked language model (paper: RoBERTa-large)"][-1]
+    assert "no trained masked-language-model head" in rows[OWN_LANGUAGE_MODEL][-1]
     assert "| COPA | validation | 4 | 500 |" in table.path.read_text()
     assert "| COPA | test | 2 | 500 (validation) |" in table.path.read_text()
 
@@ -223,9 +234,40 @@ def test_an_encoder_with_its_head_is_scored_as_a_language_model(call, trained, t
     folder = tmp_path / "with-head"
     AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
     BertForMaskedLM(BertConfig.from_pretrained(tiny_encoder)).save_pretrained(folder)
-    row = _rows(call("table2", encoder=str(folder)))["masked language model (paper: RoBERTa-large)"]
+    row = _rows(call("table2", encoder=str(folder)))[OWN_LANGUAGE_MODEL]
     assert row[-1].startswith("measured")
     assert "–" not in (row[0], row[2], row[4], row[8])
+
+
+def test_a_row_can_have_an_encoder_of_its_own(call, trained, tiny_encoder, tmp_path, monkeypatch):
+    tables = paper_tables()["mico"]
+    own = tmp_path / "own"
+    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(own)
+    BertForMaskedLM(BertConfig.from_pretrained(tiny_encoder)).save_pretrained(own)
+    rows = [replace(row, encoder=str(own)) if row.encoder else row for row in tables["table4"].rows]
+    monkeypatch.setitem(tables, "table4", replace(tables["table4"], rows=tuple(rows)))
+    monkeypatch.setattr("eventformers.reproduction.planner.get_table", lambda paper, table: tables[table])
+    table = call("table4")
+    assert {run.encoder for run in trained} == {str(own), str(tiny_encoder)}
+    found = _rows(table)
+    assert found["BERT-base, masked language model"][-1].startswith("measured")
+    assert "no trained masked" in found["this encoder, masked language model"][-1]
+    settings = {"training.learning_rate=5.0e-6", "model.feature_dropout=0.05"}
+    assert sum(settings <= {*run.settings} for run in trained) == 2
+    content = json.loads(table.path.with_suffix(".json").read_text())
+    assert {row["encoder"] for row in content["rows"]} == {str(own), None}
+
+
+def test_the_rows_of_an_encoder_have_the_settings_of_its_recipe():
+    for row in get_table("mico", "table4").rows:
+        if not row.encoder or row.baseline:
+            continue
+        recipe = resolve_recipe(MICO, MICO.paper_recipe, row.overrides, 42)
+        name = "paper-" + row.slug.removeprefix("mico-").removesuffix("-conceptnet")
+        own = load_recipe("mico", name)
+        assert (recipe.model, recipe.data, recipe.views) == (own.model, own.data, own.views)
+        assert recipe.training == own.training
+        assert row.encoder == own.encoder
 
 
 def test_copa_is_the_mean_over_the_rows_of_both_of_its_sets(call, trained, tmp_path):
@@ -236,7 +278,7 @@ def test_copa_is_the_mean_over_the_rows_of_both_of_its_sets(call, trained, tmp_p
         result["scores"]["accuracy"] = {"validation": 40.0, "test": 100.0}[result["dataset"]["split"]]
         path.write_text(json.dumps(result))
     table = call("table4")
-    assert _rows(table)["this encoder, ATOMIC"][0] == "60.0"
+    assert _rows(table)["MICO, this encoder, ATOMIC"][0] == "60.0"
     content = json.loads(table.path.with_suffix(".json").read_text())
     assert content["rows"][-1]["scores"]["copa validation+test"] == pytest.approx((4 * 40 + 2 * 100) / 6)
 
@@ -244,17 +286,17 @@ def test_copa_is_the_mean_over_the_rows_of_both_of_its_sets(call, trained, tmp_p
 def test_a_row_is_scored_on_its_own_graph_alone(call, trained, measured):
     table = call("table3")
     rows = _rows(table)
-    conceptnet = rows["MICO, ConceptNet (paper: BERT-base)"]
-    atomic = rows["MICO, ATOMIC (paper: BERT-base)"]
+    conceptnet = rows["MICO, this encoder, ConceptNet"]
+    atomic = rows["MICO, this encoder, ATOMIC"]
     assert (conceptnet[4], conceptnet[6], atomic[0], atomic[2]) == ("–",) * 4
     assert conceptnet[1:4:2] == ["–", "–"]
     content = json.loads(table.path.with_suffix(".json").read_text())
-    published = {row["label"]: row["paper"] for row in content["rows"]}["MICO, ConceptNet (paper: BERT-base)"]
+    published = {row["label"]: row["paper"] for row in content["rows"]}["MICO, BERT-base, ConceptNet"]
     assert list(published.values())[:2] == [9.0, 19.06]
     assert [run.tasks for run in trained] == [["conceptnet_completion"], ["atomic_completion"]]
     content = json.loads(table.path.with_suffix(".json").read_text())
     scores = {row["label"]: row["scores"] for row in content["rows"]}
-    found = scores["MICO, ConceptNet (paper: BERT-base)"]
+    found = scores["MICO, this encoder, ConceptNet"]
     assert 0 < found["conceptnet_completion"] < 100
     assert found["conceptnet_completion hits_at_10"] % 1 != found["conceptnet_completion"] % 1
     # Both graphs for what is untrained or no model of ours.
@@ -264,7 +306,11 @@ def test_a_row_is_scored_on_its_own_graph_alone(call, trained, measured):
 
 def test_the_reranked_row_shares_its_run_and_has_its_own_scores(call, trained, measured):
     content = json.loads(call("table3").path.with_suffix(".json").read_text())
-    of = {(row["folder"], row["rerank"]): row["scores"] for row in content["rows"] if row["overrides"]}
+    of = {
+        (row["folder"], row["rerank"]): row["scores"]
+        for row in content["rows"]
+        if row["overrides"] and not row["encoder"]
+    }
     assert len(of) == 4
     assert len({folder for folder, _ in of}) == 2
     for (folder, rerank), scores in of.items():
@@ -284,7 +330,7 @@ def test_a_baseline_that_cannot_run_costs_no_other_row(call, trained, monkeypatc
     rows = _rows(call("table3"))
     for label in ("ConvE", "RotatE", "ComplEx (not in the paper)"):
         assert "pip install eventformers[baselines]" in rows[label][-1]
-    assert rows["MICO, ATOMIC (paper: BERT-base)"][4] != "–"
+    assert rows["MICO, this encoder, ATOMIC"][4] != "–"
 
 
 def test_training_data_of_one_graph_cost_the_rows_of_the_other(call, trained, data, tmp_path):
@@ -304,7 +350,7 @@ def test_training_data_of_one_graph_cost_the_rows_of_the_other(call, trained, da
 
 def test_columns_that_the_evaluation_data_lack_stay_empty(call, trained, data, caplog):
     table = call("table4", evaluation_data=os.pathsep.join([str(data / "SIQA"), str(data / "CSQA")]))
-    row = _rows(table)["this encoder, ATOMIC"]
+    row = _rows(table)["MICO, this encoder, ATOMIC"]
     assert row[0] == "–"
     assert "–" not in (row[2], row[4])
     assert trained[0].tasks == ["siqa", "csqa"]
@@ -323,7 +369,7 @@ def test_rows_are_trained_and_scored(call, monkeypatch):
     settings = ["max_steps=1", "per_device_train_batch_size=4"]
     rows = _rows(call("table2", recipe="minilm-conceptnet", settings=settings))
     for graph in ("ConceptNet", "ATOMIC"):
-        row = rows[f"MICO, {graph} (paper: RoBERTa-large)"]
+        row = rows[f"MICO, this encoder, {graph}"]
         assert row[-1].startswith("trained")
         assert [score == "–" for score in row[:-1:2]] == [False, False, False, True, False]
 

@@ -21,7 +21,7 @@ from eventformers.baselines.bm25 import Bm25
 from eventformers.baselines.chain_baselines import CHAIN_BASELINES, OnChains
 from eventformers.baselines.graph_completion import GraphBaseline
 from eventformers.baselines.knowledge_graph_embeddings import METHODS, EmbeddingSettings
-from eventformers.baselines.masked_language_model import MaskedLanguageModelBaseline
+from eventformers.baselines.language_models import LanguageModelBaseline
 from eventformers.baselines.protagonist import Protagonist
 from eventformers.errors import UnknownNameError
 
@@ -33,7 +33,8 @@ BASELINES: dict[str, Baseline] = {
         *map(GraphBaseline, METHODS),
         *map(OnChains, CHAIN_BASELINES),
         Bm25("bm25"),
-        MaskedLanguageModelBaseline("masked_lm"),
+        LanguageModelBaseline("masked_lm"),
+        LanguageModelBaseline("causal_lm", causal=True),
         Protagonist("protagonist"),
         Chance("random"),
     )

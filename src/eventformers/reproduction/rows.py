@@ -53,6 +53,7 @@ from eventformers.trainers.run import resolve_recipe
 CROSS_ENCODER = "event_grounding_cross"
 """The method of the cross-encoders."""
 
+_LANGUAGE_MODELS = ("masked_lm", "causal_lm")
 _LINKING = "event_linking"
 _ANY_THRESHOLD = 0.5
 """Threshold of a plan; the run chooses its own on development mentions."""
@@ -65,6 +66,7 @@ def plan_row(call: Reproduction, row: ReproducedRow) -> None:
         EventformersError: the data or the encoder cannot be loaded, or there are no chains to learn from.
     """
     paper = row.paper
+    call = call.of_row(paper)
     settings = _settings(call, paper)
     row.columns = _columns(call, settings)
     row.splits = splits_of(row.columns)
@@ -143,7 +145,7 @@ def _baseline_identity(call: Reproduction, paper: PaperRow) -> dict[str, object]
         chains = load_training_chains(call.data)
         settings = asdict(CHAIN_BASELINES[name].settings)
         identity |= {"settings of the baseline": settings, "seed": call.seed, "rows": chains.fingerprint}
-    elif name in ("masked_lm", UNTRAINED):
+    elif name in (*_LANGUAGE_MODELS, UNTRAINED):
         identity["encoder"] = call.encoder_identity
     return identity
 
@@ -201,6 +203,7 @@ def fill_row(call: Reproduction, row: ReproducedRow) -> None:
     Raises:
         EventformersError: a run fails, or cannot be scored.
     """
+    call = call.of_row(row.paper)
     settings = _settings(call, row.paper)
     if isinstance(settings, GroundingSettings):
         _fill_on_mentions(call, row)
@@ -262,7 +265,7 @@ def _baseline(call: Reproduction, name: str, session: Session) -> Callable[..., 
         return partial(measure, seed=call.seed)
     if name in CHAIN_BASELINES:
         return partial(measure, trained=train_chain_baseline(name, call.data, seed=call.seed))
-    return partial(measure, model=resolve_encoder(call.encoder)) if name == "masked_lm" else measure
+    return partial(measure, model=resolve_encoder(call.encoder)) if name in _LANGUAGE_MODELS else measure
 
 
 def _fill_by_reading(call: Reproduction, row: ReproducedRow, settings: InductionSettings) -> None:
@@ -363,6 +366,7 @@ def record_of(row: ReproducedRow) -> Mapping[str, object]:
     return {
         "overrides": paper.overrides if is_trained else None,
         "baseline": paper.baseline or None,
+        "encoder": paper.encoder or None,
         "rerank": paper.rerank,
         "context_layers": paper.context_layers,
         "induction": induction,

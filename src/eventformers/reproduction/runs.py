@@ -201,6 +201,10 @@ class Reproduction:
     results: dict[Path, list[TaskResult]] = field(default_factory=dict, compare=False)
     done: list[str] = field(default_factory=list, compare=False)
 
+    def of_row(self, paper: PaperRow) -> Reproduction:
+        """The settings of a row, which may have an encoder of its own."""
+        return replace(self, encoder=paper.encoder) if paper.encoder else self
+
     @cached_property
     def encoder_identity(self) -> str:
         """The digest of a folder's weights, or a Hub id with its commit."""

@@ -83,6 +83,8 @@ class PaperRow:
         published: the paper's scores by key of the column.
         overrides: recipe settings, `section.key=value`, of this row.
         baseline: a key of `BASELINES`, or `UNTRAINED`.
+        encoder: Hub id of the encoder that the row starts from, or of its language model; empty takes that of
+            the call.
         settings: settings of the table's tasks, for rows with their own mentions or reading of mentions.
         method: the `model_type` to train, with its own settings; empty for the table's.
         variant: ending of recipe names; see `runs.plan_run`.
@@ -100,6 +102,7 @@ class PaperRow:
     published: Mapping[str, float] = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
     baseline: str = ""
+    encoder: str = ""
     settings: TaskSettings | None = None
     method: str = ""
     variant: str = ""

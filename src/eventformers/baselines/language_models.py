@@ -1,8 +1,8 @@
-"""Zero-shot multiple choice with a masked language model, by the likelihood of each alternative.
+"""Zero-shot multiple choice with a language model, by the likelihood of each alternative after the premise.
 
-The score of an alternative is its pseudo-log-likelihood (Salazar et al., ACL 2020) given the premise: every
-token of the alternative is masked in turn, and the log-probabilities of the original tokens are averaged.
-This is the row "RoBERTa-L LM" in MICO's table of question answering.
+The score of an alternative is the mean log-probability of its tokens. A causal model reads premise and
+alternative once. A masked model has each token of the alternative masked in turn (pseudo-log-likelihood,
+Salazar et al., ACL 2020). These are the rows "GPT2-L" and "RoBERTa-L" in MICO's tables of question answering.
 
 Graph completion is not scored this way: a query would need one pass for each token of each candidate, about
 200,000 passes for the 72,000 candidates of CN-82K. An encoder needs one pass for the query and none for a
@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import cast
 
@@ -21,7 +22,13 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import Progress
-from transformers import AutoModelForMaskedLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from eventformers.baselines.base import Baseline, BaselineTask, ReadyBaseline
 from eventformers.errors import EventformersError, shown
@@ -35,8 +42,8 @@ _LOGIT_BYTES = 2**28
 
 
 @dataclass
-class MaskedLanguageModel:
-    """A masked language model with its tokenizer.
+class LanguageModel:
+    """A language model with its tokenizer.
 
     Attributes:
         model: the model, in evaluation mode, on its device.
@@ -45,6 +52,7 @@ class MaskedLanguageModel:
         revision: commit on the Hub, or digest of a folder's configuration and weights; None if unknown.
         max_length: maximum number of tokens, special tokens included. Longer inputs lose the start of the
             premise first, then the end of the alternative.
+        causal: whether it predicts each token from those before it; False for a masked model.
         truncated: number of alternatives in the latest call of `score` that were truncated, or whose premise
             was.
     """
@@ -54,16 +62,18 @@ class MaskedLanguageModel:
     name: str
     revision: str | None
     max_length: int
+    causal: bool = False
     truncated: int = field(default=0, init=False)
 
     def score(
         self, pairs: Sequence[tuple[str, str]], *, batch_size: int | None = None, show_progress: bool = False
     ) -> list[float]:
-        """Compute the pseudo-log-likelihood of each alternative after its premise, a mean over its tokens.
+        """Compute the (pseudo-)log-likelihood of each alternative after its premise, a mean over its tokens.
 
         Args:
             pairs: premise and alternative; a blank goes between them.
-            batch_size: maximum number of masked rows in a batch; with None only memory limits it.
+            batch_size: maximum number of rows in a batch; with None only memory limits it. A masked model has
+                a row for each token of an alternative.
             show_progress: draw a progress bar on standard error.
 
         Raises:
@@ -73,21 +83,26 @@ class MaskedLanguageModel:
             raise EventformersError(f"batch_size is {shown(batch_size)}; accepted: a positive integer")
         self.truncated = 0
         encoded = [self._encode(premise, alternative) for premise, alternative in pairs]
-        owners = np.repeat(np.arange(len(encoded)), [len(places) for _, places in encoded])
-        places = [place for _, of_pair in encoded for place in of_pair]
-        values = np.empty(len(places))
+        # The pair and the scored positions of each row that the model reads.
+        rows = [
+            (owner, asked)
+            for owner, (_, of_pair) in enumerate(encoded)
+            for asked in ([of_pair] if self.causal else [[place] for place in of_pair])
+        ]
+        owners = np.array([owner for owner, _ in rows])
+        values = np.empty(len(rows))
         batches = equal_length_batches(
             [len(encoded[owner][0]) for owner in owners],
             max_tokens=max(1, _LOGIT_BYTES // (4 * self.model.config.get_text_config().vocab_size)),
             max_rows=batch_size,
         )
         with Progress(console=Console(stderr=True), disable=not show_progress) as progress:
-            task = progress.add_task("scoring", total=len(places))
+            task = progress.add_task("scoring", total=len(rows))
             for batch in batches:
-                rows = [encoded[owners[position]][0] for position in batch]
-                values[batch] = self._log_probabilities(rows, [places[position] for position in batch])
+                ids = [encoded[owners[row]][0] for row in batch]
+                values[batch] = self._log_likelihoods(ids, [rows[row][1] for row in batch])
                 progress.advance(task, len(batch))
-        counts = np.bincount(owners, minlength=len(encoded))
+        counts = [len(of_pair) for _, of_pair in encoded]
         return (np.bincount(owners, weights=values, minlength=len(encoded)) / counts).tolist()
 
     def _encode(self, premise: str, alternative: str) -> tuple[list[int], list[int]]:
@@ -101,7 +116,12 @@ class MaskedLanguageModel:
         ends = [end for _, end in cast("list[tuple[int, int]]", encoded["offset_mapping"])]
         # A token may begin with the blank before its word, so its end shows which side it belongs to.
         boundary = len(premise) + 1
-        places = [place for place, end in enumerate(ends) if not is_special[place] and end > boundary]
+        # A causal model predicts no first token.
+        places = [
+            place
+            for place, end in enumerate(ends)
+            if not is_special[place] and end > boundary and place >= self.causal
+        ]
         if not places:
             raise EventformersError(
                 f"the alternative {shown(alternative)} has no token; accepted: at least one word"
@@ -112,63 +132,71 @@ class MaskedLanguageModel:
         self.truncated += 1
         chosen = set(places)
         before = [place for place, special in enumerate(is_special) if not special and place not in chosen]
-        # At least one token of the alternative is kept.
-        dropped = set([*before, *places[:0:-1]][:excess])
+        # At least one token of the alternative is kept, and one before it for a causal model.
+        dropped = set([*before[: len(before) - self.causal], *places[:0:-1]][:excess])
         kept = [place for place in range(len(ids)) if place not in dropped]
         return [ids[place] for place in kept], [
             position for position, place in enumerate(kept) if place in chosen
         ]
 
-    def _log_probabilities(self, rows: Sequence[list[int]], places: Sequence[int]) -> np.ndarray:
-        """Log-probability of the token at one position of each row, which is masked there."""
+    def _log_likelihoods(self, rows: Sequence[list[int]], places: Sequence[list[int]]) -> np.ndarray:
+        """Sum of the log-probabilities of the tokens at some positions of each row; a masked model has them
+        masked."""
         device = self.model.device
         ids = torch.tensor(rows, device=device)
-        at = torch.arange(len(rows), device=device), torch.tensor(places, device=device)
-        wanted = ids[at]
-        ids[at] = cast(int, self.tokenizer.mask_token_id)
+        owners = np.repeat(np.arange(len(rows)), [*map(len, places)])
+        row, at = torch.tensor(owners, device=device), torch.tensor(list(chain(*places)), device=device)
+        wanted = ids[row, at]
+        if self.causal:
+            at -= 1
+        else:
+            ids[row, at] = cast(int, self.tokenizer.mask_token_id)
         with out_of_memory_explained(device, len(rows), len(rows[0])), torch.inference_mode():
-            logits = self.model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[at]
-        scores = logits.float().log_softmax(dim=-1)
-        return scores.gather(1, wanted[:, None])[:, 0].double().cpu().numpy()
+            logits = self.model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[row, at]
+        scores = logits.float().log_softmax(dim=-1).gather(1, wanted[:, None])[:, 0]
+        return np.bincount(owners, weights=scores.double().cpu().numpy(), minlength=len(rows))
 
 
-def load_masked_language_model(
-    name_or_path: str | Path, *, device: str | None = None, dtype: str | None = None
-) -> MaskedLanguageModel:
-    """Load a masked language model, only from safetensors.
+def load_language_model(
+    name_or_path: str | Path, *, causal: bool = False, device: str | None = None, dtype: str | None = None
+) -> LanguageModel:
+    """Load a language model, only from safetensors.
 
     Args:
-        name_or_path: folder or Hub id of any model with a masked-language-model head.
+        name_or_path: folder or Hub id of any model with a head that predicts tokens.
+        causal: load a model that predicts each token from those before it, such as GPT-2; False loads a
+            masked one.
         device: a torch device; None uses an accelerator if there is one.
         dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
 
     Raises:
-        EventformersError: the model does not exist or has no trained head, or its tokenizer has no mask token
-            or no character offsets.
+        EventformersError: the model does not exist or has no trained head, or its tokenizer has no character
+            offsets or, for a masked model, no mask token.
         UnknownNameError: an unknown dtype.
     """
+    kind, examples = ("causal", "gpt2") if causal else ("masked", "bert-base-uncased or roberta-large")
 
     def load_model(source: str, _: PreTrainedConfig) -> PreTrainedModel:
         try:
-            return load_whole(AutoModelForMaskedLM, source)
+            return load_whole(AutoModelForCausalLM if causal else AutoModelForMaskedLM, source)
         except ValueError as error:
             raise EventformersError(
-                f"{name_or_path} has no trained masked-language-model head: {first_sentence(error)}; random "
-                "weights would score at random; accepted: a model that was saved with its head, such as "
-                "bert-base-uncased or roberta-large"
+                f"{name_or_path} has no trained {kind}-language-model head: {first_sentence(error)}; random "
+                f"weights would score at random; accepted: a model that was saved with its head, such as "
+                f"{examples}"
             ) from error
 
     loaded = load_with_tokenizer(name_or_path, load_model, device=device, dtype=dtype)
-    if loaded.tokenizer.mask_token_id is None or not loaded.tokenizer.is_fast:
+    if not loaded.tokenizer.is_fast or (loaded.tokenizer.mask_token_id is None and not causal):
         raise EventformersError(
             f"the tokenizer of {name_or_path} has no mask token or no offsets; accepted: a fast tokenizer "
-            "of a masked language model"
+            f"of a {kind} language model"
         )
-    return MaskedLanguageModel(*loaded)
+    return LanguageModel(*loaded, causal=causal)
 
 
 def choose_by_likelihood(
-    model: MaskedLanguageModel,
+    model: LanguageModel,
     rows: Iterable[Row],
     *,
     batch_size: int | None = None,
@@ -179,7 +207,7 @@ def choose_by_likelihood(
     Args:
         model: the model.
         rows: with the texts `premise` and `alternatives`, and `label`, the index of the correct one.
-        batch_size: maximum number of masked rows in a batch; with None only memory limits it.
+        batch_size: see `LanguageModel.score`.
         show_progress: draw a progress bar on standard error.
 
     Returns:
@@ -199,16 +227,22 @@ def choose_by_likelihood(
 
 
 @dataclass(frozen=True)
-class MaskedLanguageModelBaseline(Baseline):
-    """A masked language model on multiple-choice tasks; a prediction has the scores of the alternatives."""
+class LanguageModelBaseline(Baseline):
+    """A language model on multiple-choice tasks; a prediction has the scores of the alternatives.
+
+    Attributes:
+        causal: whether the model predicts each token from those before it; False for a masked one.
+    """
 
     kind = Questions
+
+    causal: bool = False
 
     def prepare(
         self,
         opened: BaselineTask,
         *,
-        model: str | Path | MaskedLanguageModel,
+        model: str | Path | LanguageModel,
         dtype: str | None = None,
         batch_size: int | None = None,
     ) -> ReadyBaseline:
@@ -216,10 +250,10 @@ class MaskedLanguageModelBaseline(Baseline):
 
         Args:
             opened: the task.
-            model: folder or Hub id of a masked language model, or a loaded one, which keeps device and dtype.
+            model: folder or Hub id of a language model, or a loaded one, which keeps device and dtype.
             dtype: `float32`, `bfloat16` or `float16` for a model given by name; None uses that of the
                 weights.
-            batch_size: maximum number of masked rows in a batch; with None only memory limits it.
+            batch_size: see `LanguageModel.score`.
 
         Raises:
             UnknownNameError: the dtype is unknown.
@@ -228,22 +262,23 @@ class MaskedLanguageModelBaseline(Baseline):
         started = time.perf_counter()
         loaded = (
             model
-            if isinstance(model, MaskedLanguageModel)
-            else load_masked_language_model(model, device=opened.device, dtype=dtype)
+            if isinstance(model, LanguageModel)
+            else load_language_model(model, causal=self.causal, device=opened.device, dtype=dtype)
         )
         if opened.output is not None and loaded.revision is None:
             raise EventformersError(
                 f"the model {shown(loaded.name)} has no revision, so its result cannot be stored; accepted: "
-                "a model that load_masked_language_model loaded, or no output folder"
+                "a model that load_language_model loaded, or no output folder"
             )
         return ReadyBaseline(
-            f"{loaded.name}, masked LM",
+            f"{loaded.name}, {'causal' if loaded.causal else 'masked'} LM",
             loaded.revision or "unknown",
             lambda: choose_by_likelihood(
                 loaded, opened.scored_data.rows, batch_size=batch_size, show_progress=opened.show_progress
             ),
             settings={
-                "scoring": "pseudo-log-likelihood, mean over the tokens of the alternative",
+                "scoring": f"{'' if loaded.causal else 'pseudo-'}log-likelihood, mean over the tokens of the"
+                " alternative",
                 "dtype": str(loaded.model.dtype).removeprefix("torch."),
                 "device": loaded.model.device.type,
                 "batch_size": batch_size,
