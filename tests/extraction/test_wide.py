@@ -57,7 +57,7 @@ def folder(tmp_path: Path) -> Path:
     pq.write_table(pa.table(actors), folder / "actors.parquet")
     pq.write_table(pa.table({"type_id": [4], "name": ["sing"]}), folder / "types.parquet")
     pq.write_table(pa.table({"event_id": ["b#0"], "type_id": [4]}), folder / "event_types.parquet")
-    pq.write_table(pa.table({"event_id": ["a#0"], "story_id": ["s7"]}), folder / "stories.parquet")
+    pq.write_table(pa.table({"event_id": ["a#0"], "story_id": ["s7"]}), folder / "event_stories.parquet")
     return folder
 
 
