@@ -154,12 +154,33 @@ def test_the_page_lists_each_published_difference_once(tmp_path):
     behind = replace(COMPARED, row="C", published=-1.5, questions=0)
     _write(tmp_path / "swcc-table2.json", COMPARED, unpublished, equal, behind)
     page = claims_sections(tmp_path)
-    assert "| SWCC, Table 2 | 2 | 1 | 1 | 0 |" in page
+    assert "| SWCC, Table 2 | other | 2 | 1 | 1 | 0 |" in page
     command = "eventformers reproduce swcc table2 --recipe minilm --seed 1 --runs 2"
     assert f"`{command} --set max_steps=60 --dtype bfloat16`" in page
     assert "| A > B | COPA | +2.0 | +3.0 (+1.0 to +5.0) | 500 questions | holds |" in page
     assert "| B > C | COPA | +1.5 | -3.0 (-5.0 to -1.0) | runs: 2 | does not |" in page
     assert page.count(" > ") == 2
+
+
+def test_another_mechanism_than_the_papers_is_the_first_line_of_a_table(tmp_path):
+    """Sizes and data are no mechanism; a weight, another reading and a left-out stage are."""
+    path = tmp_path / "mulcl-table3.json"
+    _write(path, COMPARED)
+    content = json.loads(path.read_text())
+    settings = ["data.test_share=0.4", "event_dim=64", "num_corrupted=4", "sequence.training.max_steps=3"]
+    for recipe, further, expected in (
+        ("paper", [], "The mechanism of the paper. Views: `num_corrupted=4 (paper: 24)`."),
+        ("paper", ["order_weight=0.1"], "`order_weight=0.1 (paper: 0.4)`"),
+        ("paper", ["stages=[sequence, graph, supervised]"], "without the stage `masked_words`"),
+        ("minilm", [], "`composition_anchor=rest (paper: chain)`"),
+        ("gone", [], "the recipe `gone`, which this version does not have"),
+    ):
+        path.write_text(json.dumps({**content, "recipe": recipe, "settings": [*settings, *further]}))
+        page = claims_sections(tmp_path)
+        assert expected in page
+        is_other = "its verdicts are not the paper's" in page
+        assert is_other == (expected[0] != "T")
+        assert ("| other | 2 |" if is_other else "| the paper's | 2 |") in page
 
 
 def test_a_row_that_the_paper_draws_as_ahead_is_a_claim(monkeypatch, tmp_path):
@@ -194,7 +215,7 @@ def test_a_file_without_comparisons_is_named(tmp_path):
 def test_a_table_without_claims_says_so(tmp_path):
     _write(tmp_path / "swcc-table2.json", replace(COMPARED, published=None))
     page = claims_sections(tmp_path)
-    assert "| SWCC, Table 2 | 2 | 0 | 0 | 0 |" in page
+    assert "| SWCC, Table 2 | other | 2 | 0 | 0 | 0 |" in page
     assert page.endswith("The paper gives no row here as ahead of another.")
 
 

@@ -10,9 +10,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.stats import ttest_1samp
@@ -35,9 +35,12 @@ from eventformers.evaluation.tasks import TASKS, with_settings
 from eventformers.evaluation.tasks.base import JsonValue
 from eventformers.markdown import cell, code
 from eventformers.markdown import table as markdown_table
+from eventformers.methods import load_method
 from eventformers.model_cards.scores import score_text
 from eventformers.reproduction.runs import Columns, ReproducedRow, Reproduction, ScoredSplit
-from eventformers.reproduction.tables import Column
+from eventformers.reproduction.tables import Column, paper_tables
+from eventformers.trainers.run import resolve_recipe
+from eventformers.trainers.stages import stage_recipes
 
 Scores = Mapping[Column, float | None]
 """The score of each column; None if there is none."""
@@ -377,11 +380,70 @@ def claims_sections(folder: Path) -> str:
             if one.drawn or one.published
         ]
         found = Counter(map(verdict, claims))
+        other = _other_settings(path, content)
         counts.append(
-            [cell(content["title"]), str(content["runs"]), *(str(found[name]) for name in VERDICTS)]
+            [
+                cell(content["title"]),
+                "other" if other.model else "the paper's",
+                str(content["runs"]),
+                *(str(found[name]) for name in VERDICTS),
+            ]
         )
-        sections.append(_claims_section(_command(path, content), content, claims))
-    return "\n\n".join([markdown_table(["table", "runs", *VERDICTS], counts), *sections])
+        sections.append(_claims_section(_command(path, content), other, content, claims))
+    return "\n\n".join([markdown_table(["table", "mechanism", "runs", *VERDICTS], counts), *sections])
+
+
+class _OtherSettings(NamedTuple):
+    """Settings of a table's recipe that differ from those of the paper's recipe.
+
+    Attributes:
+        model: fields of the model but its sizes, and stages that are left out: another mechanism.
+        views: settings of views, such as numbers of corruptions.
+    """
+
+    model: list[str]
+    views: list[str]
+
+    @property
+    def text(self) -> str:
+        """The first line of a table."""
+        if not self.model:
+            views = f" Views: {', '.join(self.views)}." if self.views else ""
+            return f"The mechanism of the paper.{views}"
+        return (
+            "**Another mechanism than the paper's**, so that its verdicts are not the paper's: "
+            f"{', '.join(self.model + self.views)}."
+        )
+
+
+def _other_settings(path: Path, content: Mapping[str, Any]) -> _OtherSettings:
+    """Compare the recipe of a table, with its settings, to the paper's; both of the method of the table."""
+    table = paper_tables()[_named(path)["paper"]][_named(path)["table"]]
+    method = load_method(table.method)
+    settings = [one for one in content["settings"] if not one.startswith("data.")]
+    try:
+        run, paper = (
+            {part.model.get("stage", ""): part for part in stage_recipes(resolve_recipe(method, *recipe))}
+            for recipe in ((content["recipe"], settings), (method.paper_recipe, ()))
+        )
+    except EventformersError:
+        return _OtherSettings([f"the recipe {code(content['recipe'])}, which this version does not have"], [])
+    model = [f"without the stage {code(stage)}" for stage in paper if stage not in run]
+    views: list[str] = []
+    for stage, part in run.items():
+        of_paper = paper.get(stage, list(paper.values())[-1])
+        ours, theirs = (asdict(method.config_class(**one.model)) for one in (part, of_paper))
+        own = [one.name for one in fields(method.config_class) if not one.name.endswith("_dim")]
+        for found, (values, wanted), names in (
+            (model, (ours, theirs), own),
+            (views, (part.views, of_paper.views), part.views),
+        ):
+            found += [
+                code(f"{name}={values[name]} (paper: {wanted.get(name, 'none')})")
+                for name in names
+                if name != "stage" and values[name] != wanted.get(name)
+            ]
+    return _OtherSettings(list(dict.fromkeys(model)), list(dict.fromkeys(views)))
 
 
 def _comparison(path: Path, record: dict[str, Any]) -> RowComparison:
@@ -393,12 +455,17 @@ def _comparison(path: Path, record: dict[str, Any]) -> RowComparison:
         ) from error
 
 
-def _command(path: Path, content: Mapping[str, Any]) -> str:
+def _named(path: Path) -> re.Match[str]:
     named = _FILE_NAME.fullmatch(path.stem)
     if named is None:
         raise DataFormatError(
             path, None, f"the name {path.name}", "PAPER-TABLE.json or PAPER-TABLE-WORD.json"
         )
+    return named
+
+
+def _command(path: Path, content: Mapping[str, Any]) -> str:
+    named = _named(path)
     options = "".join(f" --set {setting}" for setting in content["settings"])
     if content.get("dtype"):
         options += f" --dtype {content['dtype']}"
@@ -408,7 +475,9 @@ def _command(path: Path, content: Mapping[str, Any]) -> str:
     )
 
 
-def _claims_section(command: str, content: Mapping[str, Any], claims: Sequence[RowComparison]) -> str:
+def _claims_section(
+    command: str, other: _OtherSettings, content: Mapping[str, Any], claims: Sequence[RowComparison]
+) -> str:
     lines = [
         [
             f"{cell(one.row)} > {cell(one.other)}",
@@ -422,4 +491,4 @@ def _claims_section(command: str, content: Mapping[str, Any], claims: Sequence[R
     ]
     header = ["claim", "score", "paper", "ours (95 % interval)", "interval over", "verdict"]
     told = markdown_table(header, lines) if lines else "The paper gives no row here as ahead of another."
-    return "\n\n".join([f"## {cell(content['title'])}", f"{code(command)}", told])
+    return "\n\n".join([f"## {cell(content['title'])}", other.text, f"{code(command)}", told])
