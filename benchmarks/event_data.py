@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from spacy.tokens import Doc, Token
+from spacy.tokens import Doc, Span, Token
 
 from eventformers.datasets_scripts.events import FACTUALITIES
 from eventformers.datasets_scripts.reading.ecbplus import DEVELOPMENT_TOPICS, EcbDocument, read_ecbplus
+from eventformers.extraction.details.times import find_times
 from eventformers.extraction.extractor import (
     EventExtractor,
     ExtractedDocument,
@@ -150,13 +151,61 @@ def factuality(_: Sequence[Extracted]) -> str:
     return "\n".join(lines)
 
 
+def span_scores(items: Iterable[Extracted], kind: str, find: Callable[[Doc], Iterable[Span]]) -> str:
+    """Recall and precision of spans against mentions whose kind begins so; any common character counts."""
+    wanted = found = given = right = 0
+    for document, doc, _ in items:
+        listed = listed_places(document)
+        mentions = [
+            {place for number in mention.tokens for place in range(*document.places[number])}
+            for mention in document.listed_mentions()
+            if mention.kind.startswith(kind)
+        ]
+        spans = [set(range(*place_given(span))) for span in find(doc)]
+        spans = [span for span in spans if not listed.isdisjoint(span)]
+        wanted, given = wanted + len(mentions), given + len(spans)
+        found += sum(any(not span.isdisjoint(mention) for span in spans) for mention in mentions)
+        right += sum(any(not span.isdisjoint(mention) for mention in mentions) for span in spans)
+    return (
+        "| mentions | found | recall | spans | right | precision |\n|--:|--:|--:|--:|--:|--:|\n"
+        f"| {wanted} | {found} | {100 * found / wanted:.1f} | {given} | {right} | {100 * right / given:.1f} |"
+    )
+
+
+def judged_times(pipeline: str, held_out: bool) -> float:
+    """Share of right values among the times of one half of `times.jsonl`; some have no value."""
+    extractor = EventExtractor(ExtractionSettings(pipeline))
+    rows = [row for row in read_judged("times") if row["held_out"] == held_out]
+    parsed = extractor.parser.parse((row, extractor.parser.normalised(row["sentence"])) for row in rows)
+    right = 0
+    for doc, row in parsed:
+        values = {place_given(time.span): time.value for time in find_times(doc, row["date"])}
+        inside = [values[place] for place in values if place[0] < row["end"] and place[1] > row["start"]]
+        right += (inside[0] if inside else ("", "")) == (row["time_start"], row["time_end"])
+    return right / len(rows)
+
+
+def times(items: Sequence[Extracted]) -> str:
+    """Spans of times, and the share of right values of times that were judged by hand."""
+    spans = span_scores(items, "TIME_", lambda doc: (time.span for time in find_times(doc, "")))
+    pipeline = installed_pipeline()
+    written, held_out = (100 * judged_times(pipeline, half) for half in (False, True))
+    return (
+        f"{spans}\n\nRight values: {written:.1f} % of those seen before, {held_out:.1f} % of those held out."
+    )
+
+
 def read_judged(name: str) -> list[dict[str, Any]]:
     """The rows of a file of `tests/extraction/judged`."""
     lines = (JUDGED / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 
-ASPECTS: dict[str, Callable[[Sequence[Extracted]], str]] = {"triggers": triggers, "factuality": factuality}
+ASPECTS: dict[str, Callable[[Sequence[Extracted]], str]] = {
+    "triggers": triggers,
+    "factuality": factuality,
+    "times": times,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

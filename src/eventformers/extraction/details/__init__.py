@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from eventformers.datasets_scripts.events import empty_details
 from eventformers.extraction.details.factuality import factuality_details
+from eventformers.extraction.details.times import time_details
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -23,7 +24,7 @@ Details = Callable[
 ]
 """Of the text, its document, its events, and the columns that are known so far."""
 
-DETAILS: tuple[Details, ...] = (factuality_details,)
+DETAILS: tuple[Details, ...] = (time_details, factuality_details)
 
 
 def event_details(doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent]) -> list[dict[str, Any]]:

@@ -1,0 +1,475 @@
+"""When events happened: the times that a text names, and their values by the date of its document.
+
+A small grammar of English. Values are those of EDTF (ISO 8601-2): a year, a month, a day, a minute of local
+time (`2004-11-05T10:30`), or a season (`2004-21`, the spring). What begins "since" has no end, what begins
+"until" no start. A duration and a vague time have a text alone, and so has a relative time if the date of the
+document is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from eventformers.extraction.details.attachment import clause_of, trigger_of
+from eventformers.extraction.grammar import LINKED, SUBJECTS, child_of
+from eventformers.extraction.normalising import place_given
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc, Span, Token
+
+    from eventformers.extraction.events import ExtractedEvent
+    from eventformers.extraction.texts import TextDocument
+
+Interval = tuple[str, str]
+"""First and last EDTF value of a time; "" is unknown."""
+
+_UNKNOWN: Interval = ("", "")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_SEASONS = {"spring": 21, "summer": 22, "autumn": 23, "fall": 23, "winter": 24}
+_NUMBERS = (
+    *("a", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
+    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
+)
+# fmt: off
+_MODALS = frozenset({
+    "'d", "'ll", "can", "could", "may", "might", "must", "shall", "should", "will", "wo", "would",
+})
+# What depends on them is to come: "planned to open on Monday", "scheduled for Monday", "likely to open".
+_PLANS = frozenset({
+    "agree", "aim", "ask", "call", "decide", "due", "expect", "go", "hope", "intend", "likely", "need",
+    "order", "plan", "pledge", "prepare", "promise", "propose", "schedule", "set", "slate", "threaten",
+    "urge", "vow", "want", "warn",
+})
+# fmt: on
+
+
+class _Time(NamedTuple):
+    """A time: its tokens, its value, and its clock time if it has no day."""
+
+    span: Span
+    value: Interval
+    clock: str
+
+
+Parts = Mapping[str, str]
+"""Named parts of a match; an absent one is ""."""
+
+
+def _step(parts: Parts) -> int:
+    """-1 for "last", 1 for "next", else 0."""
+    word = parts["step"].strip().lower()
+    return -1 if word in ("last", "past") else int(word in ("next", "coming"))
+
+
+def _year(parts: Parts, anchor: date) -> int:
+    year = parts["year"]
+    return int(year) if year.isdigit() else anchor.year + _step({"step": year.partition(" ")[0]})
+
+
+def _month(name: str) -> int:
+    return _MONTHS.index(name[:3].lower()) + 1
+
+
+def _number(text: str) -> int:
+    text = text.lower()
+    if text[0].isdigit():
+        return int(re.sub(r"\D", "", text))
+    return 1 if text == "an" else max(_NUMBERS.index(text), 1)
+
+
+def _whole(year: int, month: int | None = None) -> Interval:
+    """A year, or a month, whose number may be of another year."""
+    if month is None:
+        return (date(year, 1, 1).isoformat()[:4],) * 2
+    return (date(year + (month - 1) // 12, (month - 1) % 12 + 1, 1).isoformat()[:7],) * 2
+
+
+def _days(first: date, last: date | None = None) -> Interval:
+    return first.isoformat(), (last or first).isoformat()
+
+
+def _numeric_day(parts: Parts, anchor: date, future: bool) -> Interval:
+    first, second = int(parts["month"]), int(parts["day"])
+    if parts["slash"] and first != second:
+        # 7/11/2003 is a day of July or of November.
+        if max(first, second) <= 12:
+            return _UNKNOWN
+        first, second = min(first, second), max(first, second)
+    return _days(date(int(parts["year"]), first, second))
+
+
+def _calendar_day(parts: Parts, anchor: date, future: bool) -> Interval:
+    month, day = _month(parts["month"]), _number(parts["day"])
+    if parts["year"]:
+        return _days(date(_year(parts, anchor), month, day))
+    is_later = (month, day) > (anchor.month, anchor.day)
+    is_earlier = (month, day) < (anchor.month, anchor.day)
+    return _days(date(anchor.year + (is_earlier if future else -is_later), month, day))
+
+
+def _calendar_month(parts: Parts, anchor: date, future: bool) -> Interval:
+    month = _month(parts["month"])
+    if parts["year"]:
+        return _whole(_year(parts, anchor), month)
+    step = _step(parts)
+    if step > 0 or (not step and future):
+        return _whole(anchor.year + (month < anchor.month + step), month)
+    return _whole(anchor.year - (month > anchor.month + step), month)
+
+
+def _calendar_year(parts: Parts, anchor: date, future: bool) -> Interval:
+    return _whole(int(parts["year"]))
+
+
+def _season(parts: Parts, anchor: date, future: bool) -> Interval:
+    # "last winter" and "this winter" span two years, of which the text names none.
+    if not parts["year"] and (_step(parts) or parts["season"] == "winter"):
+        return _UNKNOWN
+    year = int(parts["year"] or anchor.year)
+    return (f"{_whole(year)[0]}-{_SEASONS[parts['season']]}",) * 2
+
+
+def _decade(parts: Parts, anchor: date, future: bool) -> Interval:
+    first = int(parts["decade"])
+    # "the 1900s" is a decade or a century.
+    return (f"{first}", f"{first + 9}") if first % 100 else _UNKNOWN
+
+
+def _century(parts: Parts, anchor: date, future: bool) -> Interval:
+    last = 100 * _number(parts["century"])
+    return f"{last - 99:04d}", f"{last:04d}"
+
+
+def _near_day(parts: Parts, anchor: date, future: bool) -> Interval:
+    word = parts["near"].lower()
+    step = 1 if word == "tomorrow" else -1 if word.startswith(("yesterday", "last")) else 0
+    return _days(anchor + timedelta(days=step))
+
+
+def _weekday(parts: Parts, anchor: date, future: bool) -> Interval:
+    step = _step(parts)
+    ahead = (_WEEKDAYS.index(parts["weekday"][:3].lower()) - anchor.weekday()) % 7
+    if step > 0 or (not step and future):
+        return _days(anchor + timedelta(days=ahead or 7 * step))
+    return _days(anchor + timedelta(days=ahead - 7 if ahead or step else 0))
+
+
+def _around(anchor: date, unit: str, step: int) -> Interval:
+    """The calendar week, month, year or decade that is some steps before or after a date."""
+    if unit in ("week", "weekend"):
+        monday = anchor + timedelta(days=7 * step - anchor.weekday())
+        return _days(monday + timedelta(days=5 if unit == "weekend" else 0), monday + timedelta(days=6))
+    if unit == "decade":
+        first = 10 * (anchor.year // 10 + step)
+        return f"{first:04d}", f"{first + 9:04d}"
+    return _whole(anchor.year + step) if unit == "year" else _whole(anchor.year, anchor.month + step)
+
+
+def _near_unit(parts: Parts, anchor: date, future: bool) -> Interval:
+    first, last = _around(anchor, parts["unit"], _step(parts))
+    if parts["side"] and not _step(parts):
+        earlier = parts["side"].lower() == "earlier"
+        first, last = (first, anchor.isoformat()) if earlier else (anchor.isoformat(), last)
+    return first, last
+
+
+def _ago(parts: Parts, anchor: date, future: bool) -> Interval:
+    number, unit = _number(parts["number"]), parts["unit"].removesuffix("s")
+    if unit in ("day", "night"):
+        return _days(anchor - timedelta(days=number))
+    return _around(anchor, unit, -number)
+
+
+def _stretch(parts: Parts, anchor: date, future: bool) -> Interval:
+    """The last or the next days, weeks, months or years, counted from the date of the document."""
+    unit, number = parts["unit"].removesuffix("s"), _number(parts["number"] or "one")
+    number *= {"week": 7, "decade": 10}.get(unit, 1) * (_step(parts) or 1)
+    if unit in ("day", "week"):
+        there, here = _days(anchor + timedelta(days=number)), _days(anchor)
+    elif unit == "month":
+        there, here = _whole(anchor.year, anchor.month + number), _whole(anchor.year, anchor.month)
+    else:
+        there, here = _whole(anchor.year + number), _whole(anchor.year)
+    return (there[0], here[1]) if number < 0 else (here[0], there[1])
+
+
+def _vague(parts: Parts, anchor: date, future: bool) -> Interval:
+    return _UNKNOWN
+
+
+_MONTH = (
+    r"(?:January|February|March|April|May|June|July|August|September|October|November|December"
+    r"|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b(?: ?\.)?)"
+)
+_WEEKDAY = r"(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)"
+_OF_WEEK = rf"(?:(?:{_WEEKDAY}|(?:Mon|Tues?|Wed|Thu(?:rs)?|Fri|Sat|Sun)\b\.?) ?[,(]? ?(?:the )?)?"
+_DIGITS = r"(?:1\d|20)\d\d\b"
+_THIS = r"(?:[Tt]his|[Ll]ast|[Nn]ext)"
+_OF_YEAR = rf" ?,? ?(?:of )?(?P<year>{_DIGITS}|{_THIS} year)"
+_DAY = r"(?:the )?(?P<day>[0-3]?\d)(?:st|nd|rd|th)?\b"
+_PART = r"(?:morning|afternoon|evening|night)"
+_EARLY = r"(?:(?:[Ee]arly|[Ll]ate|[Mm]id)[ -](?:on |in )?)?"
+_SEASON = rf"(?P<season>{'|'.join(_SEASONS)})"
+_NUMBER = rf"(?:\d[\d,]*|{'|'.join(reversed(_NUMBERS[1:]))})"
+_MANY = r"(?:a few|several|many|a couple of|dozens of|hundreds of)"
+_ANY_UNIT = r"(?:second|minute|hour|day|night|week|month|year|decade)"
+_NOT_AN_AGE = r"(?!s?(?: ?- ?| )old)"
+_CLOCK = (
+    r"(?:(?:[01]?\d|2[0-3])(?: ?[:.] ?[0-5]\d)? ?[ap](?: ?\. ?m\b(?: ?\.)?|m\b)"
+    r"|(?:[01]?\d|2[0-3]) ?: ?[0-5]\d\b(?! ?:)|noon\b|midnight\b)"
+)
+_BOUND = r"(?:[Ss]ince|[Ff]rom|[Aa]fter|[Uu]ntil|[Tt]ill|[Bb]y|[Bb]efore)"
+_BEFORE = r"(?:[Ii]n|[Oo]n|[Oo]f|[Dd]uring|[Bb]etween|[Tt]hrough|[Tt]he|[Aa])"
+
+Value = Callable[[Parts, date, bool], Interval]
+
+# Each pattern of a time with the function of its value; of those that fit, the first one is used.
+_TIMES: tuple[tuple[str, Value], ...] = (
+    (r"(?P<year>[12]\d{3})-(?P<month>\d\d)-(?P<day>\d\d)(?!\d)", _numeric_day),
+    (r"(?P<month>[0-3]?\d) ?(?P<slash>/) ?(?P<day>[0-3]?\d) ?/ ?(?P<year>[12]\d{3})\b", _numeric_day),
+    (rf"{_OF_WEEK}{_DAY}(?: of)? (?P<month>{_MONTH})(?:{_OF_YEAR})?", _calendar_day),
+    (
+        rf"{_OF_WEEK}(?P<month>{_MONTH}) ?{_DAY}(?! ?[:/]|,\d| ?[ap]\.?m| ?[-–]\d)(?:{_OF_YEAR})?",
+        _calendar_day,
+    ),
+    (rf"{_EARLY}(?P<month>(?i:{_MONTH})){_OF_YEAR}", _calendar_month),
+    (rf"(?P<step>{_THIS}) (?P<month>{_MONTH})\b", _calendar_month),
+    (rf"(?P<step>{_THIS}) {_SEASON}\b", _season),
+    (rf"(?:the )?{_EARLY}{_SEASON}(?: of)? (?P<year>{_DIGITS})", _season),
+    (rf"(?:the )?{_EARLY}(?P<decade>(?:1\d|20)\d0) ?'? ?s\b", _decade),
+    (rf"(?:the )?{_EARLY}(?P<century>1?\d|2[01])(?:st|nd|rd|th)[ -][Cc]entury\b(?! BC)", _century),
+    (rf"{_EARLY}(?P<near>[Tt]oday|[Tt]onight|[Yy]esterday|[Tt]omorrow)\b(?: {_PART})?", _near_day),
+    (rf"{_EARLY}(?P<near>[Tt]his {_PART}|[Ll]ast (?:night|evening))\b", _near_day),
+    (rf"(?:(?P<step>{_THIS}) )?{_EARLY}(?:hours of )?(?P<weekday>{_WEEKDAY})\b(?: {_PART})?", _weekday),
+    (
+        rf"(?:(?P<side>[Ee]arlier|[Ll]ater) (?:in )?)?(?P<step>{_THIS}) "
+        r"(?P<unit>week(?:end)?|month|year|decade)\b",
+        _near_unit,
+    ),
+    (
+        rf"the (?P<step>past|last|next|coming) (?:(?P<number>{_NUMBER}) )?"
+        r"(?P<unit>(?:day|week|month|year|decade)s?)\b",
+        _stretch,
+    ),
+    (rf"(?P<number>{_NUMBER}|[Aa]n?) (?P<unit>(?:day|night|week|month|year|decade)s?) ago\b", _ago),
+    (
+        rf"(?:[Aa] )?(?:{_MANY}|{_NUMBER})(?: more| straight)?[ -]{_NOT_AN_AGE}{_ANY_UNIT}{_NOT_AN_AGE}s?\b"
+        r"(?: (?:ago|later|earlier|before|after)\b)?",
+        _vague,
+    ),
+    (rf"(?:an? )?{_ANY_UNIT}s? (?:ago|later|earlier|before|after)\b", _vague),
+    (rf"(?:for|within) (?:an? {_ANY_UNIT}|{_ANY_UNIT}s)\b", _vague),
+    (rf"[Tt]he (?:same|following|next|previous) {_ANY_UNIT}\b|[Tt]he weekend\b|[Rr]ecently\b", _vague),
+)
+# These are times only after a preposition, or "early" and the like: "in May", but "Theresa May".
+_LED_TIMES: tuple[tuple[str, Value], ...] = (
+    (rf"{_EARLY}(?P<month>{_MONTH})\b", _calendar_month),
+    (rf"{_EARLY}(?:(?:start|end|middle|beginning) of )?(?P<year>{_DIGITS})(?!\s?['%,]\w)", _calendar_year),
+)
+_NAMES = (
+    "year",
+    "month",
+    "day",
+    "slash",
+    "step",
+    "season",
+    "decade",
+    "century",
+    "near",
+    "weekday",
+    "side",
+    "unit",
+)
+_ABSENT = dict.fromkeys((*_NAMES, "number"), "")
+
+
+def _alternatives(times: Sequence[tuple[str, Value]]) -> str:
+    return "|".join(re.sub(r"\?P<\w+>", "?:", pattern) for pattern, _ in times)
+
+
+_TIME = re.compile(
+    rf"\b(?:(?:(?P<bound>{_BOUND})|(?P<before>{_BEFORE})) "
+    r"(?:about |around |the )?)?"
+    rf"(?P<time>(?:(?P<clock>{_CLOCK})(?: ?\(?(?:GMT|UTC|BST|E[SD]?T|local time)\)?)?,?(?: on)? ?)?"
+    rf"(?:(?P<day>{_alternatives(_TIMES)})|(?P<led>{_alternatives(_LED_TIMES)}))"
+    rf"(?:,?(?: at)?(?: about| around)? (?P<late_clock>{_CLOCK}))?"
+    rf"|(?P<only_clock>{_CLOCK}))"
+)
+_RULES = tuple((re.compile(pattern), value) for pattern, value in (*_TIMES, *_LED_TIMES))
+
+
+def time_details(
+    doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent], known: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return `time_text`, `time_start` and `time_end` of each event; nothing for texts that are not English.
+
+    Args:
+        doc: the parsed text.
+        document: its document, with its date.
+        events: its events.
+        known: their columns so far.
+    """
+    details: list[dict[str, Any]] = [{} for _ in events]
+    if doc.lang_ != "en":
+        return details
+    triggers = {event.trigger_index for event in events}
+    found: dict[int, list[_Time]] = {}
+    for time in find_times(doc, document.date):
+        trigger = trigger_of(time.span, triggers)
+        if trigger is not None:
+            found.setdefault(trigger, []).append(time)
+    for columns, event in zip(details, events, strict=True):
+        times = found.get(event.trigger_index) or _shared(doc[event.trigger_index], found)
+        if times:
+            columns.update(_columns(times, document.text))
+    return details
+
+
+def _shared(verb: Token, found: Mapping[int, list[_Time]]) -> list[_Time]:
+    """The times before a verb that another one is joined to: "On Monday he met her and left"."""
+    if verb.dep_ != "conj" or child_of(verb, SUBJECTS) is not None:
+        return []
+    return [time for time in found.get(verb.head.i, ()) if time.span.start < verb.head.i]
+
+
+def _columns(times: Sequence[_Time], text: str) -> dict[str, Any]:
+    """The columns of the most exact time, with the clock time of another one."""
+    best = max(times, key=lambda time: (bool(time.value[0] or time.value[1]), *map(len, time.value)))
+    start, end = best.value
+    clock = next((time.clock for time in times if time.clock), "")
+    if clock and start == end and len(start) == len("2004-11-05"):
+        start = end = f"{start}T{clock}"
+    first, last = place_given(best.span)
+    return {"time_text": text[first:last], "time_start": start, "time_end": end}
+
+
+def find_times(doc: Doc, document_date: str) -> Iterator[_Time]:
+    """Yield the times of an English text, in order.
+
+    Args:
+        doc: the parsed text.
+        document_date: date of the document, in ISO 8601; a relative time has a value only with its day.
+    """
+    day = document_date[:10]
+    anchor = date.fromisoformat(day) if len(day) == len("2004-11-05") else None
+    waiting: _Time | None = None
+    for match in _TIME.finditer(doc.text):
+        span = doc.char_span(match.start("time"), match.end("time"), alignment_mode="expand")
+        if span.root.dep_ == "compound" and span.root.head.pos_ == "PROPN":
+            # "The Sunday Times"
+            continue
+        in_range = waiting is not None and _is_range(waiting.span, match.start())
+        if not match["led"] or in_range or _is_led(match):
+            time = _time(span, match, anchor)
+            if waiting is not None and in_range:
+                time = _range(waiting, time, anchor)
+            elif waiting is not None:
+                yield waiting
+            waiting = time
+    if waiting is not None:
+        yield waiting
+
+
+def _is_led(match: re.Match[str]) -> bool:
+    """True if a month or a year alone is a time: "in May", "early 2004", "the 1967 murders"; not "march"."""
+    before = match["before"] or match["bound"] or ""
+    if before.lower() in ("a", "the"):
+        return match["led"][0].isdigit()
+    return bool(before) or not re.match(rf"\d|{_MONTH}", match["led"])
+
+
+def _time(span: Span, match: re.Match[str], anchor: date | None) -> _Time:
+    clock = _clock(match["clock"] or match["late_clock"] or match["only_clock"] or "")
+    text = match["day"] or match["led"]
+    if text is None:
+        return _Time(span, _UNKNOWN, clock)
+    start, end = _value(text, anchor, _is_future(span))
+    if clock and start == end and len(start) == len("2004-11-05"):
+        start = end = f"{start}T{clock}"
+    # "after Monday's attack" is after the attack.
+    if match["bound"] and not (span.end < len(span.doc) and span.doc[span.end].tag_ == "POS"):
+        span = span.doc.char_span(match.start("bound"), span.end_char, alignment_mode="expand")
+        start, end = (start, "") if match["bound"].lower() in ("since", "from", "after") else ("", end)
+    return _Time(span, (start, end), "")
+
+
+def _value(text: str, anchor: date | None, future: bool) -> Interval:
+    for pattern, value in _RULES:
+        if match := pattern.fullmatch(text):
+            parts = {**_ABSENT, **{name: part or "" for name, part in match.groupdict().items()}}
+            # A text without a year, a decade or a century of its own is relative.
+            if anchor is None and not any(
+                parts[name][:1].isdigit() for name in ("year", "decade", "century")
+            ):
+                return _UNKNOWN
+            try:
+                return value(parts, anchor or date.min, future)
+            except (ValueError, OverflowError):
+                # There is no 31 June, and no year 0.
+                return _UNKNOWN
+    return _UNKNOWN
+
+
+def _clock(text: str) -> str:
+    """The 24-hour form of "2.16 p.m.", "noon" and the like; "" if it is none."""
+    if text in ("noon", "midnight", ""):
+        return {"noon": "12:00"}.get(text, "")
+    hour, minute = (int(part) for part in (*re.findall(r"\d+", text), "0")[:2])
+    if "m" in text.lower():
+        hour = hour % 12 + (12 if "p" in text.lower() else 0)
+    return f"{hour:02d}:{minute:02d}" if hour < 24 else ""
+
+
+def _is_range(first: Span, place: int) -> bool:
+    """True if a time goes on at this place of the text: "from 1995 to 1999", "between May and July 2004"."""
+    between = first.doc.text[first.end_char : place].strip().lower()
+    before = first.doc[first.start - 1].lower_ if first.start else ""
+    return between in ("to", "through", "-", "–", "—") or (between == "and" and before == "between")
+
+
+def _range(first: _Time, second: _Time, anchor: date | None) -> _Time:
+    """The interval of two times; the first one may have its year from the second one."""
+    year = re.search(rf"{_DIGITS}$", second.span.text)
+    text = re.sub(rf"^{_BOUND} ", "", first.span.text)
+    start = (
+        first.value[0]
+        if not year or re.search(_DIGITS, text)
+        else _value(f"{text} {year[0]}", anchor, False)[0]
+    )
+    end = second.value[1]
+    span = first.span.doc[first.span.start : second.span.end]
+    return _Time(span, (start, end) if start and start <= end else _UNKNOWN, "")
+
+
+def _is_future(span: Span) -> bool:
+    """True if the clause of a time is about what is to come."""
+    verb = clause_of(span.root)
+    for _ in range(5):
+        auxiliaries = [child for child in verb.lefts if child.dep_ in ("aux", "auxpass")]
+        if any(one.lower_ in _MODALS for one in auxiliaries):
+            return True
+        if verb.tag_ == "VBN" and verb.lemma_ in _PLANS and verb.i < span.start:
+            # "was scheduled for Monday"
+            return True
+        tags = {one.tag_ for one in (verb, *auxiliaries)}
+        if "VBD" in tags or any(one.lemma_ == "have" for one in auxiliaries):
+            return False
+        if not tags.isdisjoint(("VBP", "VBZ")):
+            return verb.lemma_ not in ("report", "say")
+        head = verb.head
+        if verb.tag_ == "VB" and any(one.lower_ == "to" for one in auxiliaries):
+            predicate = child_of(head, LINKED)
+            if (
+                head.lemma_.lower() in _PLANS
+                or head.tag_.startswith("NN")
+                or (predicate is not None and predicate.lower_ in _PLANS)
+            ):
+                return True
+        if head.i == verb.i:
+            return False
+        verb = clause_of(head)
+    return False

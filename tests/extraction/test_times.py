@@ -1,0 +1,150 @@
+"""Times of events: values of single times, the event that each belongs to, and times judged by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from benchmark_scripts import load_benchmark
+
+from eventformers.extraction.details.times import find_times, time_details
+from eventformers.extraction.events import ExtractedEvent, extract_events
+from eventformers.extraction.texts import TextDocument
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+THURSDAY = "2011-05-05"
+
+
+@pytest.fixture(scope="module")
+def parse(english_pipeline: str) -> Iterator[Language]:
+    import spacy
+
+    return spacy.load(english_pipeline)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "text", "start", "end"),
+    [
+        ("He left on 3 March 2019.", "3 March 2019", "2019-03-03", "2019-03-03"),
+        ("He left on Sunday, March 3, 2019.", "Sunday, March 3, 2019", "2019-03-03", "2019-03-03"),
+        ("He left on 2019-03-03.", "2019-03-03", "2019-03-03", "2019-03-03"),
+        ("He left on 27/09/2013.", "27/09/2013", "2013-09-27", "2013-09-27"),
+        ("He left on 7/11/2003.", "7/11/2003", "", ""),
+        ("He left on 31 June 2004.", "31 June 2004", "", ""),
+        ("He left in March 2019.", "March 2019", "2019-03", "2019-03"),
+        ("He left in June of last year.", "June of last year", "2010-06", "2010-06"),
+        ("He left in 2004.", "2004", "2004", "2004"),
+        ("He left in late 2004.", "late 2004", "2004", "2004"),
+        ("He left in the summer of 2004.", "summer of 2004", "2004-22", "2004-22"),
+        ("He left in the 1950s.", "1950s", "1950", "1959"),
+        ("He left in the 1900s.", "1900s", "", ""),
+        ("He lived in the 19th century.", "19th century", "1801", "1900"),
+        ("He left on Monday.", "Monday", "2011-05-02", "2011-05-02"),
+        ("He left on Thursday.", "Thursday", THURSDAY, THURSDAY),
+        ("He will leave on Monday.", "Monday", "2011-05-09", "2011-05-09"),
+        ("He was scheduled to leave on Monday.", "Monday", "2011-05-09", "2011-05-09"),
+        ("The shop opens on Monday.", "Monday", "2011-05-09", "2011-05-09"),
+        ("He left in June.", "June", "2010-06", "2010-06"),
+        ("He will leave in March.", "March", "2012-03", "2012-03"),
+        ("He will leave on January 3.", "January 3", "2012-01-03", "2012-01-03"),
+        ("He left on December 3.", "December 3", "2010-12-03", "2010-12-03"),
+        ("He left last May.", "last May", "2010-05", "2010-05"),
+        ("He left yesterday morning.", "yesterday morning", "2011-05-04", "2011-05-04"),
+        ("He left last night.", "last night", "2011-05-04", "2011-05-04"),
+        ("He left last week.", "last week", "2011-04-25", "2011-05-01"),
+        ("He left earlier this week.", "earlier this week", "2011-05-02", THURSDAY),
+        ("He left last month.", "last month", "2011-04", "2011-04"),
+        ("He left last year.", "last year", "2010", "2010"),
+        ("He left two days ago.", "two days ago", "2011-05-03", "2011-05-03"),
+        ("He left six months ago.", "six months ago", "2010-11", "2010-11"),
+        ("He won twice in the past two weeks.", "the past two weeks", "2011-04-21", THURSDAY),
+        ("He left a few days ago.", "a few days ago", "", ""),
+        ("He left three days later.", "three days later", "", ""),
+        ("He waited for several hours.", "several hours", "", ""),
+        ("He has lived here since 2003.", "since 2003", "2003", ""),
+        ("He will stay until Monday.", "until Monday", "", "2011-05-09"),
+        ("He left after Monday's attack.", "Monday", "2011-05-02", "2011-05-02"),
+        ("He lived here from 1995 to 1999.", "from 1995 to 1999", "1995", "1999"),
+        ("He lived here between May and July 2004.", "May and July 2004", "2004-05", "2004-07"),
+        ("He left at 5:30 p.m. on Tuesday.", "5:30 p.m. on Tuesday", "2011-05-03T17:30", "2011-05-03T17:30"),
+        ("He left on 3 May 2011 at noon.", "3 May 2011 at noon", "2011-05-03T12:00", "2011-05-03T12:00"),
+        ("He left at 5:30 p.m.", "5:30 p.m.", "", ""),
+    ],
+)
+def test_value(parse: Language, sentence: str, text: str, start: str, end: str) -> None:
+    ((found, value, _),) = find_times(parse(sentence), THURSDAY)
+    assert (found.text, value) == (text, (start, end))
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Theresa May resigned.",
+        "He is 41 years old.",
+        "The Sunday Times said so.",
+        "They may march.",
+        "He may fall.",
+    ],
+)
+def test_no_time(parse: Language, sentence: str) -> None:
+    assert list(find_times(parse(sentence), THURSDAY)) == []
+
+
+@pytest.mark.parametrize("known", ["", "2011", "2011-05"])
+def test_without_the_day_of_the_document_relative_times_are_unknown(parse: Language, known: str) -> None:
+    doc = parse("He left on Monday, last year, two days ago, on May 3, and in June 2004.")
+    values = [time.value for time in find_times(doc, known)]
+    assert values == [("", "")] * 4 + [("2004-06", "2004-06")]
+
+
+@pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
+def test_times_out_of_the_calendar_are_unknown(parse: Language, day: str) -> None:
+    doc = parse("He left last week and 90,000 years ago, and he will leave next month and next year.")
+    assert len(list(find_times(doc, day))) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "times"),
+    [
+        ("A Moscow court on Tuesday sentenced the man.", {"sentenced": "Tuesday"}),
+        ("Police said on Friday that he died in 2004.", {"said": "Friday", "died": "2004"}),
+        ("He was arrested. They left on Friday.", {"arrested": "", "left": "Friday"}),
+        ("On Monday he met Anna and left Paris.", {"met": "Monday", "left": "Monday"}),
+        ("The 2004 report praised him.", {"praised": ""}),
+        ("He wants to buy cars on Monday.", {"wants": "Monday"}),
+        ("They met on Friday at 10 a.m.", {"met": "Friday at 10 a.m."}),
+    ],
+)
+def test_the_event_of_a_time(parse: Language, text: str, times: dict[str, str]) -> None:
+    doc = parse(text)
+    events = extract_events(doc)
+    details = time_details(doc, TextDocument("one", text, "", "", date=THURSDAY), events, [])
+    assert {
+        doc[event.trigger_index].text: one.get("time_text", "")
+        for event, one in zip(events, details, strict=True)
+    } == times
+
+
+def test_the_time_of_an_event_of_a_noun(parse: Language) -> None:
+    text = "Monday's attack killed ten people."
+    doc = parse(text)
+    event = ExtractedEvent(0, doc[2].idx, "", "attack", "", "attack", False, False, None, None, 2, "noun")
+    (details,) = time_details(doc, TextDocument("one", text, "", "", date=THURSDAY), [event], [])
+    assert details == {"time_text": "Monday", "time_start": "2011-05-02", "time_end": "2011-05-02"}
+
+
+def test_another_language_stays_empty() -> None:
+    import spacy
+
+    doc = spacy.blank("de")("Er ging im August 2004.")
+    event = ExtractedEvent(0, 3, "er", "ging", "", "gehen", False, False, 0, None, 1)
+    assert time_details(doc, TextDocument("one", doc.text, "", ""), [event], []) == [{}]
+
+
+def test_times_judged_by_hand(english_pipeline: str) -> None:
+    judged_times = load_benchmark("event_data").judged_times
+    assert judged_times(english_pipeline, False) >= 0.98
+    assert judged_times(english_pipeline, True) >= 0.96
