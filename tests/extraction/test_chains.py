@@ -112,7 +112,7 @@ def test_coreferee_chains(doc: Doc) -> None:
 
 @pytest.mark.usefixtures("_extensions")
 def test_a_resolver_that_did_not_run(doc: Doc) -> None:
-    assert coreference_clusters(doc) is None
+    assert coreference_clusters(doc, "heads") is None
     with pytest.raises(EventformersError, match="wrote no clusters of fastcoref"):
         chains_of(doc, "fastcoref")
     # A text in which the resolver found nothing is no mistake.

@@ -122,6 +122,7 @@ def test_filters_are_counted(english_pipeline: str, tmp_path: Path) -> None:
         texts_in(tmp_path / "stories"),
         tmp_path / "out",
         pipeline=english_pipeline,
+        coreference="heads",
         exclude_predicates=["called", "reporting"],
         drop_pronoun_only=True,
         min_chain_length=4,

@@ -11,6 +11,7 @@ from eventformers.datasets_scripts.chain_readers import PRONOUNS
 from eventformers.datasets_scripts.chains import NO_PROTAGONISTS
 from eventformers.datasets_scripts.document_splits import DistinctIds
 from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.extraction.coreference import resolve
 from eventformers.extraction.events import ExtractedEvent, head_text, mention_text
 
 if TYPE_CHECKING:
@@ -34,11 +35,12 @@ def find_chains(
     """Find the chains of a text, of any length.
 
     With clusters of mentions, a chain has the events with an argument whose head belongs to a mention of one
-    cluster; its protagonist is the first mention that is not a pronoun. In the events, the protagonist
-    replaces pronouns of its cluster, so that each event can be read on its own. Without clusters, a chain has
-    the events with an argument of the same head word, except pronouns. An event with two protagonists is in
-    both chains; an event whose subject and object are the same protagonist is in its chain once. Of the
-    events of one verb, which differ by the people that are joined, a chain has the first of its protagonist.
+    cluster; its protagonist is the first mention that is a name, or else no pronoun. In the events, the
+    protagonist replaces pronouns of its cluster, so that each event can be read on its own. Without clusters,
+    a chain has the events with an argument of the same head word, except pronouns. An event with two
+    protagonists is in both chains; an event whose subject and object are the same protagonist is in its chain
+    once. Of the events of one verb, which differ by the people that are joined, a chain has the first of its
+    protagonist.
 
     Args:
         doc: the parsed text.
@@ -54,7 +56,7 @@ def find_chains(
     if clusters is None:
         return list(events), _chains_of_heads(doc, events)
     names = [_protagonist(cluster, arguments) for cluster in clusters]
-    cluster_of = _clusters_by_head(clusters)
+    cluster_of = clusters_by_head(clusters)
     named: list[ExtractedEvent] = []
     groups: dict[int, dict[int, int]] = {}
     for number, event in enumerate(events):
@@ -86,7 +88,7 @@ def _chains_of_heads(doc: Doc, events: Sequence[ExtractedEvent]) -> list[Extract
     return [ExtractedChain(head, list(numbers.values())) for head, numbers in groups.items()]
 
 
-def _clusters_by_head(clusters: Sequence[Sequence[Span]]) -> dict[int, int]:
+def clusters_by_head(clusters: Sequence[Sequence[Span]]) -> dict[int, int]:
     """The cluster of each token that is the head of a mention; of two mentions the shorter one applies."""
     heads: dict[int, tuple[int, int]] = {}
     for number, cluster in enumerate(clusters):
@@ -99,7 +101,14 @@ def _clusters_by_head(clusters: Sequence[Sequence[Span]]) -> dict[int, int]:
 
 def _protagonist(cluster: Sequence[Span], arguments: str) -> str:
     heads = [span.root for span in cluster]
-    head = next((head for head in heads if head.lower_ not in PRONOUNS), heads[0])
+    words = [head for head in heads if head.lower_ not in PRONOUNS]
+    # Not of "Anna and Peter".
+    names = [
+        span.root
+        for span in cluster
+        if span.root.pos_ == "PROPN" and all(token.dep_ != "conj" for token in span)
+    ]
+    head = (names or words or heads)[0]
     return mention_text(head) if arguments == "spans" else head_text(head)
 
 
@@ -112,6 +121,9 @@ def chain_ids(document_id: str, chains: Sequence[ExtractedChain]) -> list[str]:
 Resolver = Callable[["Doc"], Iterable[Iterable["Span | tuple[int, int]"]]]
 """Returns the clusters of a parsed text; a mention is a span, or the index of its first token and the index
 after its last token."""
+
+CLUSTERS = "eventformers_clusters"
+"""Key of the clusters that were read in the `user_data` of a parsed text."""
 
 COREFERENCE_SOURCES = ("auto", "heads", "spacy", "fastcoref", "coreferee")
 _SPACY_PREFIX = "coref_clusters_"
@@ -149,8 +161,8 @@ def coreference_clusters(doc: Doc, coreference: str | Resolver = "auto") -> list
     Args:
         doc: a parsed text.
         coreference: `spacy` for span groups `coref_clusters_*`, `fastcoref` for `doc._.coref_clusters`,
-            `coreferee` for `doc._.coref_chains`, `auto` for the first of these that exists, `heads` for none;
-            or a callable.
+            `coreferee` for `doc._.coref_chains`, `auto` for the first of these that exists, or else the rules
+            of `eventformers.extraction.coreference` in English, `heads` for none; or a callable.
 
     Returns:
         The clusters in the order of their first mentions, or None if the text has none and chains use equal
@@ -165,9 +177,9 @@ def coreference_clusters(doc: Doc, coreference: str | Resolver = "auto") -> list
         return None
     elif coreference == "auto":
         name = next((name for name in _READERS if _carries(doc, name)), None)
-        if name is None:
+        if name is None and doc.lang_ != "en":
             return None
-        clusters = _READERS[name](doc)
+        clusters = resolve(doc) if name is None else _READERS[name](doc)
     else:
         # spaCy's resolver writes nothing to a text without clusters, so missing clusters are not an error
         # there.
@@ -178,7 +190,8 @@ def coreference_clusters(doc: Doc, coreference: str | Resolver = "auto") -> list
             )
         clusters = _READERS[coreference](doc)
     found = [sorted(cluster, key=lambda span: (span.start, span.end)) for cluster in clusters]
-    return sorted((cluster for cluster in found if cluster), key=lambda cluster: cluster[0].start)
+    doc.user_data[CLUSTERS] = sorted((one for one in found if one), key=lambda cluster: cluster[0].start)
+    return doc.user_data[CLUSTERS]
 
 
 def _carries(doc: Doc, name: str) -> bool:

@@ -49,7 +49,7 @@ from eventformers.extraction.polarity import (
 )
 
 if TYPE_CHECKING:
-    from spacy.tokens import Doc, Token
+    from spacy.tokens import Doc, Span, Token
 
 _Participant = tuple["Token | None", bool]
 
@@ -560,8 +560,14 @@ def head_text(head: Token) -> str:
 
 
 def mention_text(head: Token) -> str:
-    """The words of a mention by its head, in lower case, without its relative clauses and appositions, and
-    without a `no`, which the event's negation states."""
+    """The words of a mention by its head (`mention_span`), in lower case."""
+    words = (head_text(token) + token.whitespace_ for token in mention_span(head))
+    return " ".join("".join(words).split())
+
+
+def mention_span(head: Token) -> Span:
+    """A mention by its head, without its relative clauses and appositions, and without a `no`, which the
+    event's negation states."""
     start, end = head.i, head.i + 1
     for child in sorted(head.lefts, key=lambda child: -child.i):
         if (child.dep_ in _OUTSIDE_SPANS and child.dep_ != "punct") or child.lower_ in (
@@ -575,8 +581,7 @@ def mention_text(head: Token) -> str:
         if child.dep_ in _OUTSIDE_SPANS or child.dep_ in ("cc", "conj"):
             break
         end = child.right_edge.i + 1
-    words = (head_text(token) + token.whitespace_ for token in head.doc[start:end])
-    return " ".join("".join(words).split())
+    return head.doc[start:end]
 
 
 def _is_handle(token: Token) -> bool:

@@ -89,9 +89,10 @@ class ExtractionSettings:
         pipeline: name or folder of a spaCy pipeline with a tagger and a parser.
         arguments: `heads` for head words; `spans` for full noun phrases without their relative clauses and
             appositions.
-        coreference: `auto` uses the clusters that the pipeline wrote to a text, and equal head words if there
-            are none; `heads` uses head words; `spacy`, `fastcoref` and `coreferee` require that resolver;
-            `module:function`, or a function, returns the clusters for a spaCy Doc.
+        coreference: `auto` uses the clusters that the pipeline wrote to a text; if there are none, rules
+            (`eventformers.extraction.coreference`) in English, and equal head words otherwise; `heads` uses
+            head words; `spacy`, `fastcoref` and `coreferee` require that resolver; `module:function`, or a
+            function, returns the clusters for a spaCy Doc.
         exclude_predicates: leave out events by their predicate, its first word or its lemma. The word
             `reporting` stands for `REPORTING_PREDICATES`.
         drop_pronoun_only: leave out events whose arguments are all pronouns, after co-reference resolution.

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eventformers.datasets_scripts.events import empty_details
+from eventformers.extraction.details.actors import actor_details
 from eventformers.extraction.details.factuality import factuality_details
+from eventformers.extraction.details.mentions import mention_details
 from eventformers.extraction.details.times import time_details
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ Details = Callable[
 ]
 """Of the text, its document, its events, and the columns that are known so far."""
 
-DETAILS: tuple[Details, ...] = (time_details, factuality_details)
+DETAILS: tuple[Details, ...] = (mention_details, actor_details, time_details, factuality_details)
 
 
 def event_details(doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent]) -> list[dict[str, Any]]:

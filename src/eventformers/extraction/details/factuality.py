@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from eventformers.extraction.details.actors import ACTOR_IDS
 from eventformers.extraction.grammar import (
     DIRECT_OBJECTS,
     LINKED,
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
 
     from eventformers.extraction.events import ExtractedEvent
     from eventformers.extraction.texts import TextDocument
-
-ACTOR_IDS = "eventformers_actor_ids"
-"""Key in `Doc.user_data` of the actors of a text: actor ids by the token index of a mention's head word."""
 
 # fmt: off
 _BELIEF = frozenset({

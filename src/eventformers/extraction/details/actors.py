@@ -1,0 +1,96 @@
+"""Actors of a text: the persons, organisations, places and groups of its events, by what their mentions stand
+for (`coreference`). English only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from eventformers.extraction.actor_kinds import kind_of_name, kind_of_noun
+from eventformers.extraction.chains import CLUSTERS, clusters_by_head
+from eventformers.extraction.coreference import name_words, resolve
+from eventformers.extraction.details.mentions import PARTICIPANT_INDEXES
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc, Span
+
+    from eventformers.extraction.events import ExtractedEvent
+    from eventformers.extraction.texts import TextDocument
+
+ACTOR_IDS = "eventformers_actor_ids"
+"""Key in `Doc.user_data` of the actors of a text: actor ids by the token index of a mention's head word."""
+
+ACTORS = "eventformers_actors"
+"""Key in `Doc.user_data` of the actors of a text, by their ids: `name, kind, aliases, mentions, is_named`."""
+
+_PEOPLE = frozenset({"he", "him", "his", "himself", "she", "her", "hers", "herself", "i", "me", "my"})
+
+
+def actor_details(
+    doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent], known: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return `subject_id`, `object_id`, and `participants` with their `actor_id`.
+
+    The ids are those of the document; `merge_actors` gives those of all documents.
+    """
+    if doc.lang_ != "en":
+        return [{} for _ in events]
+    clusters = doc.user_data.get(CLUSTERS) or resolve(doc)
+    actors: dict[str, dict[str, Any]] = {}
+    id_of: dict[int, str] = {}
+    for number, cluster in enumerate(clusters):
+        if (actor := _actor(cluster)) is not None:
+            id_of[number] = f"{document.document_id}@{number}"
+            actors[id_of[number]] = actor
+    ids = {head: id_of[number] for head, number in clusters_by_head(clusters).items() if number in id_of}
+    doc.user_data[ACTOR_IDS], doc.user_data[ACTORS] = ids, actors
+    found = []
+    for event, columns, indexes in zip(events, known, doc.user_data[PARTICIPANT_INDEXES], strict=True):
+        others = zip(columns["participants"], indexes, strict=True)
+        found.append(
+            {
+                "subject_id": ids.get(event.subject_index, ""),
+                "object_id": ids.get(event.object_index, ""),
+                "participants": [{**one, "actor_id": ids.get(index, "")} for one, index in others],
+            }
+        )
+    return found
+
+
+def _actor(cluster: Sequence[Span]) -> dict[str, Any] | None:
+    """What an actor is called and what it is; None for a thing without a name."""
+    heads = [span.root for span in cluster]
+    names = list(_names(cluster))
+    kinds = Counter(filter(None, (kind_of_name(head) for head in heads)))
+    nouns = [span for span, head in zip(cluster, heads, strict=True) if head.pos_ == "NOUN"]
+    kind = max(kinds, key=lambda one: kinds[one]) if kinds else ""
+    if not kind and (names or nouns):
+        described = Counter(kind_of_noun(span.root) for span in nouns)
+        kind = next((one for one, _ in described.most_common() if one != "other"), "")
+    if kind in ("", "other") and any(head.lower_ in _PEOPLE for head in heads):
+        kind = "person"
+    if not names and (not kind or not nouns):
+        return None
+    name = max(names, key=lambda one: len(one.split())) if names else " ".join(nouns[0].text.split())
+    return {
+        "name": name,
+        "kind": kind or "other",
+        "aliases": [one for one in dict.fromkeys(names) if one != name],
+        "mentions": len(cluster),
+        "is_named": bool(names),
+    }
+
+
+def _names(cluster: Sequence[Span]) -> Iterator[str]:
+    """The names among the mentions, without titles, articles and possessive endings."""
+    for span in cluster:
+        if span.root.pos_ == "PROPN" or kind_of_name(span.root):
+            lower = name_words(span)
+            words = [token.text for token in span]
+            while words and lower and words[0].lower() != lower[0]:
+                del words[0]
+            while words and lower and words[-1].lower() != lower[-1]:
+                words.pop()
+            if text := " ".join(" ".join(words).split()):
+                yield text
