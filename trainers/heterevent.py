@@ -141,7 +141,9 @@ class HeterEventCollator(EventCollator):
             longest = min(longest_input(tokenizer, config.encoder_config), longest * max(map(len, events)))
         else:
             texts = [text for of_chain in events for text in of_chain]
-            generators = np.repeat(generators, [len(of_chain) for of_chain in events]).tolist()
+            generators = [
+                generator for generator, of_chain in zip(generators, events, strict=True) for _ in of_chain
+            ]
         processor = HeterEventProcessor(tokenizer, config.event_order, prompts=config.prompts)
         encoded = self.counted(processor.tokenise(texts, max_length=longest))
         masking = DataCollatorForLanguageModeling(tokenizer, mlm_probability=self.masking_probability)

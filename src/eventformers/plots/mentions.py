@@ -87,7 +87,7 @@ def plot_mentions(
             places = UMAP(
                 n_neighbors=min(15, len(rows) - 1), metric="precomputed", random_state=seed, n_jobs=1
             ).fit_transform(found)
-        members = np.searchsorted(names, [row["event_type"] for row in rows])
+        members = np.searchsorted(names, [str(row["event_type"]) for row in rows])
         counts = dict(zip(names, np.bincount(members, minlength=len(names)).tolist(), strict=True))
         groups = [EventGroup(place, name, size, []) for place, (name, size) in enumerate(counts.items())]
         title = f"{encoder.name}: {len(rows):,} mentions of {len(names)} unseen types"
