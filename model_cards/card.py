@@ -23,6 +23,7 @@ from eventformers.datasets_scripts.licenses import hub_licenses, is_open
 from eventformers.datasets_scripts.reading.lines import parse_json, read_regular_text
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation.results import TaskResult, eval_results
+from eventformers.evaluation.tasks import TASKS
 from eventformers.files import write_text
 from eventformers.methods import load_method
 from eventformers.model_cards import scores
@@ -350,8 +351,7 @@ def _template_values(card: ModelCard) -> dict[str, object]:
             for snippet in usage_snippets(card)
         ],
         "score_table": scores.score_table(card.results, card.name),
-        "task_table": scores.task_table(card.results),
-        "score_notes": scores.notes(card.results),
+        "tasks": TASKS,
         "origins": {result.dataset.origin for result in card.results},
         "sources": _sources(data) if data else "",
         "data_settings": _settings_table(dict(sorted(data.settings.items()))) if data else "",
@@ -365,6 +365,7 @@ def _template_values(card: ModelCard) -> dict[str, object]:
             for one in (
                 *(markdown.cell, markdown.code, markdown.code_block, markdown.duration, markdown.number),
                 *(markdown.setting, markdown.table, markdown.without_folders, markdown.words),
+                *(scores.interval, scores.score_text),
             )
         },
     }

@@ -142,35 +142,42 @@ class MethodCard:
             "training": defaultdict(lambda: None, training or {}),
         }
 
+        def text(template: str) -> str:
+            return " ".join(_ENVIRONMENT.from_string(template).render(values).split())
+
         def texts(templates: Sequence[str]) -> list[str]:
-            rendered = (_ENVIRONMENT.from_string(template).render(values) for template in templates)
-            return [text for one in rendered if (text := " ".join(one.split()))]
+            return [one for one in map(text, templates) if one]
 
         def evaluated(expression: str) -> Any:
             return _ENVIRONMENT.compile_expression(expression, undefined_to_none=False)(values)
 
         objective = ""
-        for text in texts(self.objective):
-            is_item = text.startswith("- ") and objective.rpartition("\n")[2].startswith("- ")
-            objective += f"{'' if not objective else chr(10) if is_item else 2 * chr(10)}{text}"
+        for one in texts(self.objective):
+            is_next_item = one.startswith("- ") and objective.rpartition("\n")[2].startswith("- ")
+            objective += ("\n" if is_next_item else "\n\n") + one
         readings = []
         for entry in self.readings:
             here = [entry["here"]] if isinstance(entry["here"], str) else entry["here"]
             if evaluated(entry.get("if", "true")) and (told := "; ".join(texts(here))):
-                readings.append(Reading(*texts([entry["place"], entry["paper"]]), told))
+                readings.append(Reading(text(entry["place"]), text(entry["paper"]), told))
         usage = [
             evaluated(one)
             if isinstance(one, str)
             else Snippet(
-                *texts([one["title"]]),
+                text(one["title"]),
                 _ENVIRONMENT.from_string(one["code"]).render(values).rstrip(),
                 is_run=one.get("is_run", True),
             )
             for one in self.usage
         ]
-        [summary], [text_read] = texts([self.summary]), texts([self.text_read])
-        usage = [snippet for snippet in usage if snippet is not None]
-        return CardParts(summary, text_read, objective, readings, texts(self.limits), usage)
+        return CardParts(
+            text(self.summary),
+            text(self.text_read),
+            objective.strip(),
+            readings,
+            texts(self.limits),
+            [snippet for snippet in usage if snippet is not None],
+        )
 
 
 def load_method_card(method: str) -> MethodCard:
