@@ -77,6 +77,8 @@ def factuality(doc: Doc) -> dict[str, tuple[str, str]]:
         ("Rebels, he said, captured the city.", "captured", "reported", "he"),
         ("Rebels, he said, captured the city.", "said", "fact", ""),
         ("According to police, rebels captured the city.", "captured", "reported", "police"),
+        ("According to police, rebels won and they killed ten.", "killed", "reported", "police"),
+        ("They signed a deal, according to which troops left.", "signed", "fact", ""),
         ("Rebels reportedly captured the city.", "captured", "reported", ""),
         ("He is said to have left the country.", "left", "reported", ""),
         ('"Rebels captured the city," Smith said. "They killed ten people."', "killed", "reported", "Smith"),

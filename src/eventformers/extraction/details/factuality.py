@@ -20,6 +20,7 @@ from eventformers.extraction.grammar import (
     DIRECT_OBJECTS,
     LINKED,
     RELATIVE_CLAUSES,
+    RELATIVE_PRONOUNS,
     child_of,
     copula_of,
     is_clause_head,
@@ -238,7 +239,8 @@ class _Clauses:
             # "will pay and leave", "to pay and leave"
             return self._of_verb(head)
         # "if he pays and leaves", "said that he paid and left"
-        return self._of_governor(head) if is_finite(head) else self._scope(head)
+        around = self._of_governor(head) if is_finite(head) else _FACT
+        return around.within(self._scope(head))
 
     def _of_complement(self, verb: Token, head: Token) -> _Standing:
         governor, lemma, to = copula_of(head), head.lemma_.lower(), _has_to(verb)
@@ -378,7 +380,10 @@ def _own(verb: Token) -> _Standing:
             found = _Standing(reported=True).within(found)
         elif label == "prep" and word == "according":
             to = child_of(child, {"prep"})
-            found = _Standing(reported=True, source=to and child_of(to, {"pobj"})).within(found)
+            source = to and child_of(to, {"pobj"})
+            # Not "an agreement according to which".
+            if source is not None and source.lower_ not in RELATIVE_PRONOUNS:
+                found = _Standing(reported=True, source=source).within(found)
         elif _is_aside(child):
             found = _report(child, _FACT).within(found)
     return found
