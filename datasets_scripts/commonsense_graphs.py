@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import ClassVar
@@ -12,7 +13,13 @@ import datasets
 import pyarrow as pa
 from datasets import Value
 
-from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, SAMPLES, EventDatasetBuilder, EventDatasetConfig
+from eventformers.datasets_scripts.base import (
+    SAMPLE_ORIGIN,
+    SAMPLES,
+    EventDatasetBuilder,
+    EventDatasetConfig,
+    JsonValue,
+)
 from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.datasets_scripts.graph_readers import (
     TRIPLE_COLUMNS,
@@ -51,6 +58,52 @@ class CommonsenseGraphsConfig(EventDatasetConfig):
     """
 
     templates: str | None = None
+
+
+@dataclass
+class GraphCounts:
+    """The counts of pairs of premise and alternative in Table 1 of MICO; sets hold hashes.
+
+    Args:
+        entities: the heads and tails.
+        relations: the relations.
+        premises: the premises.
+        texts: number of premises and alternatives, each as often as it occurs.
+        words: number of their words.
+    """
+
+    entities: set[int] = field(default_factory=set)
+    relations: set[str] = field(default_factory=set)
+    premises: set[int] = field(default_factory=set)
+    texts: int = 0
+    words: int = 0
+
+    def add(self, triples: Iterable[Sequence[str]], pairs: Iterable[Sequence[str]]) -> None:
+        """Add triples, and the pairs that they become."""
+        for head, relation, tail in triples:
+            self.entities.update((hash(head), hash(tail)))
+            self.relations.add(relation)
+        for pair in pairs:
+            self.premises.add(hash(pair[0]))
+            self.texts += len(pair)
+            self.words += sum(len(text.split()) for text in pair)
+
+    def add_counts(self, other: GraphCounts) -> None:
+        """Add the counts of another split."""
+        self.entities |= other.entities
+        self.relations |= other.relations
+        self.premises |= other.premises
+        self.texts += other.texts
+        self.words += other.words
+
+    def statistics(self) -> dict[str, JsonValue]:
+        """The columns of the table: the degree is the number of alternatives of a premise."""
+        return {
+            "entities": len(self.entities),
+            "relations": len(self.relations),
+            "average_degree": round(self.texts / 2 / len(self.premises), 2),
+            "average_words": round(self.words / self.texts, 2),
+        }
 
 
 class CommonsenseGraphs(EventDatasetBuilder):
@@ -196,14 +249,26 @@ class CommonsenseGraphs(EventDatasetBuilder):
         before = {path for split in self.reports if split != self.split for path in self.split_files[split]}
         counts = (report.read, report.skipped)
         triples = read_triples(files, graph, self.split, templates, *counts, before)
+        of_split = GraphCounts()
         while batch := list(islice(triples, _TRIPLES_PER_TABLE)):
             report.add_source(source, license_name, triples=len(batch))
             columns = [list(column) for column in zip(*batch, strict=True)]
             if config.name.endswith(_PAIRS):
                 pairs = [templates.pair(*triple, direction) for triple in batch for direction in DIRECTIONS]
+                of_split.add(batch, pairs)
                 columns = [list(column) for column in zip(*pairs, strict=True)]
                 columns.append([*DIRECTIONS] * len(batch))
             yield pa.table(columns, schema=schema)
+        if of_split.texts:
+            report.statistics.update(of_split.statistics())
+            self._of_all_splits.add_counts(of_split)
+            if len(self.split_files) > 1 and self.split == [*self.split_files][-1]:
+                of_all = self._of_all_splits.statistics()
+                report.statistics |= {f"{name}_in_all_splits": value for name, value in of_all.items()}
+
+    @cached_property
+    def _of_all_splits(self) -> GraphCounts:
+        return GraphCounts()
 
     def facts_from_paths(self, config_name: str) -> dict[str, object]:
         """The source and the licence of each split."""

@@ -374,6 +374,7 @@ class EventHierarchies(EventDatasetBuilder):
     def _mention_rows(self) -> Iterator[Mapping[str, object]]:
         report, notes = self.report, Counter[str]()
         languages: set[str] = set()
+        linked: set[str] = set()
         for file, mention in self._mentions_of_split():
             report.read["mentions"] += 1
             where = f"{file.path.name}, line {mention.line}"
@@ -390,6 +391,7 @@ class EventHierarchies(EventDatasetBuilder):
                     notes["mentions_with_repeated_id"] += 1
                     report.statistics.setdefault("first_mention_with_repeated_id", where)
             languages.add(mention.language)
+            linked.update(gold)
             notes["mentions_with_several_gold_events"] += len(gold) > 1
             notes["longest_mention_in_characters"] = max(
                 notes["longest_mention_in_characters"], len(mention.mention)
@@ -401,6 +403,7 @@ class EventHierarchies(EventDatasetBuilder):
             yield {**row._asdict(), "event_ids": gold}
         self._report_events()
         report.statistics.update({name: count for name, count in sorted(notes.items()) if count})
+        report.statistics.update(self._knowledge.graph.statistics(linked))
         report.statistics["languages"] = [*sorted(languages)]
 
     def _mentions_of_split(self) -> Iterator[tuple[HierarchyFile, LinkedMention]]:

@@ -179,6 +179,30 @@ class EventHierarchy:
             self._levels[event_id] = {one: distance[one] for one in order}
         return self._levels[event_id]
 
+    def statistics(self, events: Iterable[str]) -> dict[str, int | float]:
+        """Count events and their trees as in Table 1 of Ou et al., 2023.
+
+        Args:
+            events: the gold events of mentions, with all their ancestors.
+
+        Returns:
+            The numbers of events and of trees, which are roots of the hierarchy; and the averages of the
+            children of an event that has any, and of the levels below a root, both among these events.
+        """
+        inside = {one for one in events if self.in_hierarchy(one)}
+        children = [sum(child in inside for child in self.children.get(one, ())) for one in inside]
+        depths = {one: 0 for one in inside if one not in self.parents}
+        for lower in inside:
+            for upper, levels in self._levels_above(lower).items():
+                if upper in depths:
+                    depths[upper] = max(depths[upper], levels)
+        return {
+            "events": len(set(events)),
+            "trees": len(depths),
+            "average_children": round(sum(children) / max(1, sum(map(bool, children))), 2),
+            "average_tree_depth": round(sum(depths.values()) / max(1, len(depths)), 2),
+        }
+
     def in_hierarchy(self, event_id: str) -> bool:
         """True if an event has a parent or a child."""
         return event_id in self.parents or event_id in self.children

@@ -196,3 +196,16 @@ def test_folders_add_their_splits_and_may_not_repeat_one(tmp_path: Path) -> None
 
 def test_the_words_of_relations_decide_the_cache() -> None:
     assert "eventformers.models.relation_words" in {one.__name__ for one in CommonsenseGraphs._modules()}
+
+
+def test_the_counts_of_the_papers_table(shared_data: Path) -> None:
+    """Without the test split, which is kept aside, so that the paper has a little more."""
+    report = built_report(shared_data / "ckg", "conceptnet_inductive_pairs", builder="commonsense_graphs")
+    statistics = report["statistics"]
+    assert statistics["train"]["average_words"] == 3.92
+    of_all = statistics["validation"]
+    assert of_all["entities_in_all_splits"] == 72_015
+    assert of_all["relations_in_all_splits"] == 33
+    assert of_all["average_degree_in_all_splits"] == 1.84
+    assert of_all["average_words_in_all_splits"] == 3.92
+    assert "entities_in_all_splits" not in statistics["train"]

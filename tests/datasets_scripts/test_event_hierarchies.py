@@ -125,6 +125,11 @@ def test_the_published_mentions_of_wikipedia(published: Path) -> None:
         "languages": ["ar", "en"],
         "longest_mention_in_characters": 5,
         "mentions_with_several_gold_events": 2,
+        # A tree of three events, and an event outside it.
+        "events": 4,
+        "trees": 1,
+        "average_children": 1.0,
+        "average_tree_depth": 2.0,
     }
 
 

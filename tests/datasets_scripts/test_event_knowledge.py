@@ -49,6 +49,22 @@ def test_an_edge_is_one_edge_however_often_it_is_stated() -> None:
     assert graph.sequence == {("2", "3"): 3}
 
 
+def test_trees_are_counted_among_the_events_of_mentions() -> None:
+    graph, _ = part_of("1>2", "2>3", "4>3", "5>6", "7>6")
+    assert graph.statistics(["1", "2", "3", "4", "5", "6", "9"]) == {
+        "events": 7,
+        "trees": 2,
+        # 3 has two children, 2 and 6 one each: 7 is no event of a mention.
+        "average_children": 1.33,
+        "average_tree_depth": 1.5,
+    }
+    assert graph.statistics(["3", "6"])["average_tree_depth"] == 0
+    assert graph.statistics([]) == dict.fromkeys(
+        ("events", "trees", "average_children", "average_tree_depth"), 0
+    )
+    assert [graph.height(one) for one in "123456"] == [2, 2, 2, 2, 1, 1]
+
+
 def test_edges_to_no_event_and_to_itself_are_counted() -> None:
     graph, skipped = graph_of(
         ("1", "part_of", "2"),
