@@ -96,12 +96,12 @@ class MaskedWordHead(nn.Module):
             return
         source = AutoModelForMaskedLM.from_pretrained(name_or_path, dtype=self.bias.dtype)
         prefix = f"{source.base_model_prefix}."
-        own = {name: part for name, part in source.named_modules() if not name.startswith(prefix)}
-        for part in own.values():
-            if isinstance(part, nn.LayerNorm) and part.weight.shape == self.norm.weight.shape:
-                self.norm.load_state_dict(part.state_dict(), strict=False)
-            if isinstance(part, nn.Linear) and part.weight.shape == self.dense.weight.shape:
-                self.dense.load_state_dict(part.state_dict(), strict=False)
+        for name, part in source.named_modules():
+            for own in (self.dense, self.norm):
+                # Their names differ between architectures, their kinds and shapes do not.
+                is_same = type(part) is type(own) and part.weight.shape == own.weight.shape
+                if is_same and not name.startswith(prefix):
+                    own.load_state_dict(part.state_dict(), strict=False)
         if (bias := getattr(source.get_output_embeddings(), "bias", None)) is not None:
             self.bias.copy_(bias)
 
@@ -124,7 +124,7 @@ def masked_word_terms(
     vectors = hidden[is_masked].to(head.masked_words.bias.dtype)
     # Called as a module, the embeddings include those of adapters.
     vocabulary = torch.arange(len(head.masked_words.bias), device=hidden.device)
-    logits = head.masked_words(vectors, head.get_input_embeddings()(vocabulary))
+    logits = head.masked_words(vectors, head.get_input_embeddings()(vocabulary).to(vectors.dtype))
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     loss = functional.cross_entropy(logits, masked_token_ids[is_masked], reduction="sum")
     # Processes have masked different numbers of tokens.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from heterevent_inputs import CHAIN_LENGTHS, CHAINS, EVENT_NAMES, heterevent_inputs, make_head
-from transformers import BertConfig, BertForMaskedLM
+from transformers import BertForMaskedLM, DistilBertForMaskedLM, RobertaForMaskedLM
 
 from eventformers.models import losses
 from eventformers.models.event_graph import build_event_graph, draw_kept_edges, draw_kept_features
@@ -251,23 +251,18 @@ def test_word_loss_by_loops(tiny_encoder_without_dropout: Path, literal_first: b
     )
 
 
-def test_masked_words_start_from_the_masked_language_model(tmp_path: Path) -> None:
+@pytest.mark.parametrize("family", [BertForMaskedLM, RobertaForMaskedLM, DistilBertForMaskedLM])
+def test_masked_words_start_from_the_masked_language_model(family: Any, tmp_path: Path) -> None:
     """The loss is that of the checkpoint, also in double precision, and without its head a new one."""
     torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=50,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=20,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
-    source = BertForMaskedLM(config)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 20}
+    if family is DistilBertForMaskedLM:
+        sizes = {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 20}
+    source = family(family.config_class(vocab_size=50, pad_token_id=0, **sizes)).eval()
     for name, parameter in source.named_parameters():
         torch.nn.init.normal_(parameter, mean=float("norm.weight" in name.lower()), std=0.5)
     source.save_pretrained(tmp_path / "masked")
-    source.bert.save_pretrained(tmp_path / "bare")
+    source.base_model.save_pretrained(tmp_path / "bare")
     input_ids = torch.randint(5, 50, (3, 7))
     mask = (torch.arange(7) < torch.tensor([[7], [4], [5]])).long()
     labels = torch.where(torch.rand(3, 7) < 0.4, torch.randint(5, 50, (3, 7)), -100).masked_fill(
@@ -275,7 +270,7 @@ def test_masked_words_start_from_the_masked_language_model(tmp_path: Path) -> No
     )
     inputs = {"input_ids": input_ids, "attention_mask": mask}
     fields: dict[str, Any] = {"stage": "masked_words", "event_dim": 4, "chain_dim": 8}
-    head = HeterEventForPreTraining.from_encoder(str(tmp_path / "masked"), **fields).double()
+    head = HeterEventForPreTraining.from_encoder(str(tmp_path / "masked"), **fields).eval().double()
     source = source.double()
     found = head(**inputs, masked_token_ids=labels)
     torch.testing.assert_close(found.loss, source(**inputs, labels=labels).loss)
