@@ -98,6 +98,7 @@ def test_factuality(parse: Language, sentence: str, trigger: str, kind: str, sou
         ("The attack killed ten people.", "attack", "fact"),
         ("The planned attack worried people.", "attack", "possible"),
         ("They called for a strike.", "strike", "possible"),
+        ("The talks averted a strike.", "strike", "possible"),
         ("The threat of war remains.", "war", "possible"),
         ("The army will launch an attack.", "attack", "possible"),
         ("They will discuss the attack.", "attack", "fact"),

@@ -103,11 +103,11 @@ _UNREAL = frozenset({
     "looming", "planned", "possible", "potential", "proposed", "prospective", "scheduled", "supposed",
     "suspected", "threatened", "upcoming", "would-be",
 })
-# Nouns and verbs whose event is not there yet: "threat of war", "called for a strike".
+# Nouns and verbs whose event is not there: "threat of war", "called for a strike", "avoided a strike".
 _AIMS = (_WISHES | _OUTLOOKS | _CHARGES) - {"discuss", "investigate", "oppose"} | frozenset({
-    "aim", "attempt", "await", "bid", "call", "chance", "danger", "demand", "effort", "fear", "hope",
-    "need", "plan", "plot", "possibility", "prepare", "prospect", "pursue", "rule", "seek", "threat",
-    "threaten", "try", "urge", "warn", "warning",
+    "aim", "attempt", "avert", "avoid", "await", "bid", "call", "chance", "danger", "demand", "effort",
+    "fear", "hope", "need", "plan", "plot", "possibility", "prepare", "prevent", "prospect", "pursue",
+    "rule", "seek", "threat", "threaten", "try", "urge", "warn", "warning",
 })
 _DEFINITE = frozenset({"that", "the", "these", "this", "those"})
 # fmt: on
