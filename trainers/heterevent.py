@@ -138,7 +138,7 @@ class HeterEventCollator(EventCollator):
         longest = self.longest(prompt_of(config.prompts))
         if self.context == "chain":
             texts = [f" {tokenizer.sep_token or ''} ".join(of_chain) for of_chain in events]
-            longest = min(longest_input(tokenizer, config.encoder_config), longest * max(map(len, events)))
+            longest = min(longest_input(tokenizer, config.encoder_config), longest * self.max_chain_length)
         else:
             texts = [text for of_chain in events for text in of_chain]
             generators = [

@@ -310,7 +310,8 @@ def _draw_silhouettes(axes: Axes, lines: Sequence[Mapping[str, float]]) -> None:
     x = np.array(list(epochs.values()))
     axes.plot(x, values, ":", color=COLOURS[0])
     last = lines[-1]
-    if "chosen_step" in last:
+    # Logs of earlier versions lack the window.
+    if "silhouette_window" in last:
         width = min(int(last["silhouette_window"]), len(values))
         means = np.convolve(values, np.full(width, 1 / width), mode="valid")
         axes.plot(x[(width - 1) // 2 :][: len(means)], means, color=COLOURS[0], linewidth=2.5)
