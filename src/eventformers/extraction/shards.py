@@ -145,12 +145,13 @@ def merge_shards(results: Path, shards: int, folder: Path) -> ExtractionCounts:
     counts = ExtractionCounts()
     for of_block in read_counts(results, shards):
         counts.add(of_block)
-    if counts.written["documents"]:
+    if counts.written["events"] > counts.skipped["event_of_other_factuality"]:
         with open(folder / EXTRACTED_DOCUMENTS, "wb") as merged:
             for shard in range(shards):
                 # Concatenated gzip files are a valid gzip file.
                 with open(shard_path(results, shard, _EVENTS), "rb") as part:
                     shutil.copyfileobj(part, merged)
+    if counts.written["documents"]:
         for kind, schema, name in (
             ("documents", DOCUMENT_SCHEMA, DOCUMENTS_TABLE),
             ("events", EVENT_SCHEMA, EVENTS_TABLE),
