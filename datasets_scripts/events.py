@@ -61,6 +61,7 @@ DOCUMENTS_TABLE = "documents.parquet"
 EVENTS_TABLE = "events.parquet"
 VECTORS_TABLE = "vectors.parquet"
 CHAINS_TABLE = "chains.parquet"
+ACTORS_TABLE = "actors.parquet"
 EXTRACTED_DOCUMENTS = "events.jsonl.gz"
 """Documents of events as JSON lines, which `extract` writes beside `EVENTS_TABLE`."""
 
@@ -141,6 +142,16 @@ CHAIN_SCHEMA = pa.schema(
     ]
 )
 """Columns of chains: the distinct events of a protagonist in a document, in the order of the text."""
+
+ACTOR_SCHEMA = pa.schema(
+    [
+        *((name, _TEXT) for name in ("actor_id", "name", "kind")),
+        ("aliases", pa.list_(_TEXT)),
+        ("mentions", _PLACE),
+    ]
+)
+"""Columns of actors. `kind` is person, organisation, place, group or other; `mentions` counts those that are
+resolved within their documents, pronouns included."""
 
 LINK_SCHEMA = pa.schema(
     [

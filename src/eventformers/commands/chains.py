@@ -34,6 +34,7 @@ def extract(
     ] = False,
     min_chain_length: options.MinChainLength = 5,
     factuality: options.Factuality = None,
+    actors: options.Actors = None,
     document_type: Annotated[
         list[str] | None,
         typer.Option(help="Type of SGML documents to read, or all. Default: story. Repeatable."),
@@ -63,6 +64,7 @@ def extract(
         drop_pronoun_only=drop_pronoun_only,
         min_chain_length=min_chain_length,
         factuality=factuality or [],
+        actors=actors,
         document_types=[] if "all" in types else types,
         source=source,
         license_name=license_name,

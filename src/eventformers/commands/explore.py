@@ -75,6 +75,7 @@ def explore(
     ] = None,
     min_chain_length: options.MinChainLength = 3,
     factuality: options.Factuality = None,
+    actors: options.Actors = None,
     skip: Annotated[
         list[str] | None,
         typer.Option(
@@ -133,6 +134,7 @@ def explore(
         graph_config=graph_config,
         min_chain_length=min_chain_length,
         factuality=factuality or ["fact"],
+        actors=actors,
         skip=skip or [],
         processes=processes,
         batch_size=batch_size_of(batch_size),

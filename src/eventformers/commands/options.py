@@ -54,6 +54,9 @@ Pipeline = Annotated[
 ]
 License = Annotated[str | None, typer.Option("--license", help="Licence of texts without one.")]
 Processes = Annotated[int, typer.Option(help="Number of parsing processes.")]
+Actors = Annotated[
+    Path | None, typer.Option(help="Names of your own, before the rules: a CSV of alias, name, kind.")
+]
 MinChainLength = Annotated[int, typer.Option(help="Minimum number of distinct events of a chain.")]
 FileFormat = Annotated[
     str | None,

@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from eventformers.datasets_scripts.chains import NO_PROTAGONISTS
 from eventformers.datasets_scripts.events import (
+    ACTOR_SCHEMA,
+    ACTORS_TABLE,
     CHAIN_SCHEMA,
     DOCUMENT_SCHEMA,
     DOCUMENTS_TABLE,
@@ -22,6 +24,7 @@ from eventformers.datasets_scripts.events import (
     EVENTS_TABLE,
 )
 from eventformers.datasets_scripts.malformed import SkippedRows, malformed_policy
+from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError
 from eventformers.exploration.events import PROTAGONISTS_TABLE, SHORTEST_CHAIN
 from eventformers.exploration.steps import Context, Step, StepRun
@@ -128,6 +131,11 @@ def copy_events(run: StepRun) -> None:
     events = read_event_table(folder, EVENTS_TABLE, EVENT_SCHEMA)
     read_event_mentions(folder)
     run.write(EVENTS_TABLE, events)
+    # Extractions of earlier versions have no actors.
+    path, actors = folder / ACTORS_TABLE, ACTOR_SCHEMA.empty_table()
+    if path.exists():
+        actors = read_parquet(path, ACTOR_SCHEMA.names).cast(ACTOR_SCHEMA)
+    run.write(ACTORS_TABLE, actors)
     run.write(PROTAGONISTS_TABLE, chains_of_arguments(events))
     run.counts["events"] = events.num_rows
     run.notes.append(
@@ -187,6 +195,6 @@ EXTRACTED_EVENTS = Step(
     "events",
     copy_events,
     reads=(DOCUMENTS_TABLE,),
-    writes=(EVENTS_TABLE, PROTAGONISTS_TABLE),
+    writes=(EVENTS_TABLE, PROTAGONISTS_TABLE, ACTORS_TABLE),
     settings=_settings_of(EVENTS_TABLE),
 )

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.events import (
+    ACTORS_TABLE,
     CHAIN_SCHEMA,
     CHAINS_TABLE,
     DOCUMENTS_TABLE,
@@ -33,6 +34,12 @@ from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError
 from eventformers.exploration import STATE_FOLDER
 from eventformers.exploration.steps import Context, Step, StepRun, key_of, keys_file
+from eventformers.extraction.actors import (
+    DOCUMENT_ACTOR_SCHEMA,
+    merge_actors,
+    read_actors,
+    with_actor_ids,
+)
 from eventformers.extraction.extractor import (
     ExtractionCounts,
     ExtractionSettings,
@@ -45,7 +52,7 @@ from eventformers.extraction.language import check_languages, other_language
 from eventformers.extraction.pipeline import extract_shards
 from eventformers.extraction.shards import in_blocks, read_counts, read_shards, write_texts
 from eventformers.extraction.texts import TextDocument
-from eventformers.files import files_digest, remove_folder, write_text
+from eventformers.files import file_digest, files_digest, remove_folder, write_text
 from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.induction.type_naming import has_only_stop_words
 from eventformers.inference.search.candidate_index import CandidateIndex, Candidates, SearchKind
@@ -57,7 +64,12 @@ PROTAGONISTS_TABLE = f"{STATE_FOLDER}/protagonists.parquet"
 SHORTEST_CHAIN = 2
 _logger = logging.getLogger("eventformers")
 _BLOCKS_TABLE = f"{STATE_FOLDER}/blocks.parquet"
-_TABLES = ((EVENTS_TABLE, "events", EVENT_SCHEMA), (PROTAGONISTS_TABLE, "chains", CHAIN_SCHEMA))
+_DOCUMENT_ACTORS = f"{STATE_FOLDER}/document_actors.parquet"
+_TABLES = (
+    (EVENTS_TABLE, "events", EVENT_SCHEMA),
+    (PROTAGONISTS_TABLE, "chains", CHAIN_SCHEMA),
+    (_DOCUMENT_ACTORS, "actors", DOCUMENT_ACTOR_SCHEMA),
+)
 _BLOCK_DOCUMENTS = 256
 _ENCODER = ", with a multilingual encoder as --events and --types"
 _LISTED = 5
@@ -120,9 +132,18 @@ def extract_events(run: StepRun) -> None:
             f"no event in the documents ({told}); accepted: running text in the language of the pipeline "
             f"({cached_extractor(settings).pipeline.lang})"
         )
-    for place, (name, _, schema) in enumerate(_TABLES):
+    tables = {
         # Without the limits of the parts, which the pages of a file would follow.
-        run.write(name, pa.concat_tables(block.rows[place] for block in blocks).cast(schema).combine_chunks())
+        name: pa.concat_tables(block.rows[place] for block in blocks).cast(schema).combine_chunks()
+        for place, (name, _, schema) in enumerate(_TABLES)
+    }
+    of_documents = tables[_DOCUMENT_ACTORS]
+    file = run.context.settings.actors
+    actors, ids = merge_actors(lambda: [of_documents], {} if file is None else read_actors(Path(file)))
+    tables[EVENTS_TABLE] = with_actor_ids(tables[EVENTS_TABLE], of_documents, ids)
+    for name, table in {**tables, ACTORS_TABLE: actors}.items():
+        run.write(name, table)
+    run.counts["actors"] = len(actors)
     written = [json.dumps(block.counts.to_dict()) for block in blocks]
     run.write(_BLOCKS_TABLE, pa.table({"key": keys, "counts": written}))
     run.counts.update({name: counts.written[name] for name in ("sentences", "events")})
@@ -201,6 +222,7 @@ def _settings(context: Context) -> Mapping[str, Any]:
         "revision": revision,
         "spacy": installed_version("spacy") or "",
         "rules": rules_digest(),
+        "actors": None if context.settings.actors is None else file_digest(Path(context.settings.actors)),
     }
 
 
@@ -208,7 +230,7 @@ EVENTS = Step(
     "events",
     extract_events,
     reads=(DOCUMENTS_TABLE,),
-    writes=(EVENTS_TABLE, PROTAGONISTS_TABLE, _BLOCKS_TABLE),
+    writes=(EVENTS_TABLE, PROTAGONISTS_TABLE, ACTORS_TABLE, _DOCUMENT_ACTORS, _BLOCKS_TABLE),
     settings=_settings,
 )
 

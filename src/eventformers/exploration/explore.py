@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from eventformers.datasets_scripts.events import check_factuality
 from eventformers.datasets_scripts.malformed import takes_malformed
+from eventformers.errors import EventformersError
 from eventformers.evaluation.session import Session
 from eventformers.exploration import PAGE_FILE, REPORT_FILE, STATE_FOLDER, WORKING_FOLDER
 from eventformers.exploration.documents import DOCUMENTS, EXTRACTED_DOCUMENTS, EXTRACTED_EVENTS
@@ -31,6 +32,7 @@ from eventformers.exploration.steps import (
     run_steps,
 )
 from eventformers.exploration.types import TYPES
+from eventformers.extraction.actors import read_actors
 from eventformers.extraction.texts import TextColumns
 from eventformers.extraction.wide import check_format
 from eventformers.files import check_own_folder, output_folder, remove_folder, write_text
@@ -115,6 +117,7 @@ def explore(
     graph_config: str | None = None,
     min_chain_length: int = 3,
     factuality: Sequence[str] = ("fact",),
+    actors: str | Path | None = None,
     skip: Sequence[str] = (),
     processes: int = 1,
     batch_size: int | Literal["auto"] = "auto",
@@ -160,6 +163,7 @@ def explore(
         factuality: kinds of factuality of the events in chains, in the sizes and examples of types, and in
             the lists and counts of the page: `fact`, `negated`, `possible`, `reported` or `all`. The tables
             of events have all events.
+        actors: table of names of one's own (CSV: `alias`, `name`, `kind`), which decides before the rules.
         skip: names of steps to leave out, with those that need them.
         processes: number of parsing processes.
         batch_size: maximum number of texts in a batch; `auto` fills batches by their number of tokens.
@@ -200,6 +204,7 @@ def explore(
         graph_config=graph_config,
         min_chain_length=min_chain_length,
         factuality=check_factuality(several(factuality)),
+        actors=actors,
         processes=processes,
         batch_size=batch_size,
         device=device,
@@ -207,10 +212,17 @@ def explore(
         file_format=file_format,
         show_progress=show_progress,
     )
+    if actors is not None:
+        read_actors(Path(actors))
     folder = Path(output)
     with output_folder(folder), Session(keeps_vectors=False) as session:
         check_own_folder(folder, STATE_FOLDER, "exploration")
         found = find_texts(texts, columns)
+        if actors is not None and found.tables is not None:
+            raise EventformersError(
+                f"actors: {found.tables} has those of an extraction; accepted: actors with texts, or pass them "
+                "to extract"
+            )
         context = Context(found, settings, session)
         tables = TABLES if found.tables is None else (EXTRACTED_DOCUMENTS, EXTRACTED_EVENTS, *TABLES[2:])
         steps = (*tables, PAGE)

@@ -57,6 +57,7 @@ class ExploreSettings:
     graph_config: str | None = None
     min_chain_length: int = 3
     factuality: Sequence[str] = ("fact",)
+    actors: str | Path | None = None
     processes: int = 1
     batch_size: int | Literal["auto"] = "auto"
     device: str | None = None

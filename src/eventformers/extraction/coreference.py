@@ -251,7 +251,7 @@ class _Resolution:
             found = [one for one in by_word[words[-1]] if _is_variant(words, kind, one, same)]
             # "Felt" is the one of this name that the text has introduced.
             found = [one for one in found if first[one] < same[0].head.i] or found
-            entity = entities.get(_ALIASES.get(words, words)) or (found[0] if len(found) == 1 else None)
+            entity = found[0] if len(found) == 1 else None
             if entity is None:
                 entity = self._new(kind, words)
                 first[entity] = same[0].head.i
@@ -411,7 +411,7 @@ def _mentions(doc: Doc) -> Iterator[_Mention]:
                 if token.ent_type_ and token.ent_type_ not in KIND_OF_ENTITY and token.pos_ == "NOUN":
                     continue
                 start, end = _name_bounds(token)
-                words = name_words(doc[start:end])
+                words = words_of_name(name_in(doc[start:end]))
                 if words and (token.ent_type_ or token.dep_ in _ARGUMENTS):
                     yield _Mention(token, start, end, number, words)
                 elif (
@@ -449,16 +449,22 @@ def _noun_bounds(head: Token) -> tuple[int, int]:
     return start, head.i + 1
 
 
-def name_words(span: Span) -> tuple[str, ...]:
-    """The words of a name in lower case, without its title, article, possessive ending and legal form."""
-    words = [token.lower_ for token in span if not (token.is_space or token.like_num or token.is_punct)]
-    while words and (words[0] in _NOT_IN_NAMES or words[0] in _TITLES):
+def name_in(span: Span) -> list[str]:
+    """The words of a mention that are its name, without title, article, possessive ending and legal form."""
+    words = [token.text for token in span if not (token.is_space or token.like_num or token.is_punct)]
+    while words and (words[0].lower() in _NOT_IN_NAMES or words[0].lower() in _TITLES):
         del words[0]
-    while words and words[-1] in _NOT_IN_NAMES:
+    while words and words[-1].lower() in _NOT_IN_NAMES:
         words.pop()
-    if len(words) > 1 and words[-1] in _COMPANIES:
+    if len(words) > 1 and words[-1].lower() in _COMPANIES:
         words.pop()
-    return tuple(words)
+    return words
+
+
+def words_of_name(words: Iterable[str]) -> tuple[str, ...]:
+    """The words of a name in lower case; the usual name of a state that has several."""
+    found = tuple(word.lower() for word in words)
+    return _ALIASES.get(found, found)
 
 
 def _is_variant(words: tuple[str, ...], kind: str, entity: Entity, mentions: list[_Mention]) -> bool:

@@ -18,6 +18,7 @@ from eventformers.datasets_scripts.chains import event_key
 from eventformers.datasets_scripts.events import Event, check_factuality
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.extraction.actors import document_actors
 from eventformers.extraction.chains import (
     ExtractedChain,
     Resolver,
@@ -157,6 +158,7 @@ class ExtractedDocument:
             `subject, predicate, object`.
         events: all kept events with their places in the text.
         chain_numbers: the numbers in `events` of the events of each chain.
+        actors: the actors of the events, with the columns of `DOCUMENT_ACTOR_SCHEMA`.
     """
 
     document: TextDocument
@@ -164,6 +166,7 @@ class ExtractedDocument:
     chain_rows: list[dict[str, Any]]
     events: list[PlacedEvent]
     chain_numbers: list[list[int]]
+    actors: list[dict[str, Any]]
 
 
 class EventExtractor:
@@ -275,7 +278,9 @@ class EventExtractor:
                         "events": [kept[number] for number in numbers],
                     }
                 )
-        return ExtractedDocument(document, event_row, chain_rows, placed, chain_numbers)
+        actors = document_actors(doc, document.document_id, details)
+        counts.written["actors"] += len(actors)
+        return ExtractedDocument(document, event_row, chain_rows, placed, chain_numbers, actors)
 
     def _counts(self, placed: PlacedEvent) -> bool:
         return placed.details["factuality"] in ("", *self.settings.factuality)

@@ -16,6 +16,7 @@ import datasets
 
 from eventformers.datasets_scripts.chain_readers import EXTRACTION_REPORT
 from eventformers.datasets_scripts.events import (
+    ACTORS_TABLE,
     DOCUMENTS_TABLE,
     EVENTS_TABLE,
     EXTRACTED_DOCUMENTS,
@@ -23,6 +24,7 @@ from eventformers.datasets_scripts.events import (
 from eventformers.datasets_scripts.malformed import MALFORMED_POLICIES, malformed_policy, takes_malformed
 from eventformers.datasets_scripts.reading.lines import DataDir, read_json_object
 from eventformers.errors import EventformersError
+from eventformers.extraction.actors import read_actors
 from eventformers.extraction.chains import Resolver
 from eventformers.extraction.extractor import (
     EventExtractor,
@@ -47,7 +49,7 @@ from eventformers.files import file_digest, output_folder, remove_folder, staged
 from eventformers.strict import several
 
 _WORK_FOLDER = ".extraction"
-_TABLES = (DOCUMENTS_TABLE, EVENTS_TABLE, EXTRACTED_DOCUMENTS, CHAINS_FILE)
+_TABLES = (DOCUMENTS_TABLE, EVENTS_TABLE, ACTORS_TABLE, EXTRACTED_DOCUMENTS, CHAINS_FILE)
 _logger = logging.getLogger("eventformers")
 
 
@@ -82,6 +84,7 @@ def extract(
     drop_pronoun_only: bool = False,
     min_chain_length: int = 5,
     factuality: Sequence[str] = (),
+    actors: str | Path | None = None,
     document_types: Sequence[str] = ("story",),
     source: str | None = None,
     license_name: str | None = None,
@@ -96,10 +99,10 @@ def extract(
     """Extract events, and chains of one protagonist, from raw text.
 
     Writes `events.jsonl.gz` (one document a line), `chains.jsonl` (one chain a line), `report.json`, and the
-    tables `documents.parquet` and `events.parquet` into the output folder when all texts are done. The
-    dataset `event_chains` reads the lines; `induce`, `ground` and `next_event` read the tables. An empty file
-    is not written. Until then, finished parts are in a hidden folder there, and `resume` continues
-    from them.
+    tables `documents.parquet`, `events.parquet` and `actors.parquet` into the output folder when all texts
+    are done. The dataset `event_chains` reads the lines; `induce`, `ground` and `next_event` read the tables.
+    An empty file is not written. Until then, finished parts are in a hidden folder there, and `resume`
+    continues from them.
 
     Args:
         texts: files and folders: plain text with one document a file, JSON lines, CSV, Parquet, or SGML.
@@ -114,6 +117,7 @@ def extract(
         min_chain_length: leave out chains of fewer distinct events.
         factuality: kinds of factuality of the events in `events.jsonl.gz` and `chains.jsonl`: `fact`,
             `negated`, `possible`, `reported`; none, or `all`, are all. The tables have all events.
+        actors: table of names of one's own (CSV: `alias`, `name`, `kind`), which decides before the rules.
         document_types: types of SGML documents to read; empty reads all.
         source: source of texts without one; by default the name of the given folder or file.
         license_name: licence of texts without one; by default the known licence of their source.
@@ -146,6 +150,7 @@ def extract(
         min_chain_length=min_chain_length,
         factuality=several(factuality),
     )
+    aliases = {} if actors is None else read_actors(Path(actors))
     folder = Path(output)
     work = folder / _WORK_FOLDER
     with output_folder(folder):
@@ -158,6 +163,8 @@ def extract(
             "source": source,
             "license": license_name,
         }
+        if actors is not None:
+            reading["actors"] = file_digest(Path(actors))
         if named := columns.named():
             reading["columns"] = named
         if malformed_policy() != MALFORMED_POLICIES[0]:
@@ -202,7 +209,7 @@ def extract(
         extract_shards(settings, work, read["shards"], processes, with_lines=True)
         of_extraction = (*_TABLES, *WIDE_FILES.values())
         with staged_folder(folder, replaced=of_extraction, last=(EXTRACTION_REPORT,)) as staging:
-            counts.add(merge_shards(work / "results", read["shards"], staging))
+            counts.add(merge_shards(work / "results", read["shards"], staging, aliases))
             _write_wide(staging, file_format)
             report = {**counts.to_dict(), "made_of": made_of}
             write_text(staging / EXTRACTION_REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")

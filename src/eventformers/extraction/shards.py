@@ -6,7 +6,7 @@ import dataclasses
 import gzip
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eventformers.datasets_scripts.events import (
+    ACTORS_TABLE,
     CHAIN_SCHEMA,
     DOCUMENT_SCHEMA,
     DOCUMENTS_TABLE,
@@ -27,6 +28,12 @@ from eventformers.datasets_scripts.events import (
 )
 from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.datasets_scripts.reading.tables import read_parquet
+from eventformers.extraction.actors import (
+    DOCUMENT_ACTOR_SCHEMA,
+    GivenActor,
+    merge_actors,
+    with_actor_ids,
+)
 from eventformers.extraction.extractor import EventExtractor, ExtractedDocument, ExtractionCounts, plain_event
 from eventformers.extraction.texts import TextDocument
 from eventformers.files import replaced_file, write_text
@@ -104,7 +111,8 @@ def extract_shard(
 ) -> None:
     """Extract the texts of a shard, block by block, and write the results, the counts of each block last.
 
-    The results are tables of events and chains; `with_lines` adds one of documents, and JSON lines.
+    The results are tables of events, chains and the actors of documents; `with_lines` adds one of documents,
+    and JSON lines.
     """
     extracted: list[ExtractedDocument] = []
     counts = []
@@ -115,6 +123,7 @@ def extract_shard(
     tables = {
         "events": (EVENT_SCHEMA, [row for document in extracted for row in event_rows(document)]),
         "chains": (CHAIN_SCHEMA, [row for document in extracted for row in _chain_rows(document)]),
+        "actors": (DOCUMENT_ACTOR_SCHEMA, [row for document in extracted for row in document.actors]),
     }
     if with_lines:
         names = DOCUMENT_SCHEMA.names
@@ -137,10 +146,18 @@ def read_counts(results: Path, shards: int) -> list[ExtractionCounts]:
     return [ExtractionCounts.from_dict(counts) for counts in chain.from_iterable(recorded)]
 
 
-def merge_shards(results: Path, shards: int, folder: Path) -> ExtractionCounts:
+def merge_shards(
+    results: Path, shards: int, folder: Path, aliases: Mapping[str, GivenActor]
+) -> ExtractionCounts:
     """Write the results of all shards into one file of each kind, and add up their counts.
 
-    A file that would be empty is not written.
+    Actors are merged across documents. A file that would be empty is not written.
+
+    Args:
+        results: folder of the results.
+        shards: number of shards.
+        folder: the folder to write.
+        aliases: the actors of one's own, by their aliases.
     """
     counts = ExtractionCounts()
     for of_block in read_counts(results, shards):
@@ -152,13 +169,20 @@ def merge_shards(results: Path, shards: int, folder: Path) -> ExtractionCounts:
                 with open(shard_path(results, shard, _EVENTS), "rb") as part:
                     shutil.copyfileobj(part, merged)
     if counts.written["documents"]:
-        for kind, schema, name in (
-            ("documents", DOCUMENT_SCHEMA, DOCUMENTS_TABLE),
-            ("events", EVENT_SCHEMA, EVENTS_TABLE),
-        ):
-            with pq.ParquetWriter(folder / name, schema) as writer:
-                for table in read_shards(results, shards, kind):
-                    writer.write_table(table)
+        with pq.ParquetWriter(folder / DOCUMENTS_TABLE, DOCUMENT_SCHEMA) as writer:
+            for table in read_shards(results, shards, "documents"):
+                writer.write_table(table)
+        actors, ids = merge_actors(lambda: read_shards(results, shards, "actors"), aliases)
+        counts.written["actors"] = len(actors)
+        if actors:
+            pq.write_table(actors, folder / ACTORS_TABLE)
+        start = 0
+        with pq.ParquetWriter(folder / EVENTS_TABLE, EVENT_SCHEMA) as writer:
+            tables = (read_shards(results, shards, kind) for kind in ("events", "actors"))
+            for events, of_documents in zip(*tables, strict=True):
+                end = start + len(of_documents)
+                writer.write_table(with_actor_ids(events, of_documents, ids[start:end]))
+                start = end
     if counts.written["chains"]:
         with open(folder / CHAINS_FILE, "wb") as merged:
             for shard in range(shards):
@@ -226,5 +250,5 @@ def _chain_rows(extracted: ExtractedDocument) -> Iterator[dict[str, Any]]:
 
 
 def read_shards(results: Path, shards: int, kind: str) -> Iterable[pa.Table]:
-    """Read the written tables of all shards, in order: `events`, `chains` or `documents`."""
+    """Read the written tables of all shards, in order: `events`, `chains`, `actors` or `documents`."""
     return (read_parquet(shard_path(results, shard, f"{kind}.parquet")) for shard in range(shards))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from eventformers.extraction.actor_kinds import kind_of_name, kind_of_noun
 from eventformers.extraction.chains import CLUSTERS, clusters_by_head
-from eventformers.extraction.coreference import name_words, resolve
+from eventformers.extraction.coreference import name_in, resolve
 from eventformers.extraction.details.mentions import PARTICIPANT_INDEXES
 
 if TYPE_CHECKING:
@@ -85,12 +85,6 @@ def _actor(cluster: Sequence[Span]) -> dict[str, Any] | None:
 def _names(cluster: Sequence[Span]) -> Iterator[str]:
     """The names among the mentions, without titles, articles and possessive endings."""
     for span in cluster:
-        if span.root.pos_ == "PROPN" or kind_of_name(span.root):
-            lower = name_words(span)
-            words = [token.text for token in span]
-            while words and lower and words[0].lower() != lower[0]:
-                del words[0]
-            while words and lower and words[-1].lower() != lower[-1]:
-                words.pop()
-            if text := " ".join(" ".join(words).split()):
-                yield text
+        is_name = span.root.pos_ == "PROPN" or kind_of_name(span.root)
+        if is_name and (words := name_in(span)):
+            yield " ".join(words)
