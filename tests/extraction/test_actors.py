@@ -74,7 +74,8 @@ def test_actors_of_texts(english_pipeline: str, tmp_path: Path) -> None:
 def test_own_names_win(english_pipeline: str, tmp_path: Path) -> None:
     table = tmp_path / "actors.csv"
     table.write_text(
-        "alias,name,kind\npolice,The Police,organisation\nObama,B. Obama,person\nBarack Obama,B. Obama,person\n",
+        "alias,name,kind\npolice,The Police,organisation\n"
+        "Obama,B. Obama,person\nBarack Obama,B. Obama,person\n",
         encoding="utf-8",
     )
     actors, events = extracted(tmp_path, english_pipeline, actors=table)

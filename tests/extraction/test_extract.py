@@ -70,7 +70,8 @@ def messages(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixt
 def test_files_that_are_written(english_pipeline: str, tmp_path: Path) -> None:
     texts, output = texts_in(tmp_path / "stories"), tmp_path / "out"
     finished = eventformers.extract(texts, output, pipeline=english_pipeline, license_name="CC0-1.0")
-    written = ("documents.parquet", "events.parquet", "events.jsonl.gz", "chains.jsonl", "report.json")
+    tables = ("documents.parquet", "events.parquet", "actors.parquet")
+    written = (*tables, "events.jsonl.gz", "chains.jsonl", "report.json")
     assert finished.files == [output / name for name in written]
     assert {path.name for path in output.iterdir()} == {path.name for path in finished.files}
     (row,) = rows_of(output / "events.jsonl.gz")
@@ -96,7 +97,8 @@ def test_files_that_are_written(english_pipeline: str, tmp_path: Path) -> None:
     }
     report = json.loads((output / "report.json").read_text(encoding="utf-8"))
     assert report["read"] == {"files": 1, "documents": 1}
-    assert report["written"] == {"documents": 1, "sentences": 8, "events": 8, "chains": 1, "chain_events": 5}
+    counts = {"documents": 1, "sentences": 8, "events": 8, "chains": 1, "chain_events": 5, "actors": 3}
+    assert report["written"] == counts
     assert report["skipped"]["repeated_event_in_chain"] == 1
     assert str(tmp_path) not in json.dumps(report)
 

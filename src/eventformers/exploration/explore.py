@@ -220,8 +220,8 @@ def explore(
         found = find_texts(texts, columns)
         if actors is not None and found.tables is not None:
             raise EventformersError(
-                f"actors: {found.tables} has those of an extraction; accepted: actors with texts, or pass them "
-                "to extract"
+                f"actors: {found.tables} has those of an extraction; accepted: actors with texts, or with "
+                "extract"
             )
         context = Context(found, settings, session)
         tables = TABLES if found.tables is None else (EXTRACTED_DOCUMENTS, EXTRACTED_EVENTS, *TABLES[2:])
