@@ -108,7 +108,7 @@ GRAMMATICAL = {
     "happen": "As a result, {person} will",
 }
 """Templates that most answers complete to an English sentence, by kind of question."""
-SiqaPremises = Literal["mico", "grammatical"]
+SiqaPremises = Literal["paper", "grammatical"]
 
 _OTHER_RULE = "other"
 
@@ -127,7 +127,7 @@ _ACCEPTED_CSQA = "a question with a stem, and choices with a label and a text ea
 _NO_LABELS = "the test files of leaderboards have none: use the split validation"
 
 
-def siqa_template(question: str, premises: SiqaPremises = "mico") -> tuple[str, str]:
+def siqa_template(question: str, premises: SiqaPremises = "paper") -> tuple[str, str]:
     """Find the rule that matches a SocialIQA question, and fill in its template.
 
     The person is the text between the auxiliary verb and the verb of the rule, or between "describe" or
@@ -143,9 +143,9 @@ def siqa_template(question: str, premises: SiqaPremises = "mico") -> tuple[str, 
     """
     for rule in SIQA_RULES:
         if (person := rule.person(question)) is not None:
-            template = rule.template if premises == "mico" else GRAMMATICAL[rule.name]
+            template = rule.template if premises == "paper" else GRAMMATICAL[rule.name]
             return rule.name, template.format(person=person)
-    if premises == "mico":
+    if premises == "paper":
         return _OTHER_RULE, f"{question.strip().rstrip('?').rstrip()} is"
     return _OTHER_RULE, question.strip()
 
@@ -187,7 +187,7 @@ def read_siqa(
     labels_path: Path,
     rules: Counter[str],
     skipped: SkippedRows,
-    premises: SiqaPremises = "mico",
+    premises: SiqaPremises = "paper",
 ) -> Iterator[Question]:
     """Read SocialIQA: rows with `context`, `question` and `answerA` to `answerC`; labels 1 to 3 in a second
     file.
@@ -390,12 +390,12 @@ class CommonsenseQAConfig(EventDatasetConfig):
     """Settings of the premises.
 
     Args:
-        siqa_premises: of SocialIQA, take the templates of `mico`, which are often no English ("Before, Sydney
-            wanted take a break", "What did Sydney do is"); or `grammatical` ones, which most answers complete
-            to a sentence ("Before this, Sydney wanted to take a break").
+        siqa_premises: of SocialIQA, take the templates of MICO's `paper`, which are often no English ("Before,
+            Sydney wanted take a break", "What did Sydney do is"); or `grammatical` ones, which most answers
+            complete to a sentence ("Before this, Sydney wanted to take a break").
     """
 
-    siqa_premises: SiqaPremises = "mico"
+    siqa_premises: SiqaPremises = "paper"
 
 
 class CommonsenseQA(EventDatasetBuilder):
