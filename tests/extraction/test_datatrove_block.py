@@ -1,10 +1,9 @@
-"""The steps of a datatrove pipeline, run by its local executor, and the example of the documentation."""
+"""The steps of a datatrove pipeline, run by its local executor."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ from eventformers.errors import UnknownNameError
 from eventformers.extraction import datatrove_block
 from eventformers.extraction.datatrove_block import ExtractEvents, ReadTexts, WriteEvents, completed_file
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "extract.md"
 STORIES = {
     "a": "Anna called Police. Anna watched the thief. Anna opened the door.",
     "b": "Peter called Maria. Peter watched the house. Peter opened the letter.",
@@ -123,34 +121,6 @@ def test_documents_of_other_readers(english_pipeline: str) -> None:
 def test_wrong_settings_are_told_before_a_task_runs() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'spans'"):
         ExtractEvents("en_core_web_sm", arguments="span")
-
-
-def test_the_example(
-    texts: Path, english_pipeline: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    (example,) = [block for block in blocks if "LocalPipelineExecutor(" in block]
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my-texts").symlink_to(texts)
-    script = example.replace('"en_core_web_sm"', repr(english_pipeline)).replace(
-        "tasks=4, workers=2", "tasks=2, workers=1"
-    )
-    exec(compile(script, str(PAGE), "exec"), {"__name__": "__main__"})  # noqa: S102, our own page
-    assert len(rows_of(sorted(Path("my-extraction").glob("*.events.jsonl.gz")))) == 4
-
-
-def test_the_example_for_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from datatrove.executor import SlurmPipelineExecutor
-
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    (example,) = [block for block in blocks if "SlurmPipelineExecutor(" in block]
-    launched: list[SlurmPipelineExecutor] = []
-    monkeypatch.setattr(SlurmPipelineExecutor, "run", lambda executor: launched.append(executor))
-    monkeypatch.chdir(tmp_path)
-    namespace = {"__name__": "__main__", "steps": lambda: [ReadTexts("my-texts")]}
-    exec(compile(example, str(PAGE), "exec"), namespace)  # noqa: S102, our own page
-    assert launched[0].tasks == 200
-    assert isinstance(launched[0].pipeline[0], datatrove_block.ReadTexts)
 
 
 def files(folder: Path) -> dict[str, bytes]:
