@@ -21,7 +21,6 @@ from datatrove.io import get_datafolder
 
 from eventformers.datasets_scripts import build_dataset, build_reports
 from eventformers.errors import UnknownNameError
-from eventformers.extraction import datatrove_block
 from eventformers.extraction.datatrove_block import ExtractEvents, ReadTexts, WriteEvents, completed_file
 
 STORIES = {
