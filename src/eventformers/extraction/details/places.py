@@ -112,7 +112,7 @@ _MANY_PEOPLE = 500_000
 """People of a place that is known all over the world, also by a former name."""
 _PEOPLE_OF_STATE = 6_500_000
 """The mean of the US states, which have no number in the gazetteer."""
-_LETTERS = 5
+_LETTERS, _MOST_WORDS_AFTER = 5, 8
 _CITIES_OF_STATES = ("New York", "Washington")
 """Names of states that are those of larger cities."""
 _SIDE = re.compile(
@@ -293,7 +293,8 @@ def _candidates(span: Span) -> Sequence[Entry]:
 
 def _area_after(span: Span) -> Entry | None:
     """The country, state or region in "Paris, Texas" or "Banstead in Surrey"."""
-    match = _AFTER.match(span.doc.text, span.end_char)
+    following = span.doc[span.end : span.end + _MOST_WORDS_AFTER].text
+    match = _AFTER.match(following)
     if match is None:
         return None
     name = match[1].strip()

@@ -44,6 +44,8 @@ _PLANS = frozenset({
     "order", "plan", "pledge", "prepare", "promise", "propose", "schedule", "set", "slate", "threaten",
     "urge", "vow", "want", "warn",
 })
+# "adjourned the trial until Friday"
+_DELAYS = frozenset({"adjourn", "defer", "delay", "extend", "postpone", "prolong", "remand", "suspend"})
 # fmt: on
 
 
@@ -262,7 +264,7 @@ _TIMES: tuple[tuple[str, Value], ...] = (
         _vague,
     ),
     (rf"(?:an? )?{_ANY_UNIT}s? (?:ago|later|earlier|before|after)\b", _vague),
-    (rf"(?:for|within) (?:an? {_ANY_UNIT}|{_ANY_UNIT}s)\b", _vague),
+    (rf"(?:for|within) (?:(?!a second)an? {_ANY_UNIT}|{_ANY_UNIT}s)\b", _vague),
     (rf"[Tt]he (?:same|following|next|previous) {_ANY_UNIT}\b|[Tt]he weekend\b|[Rr]ecently\b", _vague),
 )
 # These are times only after a preposition, or "early" and the like: "in May", but "Theresa May".
@@ -357,12 +359,15 @@ def find_times(doc: Doc, document_date: str) -> Iterator[_Time]:
     day = document_date[:10]
     anchor = date.fromisoformat(day) if len(day) == len("2004-11-05") else None
     waiting: _Time | None = None
-    for match in _TIME.finditer(doc.text):
+    text = doc.text
+    for match in _TIME.finditer(text):
         span = doc.char_span(match.start("time"), match.end("time"), alignment_mode="expand")
         if span.root.dep_ == "compound" and span.root.head.pos_ == "PROPN":
             # "The Sunday Times"
             continue
-        in_range = waiting is not None and _is_range(waiting.span, match.start())
+        in_range = waiting is not None and _is_range(
+            waiting.span, text[waiting.span.end_char : match.start()]
+        )
         if not match["led"] or in_range or _is_led(match):
             time = _time(span, match, anchor)
             if waiting is not None and in_range:
@@ -424,9 +429,9 @@ def _clock(text: str) -> str:
     return f"{hour:02d}:{minute:02d}" if hour < 24 else ""
 
 
-def _is_range(first: Span, place: int) -> bool:
-    """True if a time goes on at this place of the text: "from 1995 to 1999", "between May and July 2004"."""
-    between = first.doc.text[first.end_char : place].strip().lower()
+def _is_range(first: Span, between: str) -> bool:
+    """True if a time goes on after these words: "from 1995 to 1999", "between May and July 2004"."""
+    between = between.strip().lower()
     before = first.doc[first.start - 1].lower_ if first.start else ""
     return between in ("to", "through", "-", "–", "—") or (between == "and" and before == "between")
 
@@ -454,6 +459,8 @@ def _is_future(span: Span) -> bool:
             return True
         if verb.tag_ == "VBN" and verb.lemma_ in _PLANS and verb.i < span.start:
             # "was scheduled for Monday"
+            return True
+        if verb.lemma_ in _DELAYS and span.doc[span.root.i - 1].lower_ in ("until", "till"):
             return True
         tags = {one.tag_ for one in (verb, *auxiliaries)}
         if "VBD" in tags or any(one.lemma_ == "have" for one in auxiliaries):
