@@ -13,6 +13,7 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from spacy.tokens import Doc, Span, Token
 
 from eventformers.datasets_scripts.events import FACTUALITIES
 from eventformers.datasets_scripts.reading.ecbplus import DEVELOPMENT_TOPICS, EcbDocument, read_ecbplus
+from eventformers.extraction.chains import clusters_by_head, coreference_clusters
 from eventformers.extraction.details.places import find_places
 from eventformers.extraction.details.times import find_times
 from eventformers.extraction.extractor import (
@@ -201,6 +203,81 @@ def places(items: Sequence[Extracted]) -> str:
     return span_scores(items, "LOC_", lambda doc: (place.span for place in find_places(doc)))
 
 
+def coreference(items: Sequence[Extracted]) -> str:
+    """Links between the HUMAN_PART mentions of a document: precision and recall of all pairs of mentions.
+
+    A mention of ECB+ is that of the system whose head it has; pairs with other mentions do not count.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    for document, doc, _ in items:
+        word_at = {
+            place: token for token in doc if not token.is_space for place in range(*place_given(token))
+        }
+        chains: dict[int, str] = {}
+        for mention in document.listed_mentions():
+            places = (place for number in mention.tokens for place in range(*document.places[number]))
+            tokens = list(dict.fromkeys(word_at[place] for place in places if place in word_at))
+            if mention.kind.startswith("HUMAN_PART") and tokens:
+                chains[mention_head(tokens).i] = mention.chain or mention.id
+        clusters = clusters_by_head(coreference_clusters(doc) or [])
+        for first, second in combinations(sorted(chains), 2):
+            heads = doc[first].pos_, doc[second].pos_
+            kind = "pronoun" if "PRON" in heads else "name" if heads == ("PROPN", "PROPN") else "noun"
+            wanted = chains[first] == chains[second]
+            given = first in clusters and clusters[first] == clusters.get(second)
+            for name in (kind, "all"):
+                counts.update({(name, "wanted"): wanted, (name, "given"): given})
+                counts[name, "right"] += wanted and given
+    lines = ["| links | wanted | given | right | precision | recall |", "|---|--:|--:|--:|--:|--:|"]
+    for name in ("name", "noun", "pronoun", "all"):
+        wanted, given, right = (counts[name, part] for part in ("wanted", "given", "right"))
+        precision, recall = (f"{100 * right / one:.1f}" if one else "" for one in (given, wanted))
+        lines.append(f"| {name} | {wanted} | {given} | {right} | {precision} | {recall} |")
+    return "\n".join(lines)
+
+
+def judged_pronouns(pipeline: str, held_out: bool) -> Counter[str]:
+    """What becomes of the pronouns of `pronouns.jsonl` of one half.
+
+    Returns:
+        The number of `right` and `wrong` answers, of `silent` ones where the text has an antecedent, and of
+        `empty` ones where it has none.
+    """
+    parser = EventExtractor(ExtractionSettings(pipeline)).parser
+    counts: Counter[str] = Counter()
+    for row in read_judged("pronouns"):
+        if row["held_out"] != held_out:
+            continue
+        ((doc, _),) = parser.parse([(None, parser.normalised(row["text"]))])
+        pronoun = next(token for token in doc if not token.is_space and place_given(token)[1] > row["start"])
+        found: list[Span] = []
+        for cluster in coreference_clusters(doc) or []:
+            if any(span.root.i == pronoun.i for span in cluster):
+                found = cluster
+        words = {token.lower_ for span in found if span.root.pos_ != "PRON" for token in span}
+        if not found:
+            counts["silent" if row["antecedents"] else "empty"] += 1
+        else:
+            counts["wrong" if words.isdisjoint(row["antecedents"]) else "right"] += 1
+    return counts
+
+
+def pronouns(_: Sequence[Extracted]) -> str:
+    """Answers for judged pronouns of open texts; the rules were written on the first half."""
+    lines = [
+        "| half | pronouns | right | wrong | no answer | rightly none | accuracy of answers |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name, held_out in (("rules written on it", False), ("held out", True)):
+        counts = judged_pronouns(installed_pipeline(), held_out)
+        right, wrong, silent, empty = (counts[part] for part in ("right", "wrong", "silent", "empty"))
+        accuracy = 100 * right / (right + wrong)
+        lines.append(
+            f"| {name} | {counts.total()} | {right} | {wrong} | {silent} | {empty} | {accuracy:.1f} |"
+        )
+    return "\n".join(lines)
+
+
 def read_judged(name: str) -> list[dict[str, Any]]:
     """The rows of a file of `tests/extraction/judged`."""
     lines = (JUDGED / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
@@ -210,6 +287,8 @@ def read_judged(name: str) -> list[dict[str, Any]]:
 ASPECTS: dict[str, Callable[[Sequence[Extracted]], str]] = {
     "triggers": triggers,
     "factuality": factuality,
+    "coreference": coreference,
+    "pronouns": pronouns,
     "times": times,
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from benchmark_scripts import load_benchmark
 
 from eventformers.extraction.coreference import resolve
 from eventformers.extraction.extractor import EventExtractor, ExtractionSettings
@@ -65,3 +66,10 @@ def test_apart(clusters: Callable[[str], list[list[str]]], text: str, word: str,
 def test_no_answer_where_it_is_unsure(clusters: Callable[[str], list[list[str]]]) -> None:
     found = clusters("John Brown and Paul Smith met Peter Green and Mark Jones. The crowd cheered for him.")
     assert of_word(found, "him") == []
+
+
+def test_accuracy_of_judged_pronouns(english_pipeline: str) -> None:
+    counts = load_benchmark("event_data").judged_pronouns(english_pipeline, held_out=True)
+    assert counts["right"] / (counts["right"] + counts["wrong"]) >= 0.74
+    assert counts["right"] >= 30
+    assert counts["empty"] >= 14

@@ -100,7 +100,7 @@ _FARTHEST = 3
 _FARTHEST_NOUN = 30
 _MARGIN, _MARGIN_OF_THINGS = 1.3, 2.0
 """Least ratio between the two highest saliences: the entity is unsure below it."""
-_LEAST = 1.5
+_LEAST, _LEAST_OF_THINGS = 1.5, 2.6
 """Least salience."""
 _SALIENCE = {
     **dict.fromkeys(SUBJECTS, 4.0),
@@ -248,6 +248,9 @@ class _Resolution:
             same = of_words[words]
             counts = Counter(kind_of_name(mention.head) for mention in same)
             kind = max(counts, key=lambda kind: (bool(kind), counts[kind]))
+            if not kind and (described := kind_of_noun(same[0].head)) != "other":
+                # "the King", "Princess"
+                kind = described
             found = [one for one in by_word[words[-1]] if _is_variant(words, kind, one, same)]
             # "Felt" is the one of this name that the text has introduced.
             found = [one for one in found if first[one] < same[0].head.i] or found
@@ -256,9 +259,8 @@ class _Resolution:
                 entity = self._new(kind, words)
                 first[entity] = same[0].head.i
                 if kind in ("person", ""):
-                    entity.gender = (
-                        "m" if words[0] in _MALE_NAMES else "f" if words[0] in _FEMALE_NAMES else ""
-                    )
+                    is_male, is_female = words[0] in _MALE_NAMES, words[0] in _FEMALE_NAMES
+                    entity.gender = "m" if is_male else "f" if is_female else _gender_of_noun(words[-1])
                 initials = "".join(word[0] for word in words if word not in _INITIALS)
                 for word in {words[0], words[-1], initials}:
                     by_word[word].append(entity)
@@ -354,7 +356,9 @@ class _Resolution:
             margin *= _MARGIN
         if entity.kind == "other" and not entity.name:
             margin *= _MARGIN
-        if (len(scores) > 1 and best < margin * scores[1][0]) or best < _LEAST:
+        if (len(scores) > 1 and best < margin * scores[1][0]) or best < (
+            _LEAST if entity.kind != "other" else _LEAST_OF_THINGS
+        ):
             return None
         return entity
 
@@ -501,7 +505,8 @@ def _words_before(mention: _Mention) -> set[str]:
 
 
 def _is_person(entity: Entity) -> bool:
-    return entity.kind in ("person", "") and not entity.is_plural
+    is_name = not entity.kind and (len(entity.name) > 1 or bool(entity.gender))
+    return (entity.kind == "person" or is_name) and not entity.is_plural
 
 
 def _agree(entity: Entity, noun: Token) -> bool:
