@@ -116,7 +116,9 @@ def triggers(items: Iterable[Extracted]) -> str:
 
 def judged_factuality(pipeline: str, held_out: bool) -> list[tuple[dict[str, Any], str]]:
     """The events of `factuality.jsonl` of one half, each with the factuality that extraction gives it."""
-    extractor, counts = EventExtractor(ExtractionSettings(pipeline)), ExtractionCounts()
+    # The events were drawn from those of verbs.
+    settings = ExtractionSettings(pipeline, triggers="verbs")
+    extractor, counts = EventExtractor(settings), ExtractionCounts()
     rows = [row for row in read_judged("factuality") if row["held_out"] == held_out]
     texts = [
         TextDocument(str(number), row["before"] + row["sentence"], "", "") for number, row in enumerate(rows)

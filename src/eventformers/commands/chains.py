@@ -25,6 +25,7 @@ def extract(
         str, typer.Option(help="Resolver: auto, heads, spacy, fastcoref, coreferee or module:function.")
     ] = "auto",
     arguments: Annotated[str, typer.Option(help="heads: head words; spans: whole mentions.")] = "heads",
+    triggers: options.Triggers = "all",
     exclude_predicate: Annotated[
         list[str] | None,
         typer.Option(help="Predicate of events to leave out; reporting: all reporting verbs. Repeatable."),
@@ -60,6 +61,7 @@ def extract(
         pipeline=pipeline,
         coreference=coreference,
         arguments=arguments,
+        triggers=triggers,
         exclude_predicates=exclude_predicate or [],
         drop_pronoun_only=drop_pronoun_only,
         min_chain_length=min_chain_length,

@@ -36,6 +36,7 @@ def explore(
     ] = None,
     license_name: options.License = None,
     pipeline: options.Pipeline = None,
+    triggers: options.Triggers = "all",
     events: Annotated[
         str | None,
         typer.Option(help="Encoder of events: folder or Hub id. Default: the packaged all-MiniLM-L6-v2."),
@@ -121,6 +122,7 @@ def explore(
         title_column=title_column,
         license_name=license_name,
         pipeline=pipeline,
+        triggers=triggers,
         events=events,
         chains=chains,
         types=types,

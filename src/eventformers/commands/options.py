@@ -52,6 +52,9 @@ Malformed = Annotated[
 Pipeline = Annotated[
     str | None, typer.Option(help="Name or folder of a spaCy pipeline. Default: the packaged English one.")
 ]
+Triggers = Annotated[
+    str, typer.Option(help="Words that name events: all (verbs, nouns, adjectives) or verbs.")
+]
 License = Annotated[str | None, typer.Option("--license", help="Licence of texts without one.")]
 Processes = Annotated[int, typer.Option(help="Number of parsing processes.")]
 Actors = Annotated[
@@ -177,7 +180,9 @@ def events_of_texts(texts: Path, pipeline: str | None, malformed: str) -> Iterat
     from eventformers.extraction.pipeline import extract
 
     with TemporaryDirectory(prefix="eventformers-") as scratch:
-        found = extract(texts, Path(scratch) / "events", pipeline=pipeline, malformed=malformed)
+        found = extract(
+            texts, Path(scratch) / "events", pipeline=pipeline, triggers="verbs", malformed=malformed
+        )
         counts = found.counts.to_dict()
         told = [f"{part}: {text}" for part, of_part in counts.items() if (text := counts_text(of_part))]
         if not found.counts.written["documents"]:

@@ -94,7 +94,9 @@ def extract_events(run: StepRun) -> None:
     missing = [key not in found for key in keys]
     shards = _write_shards(run, chain.from_iterable(compress(_blocks(run), missing)))
     pipeline = run.context.settings.pipeline or installed_pipeline()
-    settings = ExtractionSettings(pipeline, min_chain_length=SHORTEST_CHAIN)
+    settings = ExtractionSettings(
+        pipeline, min_chain_length=SHORTEST_CHAIN, triggers=run.context.settings.triggers
+    )
     # A cached pipeline of an earlier call may have had the same folder with other content.
     cached_extractor.cache_clear()
     if shards:
@@ -223,6 +225,7 @@ def _settings(context: Context) -> Mapping[str, Any]:
         "spacy": installed_version("spacy") or "",
         "rules": rules_digest(),
         "actors": None if context.settings.actors is None else file_digest(Path(context.settings.actors)),
+        "triggers": context.settings.triggers,
     }
 
 

@@ -48,6 +48,7 @@ class ExploreSettings:
     columns: TextColumns = USUAL_COLUMNS
     license_name: str | None = None
     pipeline: str | None = None
+    triggers: str = "all"
     models: Mapping[str, Model] = field(default_factory=dict)
     next_events: bool = False
     num_types: int | None = None

@@ -113,6 +113,7 @@ class ExtractEvents(PipelineStep):
         drop_pronoun_only: leave out events whose arguments are all pronouns.
         min_chain_length: leave out chains of fewer distinct events.
         factuality: kinds of factuality in `event_row` and `chain_rows`; see `eventformers.extract`.
+        triggers: `all` or `verbs`.
 
     Raises:
         EventformersError: a value is invalid.
@@ -130,12 +131,14 @@ class ExtractEvents(PipelineStep):
         drop_pronoun_only: bool = False,
         min_chain_length: int = 5,
         factuality: Sequence[str] = (),
+        triggers: str = "all",
     ) -> None:
         super().__init__()
         self.settings = ExtractionSettings(
             *(pipeline, arguments, coreference, several(exclude_predicates), drop_pronoun_only),
             min_chain_length=min_chain_length,
             factuality=several(factuality),
+            triggers=triggers,
         )
 
     def run(self, data: Iterable[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:

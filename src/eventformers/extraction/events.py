@@ -566,8 +566,8 @@ def mention_text(head: Token) -> str:
 
 
 def mention_span(head: Token) -> Span:
-    """A mention by its head, without its relative clauses and appositions, and without a `no`, which the
-    event's negation states."""
+    """A mention by its head, without its relative clauses and appositions, without a `no`, which the event's
+    negation states, and without the ending of a possessor."""
     start, end = head.i, head.i + 1
     for child in sorted(head.lefts, key=lambda child: -child.i):
         if (child.dep_ in _OUTSIDE_SPANS and child.dep_ != "punct") or child.lower_ in (
@@ -578,7 +578,7 @@ def mention_span(head: Token) -> Span:
             break
         start = child.left_edge.i
     for child in head.rights:
-        if child.dep_ in _OUTSIDE_SPANS or child.dep_ in ("cc", "conj"):
+        if child.dep_ in _OUTSIDE_SPANS or child.dep_ in ("cc", "conj") or child.tag_ == "POS":
             break
         end = child.right_edge.i + 1
     return head.doc[start:end]

@@ -34,9 +34,12 @@ from eventformers.extraction.events import (
     ExtractedEvent,
     check_annotation,
     extract_events,
+    head_text,
+    mention_text,
 )
 from eventformers.extraction.headlines import with_verbs
 from eventformers.extraction.language import other_language
+from eventformers.extraction.nominals import TRIGGERS, with_nominals
 from eventformers.extraction.normalising import (
     NORMALISED,
     NormalisedText,
@@ -100,6 +103,8 @@ class ExtractionSettings:
         min_chain_length: leave out chains of fewer distinct events.
         factuality: kinds of `FACTUALITIES` that the JSON lines of events and chains have, which co-occurrence
             counts; none, or `all`, are all. Tables of events have all events.
+        triggers: `all` finds events of verbs, and in English of nouns and adjectives, also those without
+            arguments; `verbs` only those of verbs with an argument, as the datasets of the papers have them.
 
     Raises:
         EventformersError: a value is invalid.
@@ -112,8 +117,11 @@ class ExtractionSettings:
     drop_pronoun_only: bool = False
     min_chain_length: int = 5
     factuality: tuple[str, ...] = ()
+    triggers: str = "all"
 
     def __post_init__(self) -> None:
+        if self.triggers not in TRIGGERS:
+            raise UnknownNameError("kind of triggers", self.triggers, TRIGGERS)
         if self.arguments not in ARGUMENT_FORMS:
             raise UnknownNameError("form of arguments", self.arguments, ARGUMENT_FORMS)
         if self.min_chain_length < 1:
@@ -224,6 +232,11 @@ class EventExtractor:
     ) -> ExtractedDocument | None:
         """Extract the events and chains of a parsed text; None if no event is kept."""
         found = extract_events(doc, self.settings.arguments)
+        all_triggers = self.settings.triggers == "all"
+        if all_triggers and doc.lang_ == "en":
+            found = with_nominals(
+                doc, found, mention_text if self.settings.arguments == "spans" else head_text
+            )
         if not found:
             counts.skipped["document_without_events"] += 1
             return None
@@ -232,7 +245,7 @@ class EventExtractor:
         for number, event in enumerate(found):
             raw = RawEvent(plain_event(event), event.lemma)
             reason = self._filter.reason_to_drop(raw)
-            if reason is None and not (event.subject or event.object):
+            if reason is None and not (all_triggers or event.subject or event.object):
                 reason = "event_without_argument"
             if reason is None:
                 kept[number] = raw.event
@@ -386,8 +399,9 @@ def load_pipeline(name: str | Path) -> Language:
 
 @cache
 def rules_digest() -> str:
-    """Identify the rules of extraction by their code, which decides what an event is."""
-    files = sorted(Path(__file__).parent.rglob("*.py"))
+    """Identify the rules of extraction by their code and weights, which decide what an event is."""
+    folder = Path(__file__).parent
+    files = sorted((*folder.rglob("*.py"), *folder.glob("*.safetensors")))
     return sha256("".join(map(file_digest, files)).encode()).hexdigest()[:12]
 
 

@@ -80,6 +80,7 @@ def extract(
     pipeline: str | Path | None = None,
     coreference: str | Resolver = "auto",
     arguments: str = "heads",
+    triggers: str = "all",
     exclude_predicates: Sequence[str] = (),
     drop_pronoun_only: bool = False,
     min_chain_length: int = 5,
@@ -112,6 +113,8 @@ def extract(
         coreference: `auto`, `heads`, `spacy`, `fastcoref`, `coreferee`, `module:function`, or a function of a
             spaCy Doc (`ExtractionSettings`).
         arguments: `heads` or `spans`.
+        triggers: `all` finds events of verbs, nouns and adjectives; `verbs` only those of verbs, as the
+            datasets of the papers have them.
         exclude_predicates: predicates of events to leave out; `reporting` stands for verbs of reporting.
         drop_pronoun_only: leave out events whose arguments are all pronouns.
         min_chain_length: leave out chains of fewer distinct events.
@@ -149,6 +152,7 @@ def extract(
         drop_pronoun_only=drop_pronoun_only,
         min_chain_length=min_chain_length,
         factuality=several(factuality),
+        triggers=triggers,
     )
     aliases = {} if actors is None else read_actors(Path(actors))
     folder = Path(output)
