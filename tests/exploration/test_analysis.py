@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from graphs import pairs_of
 from eventformers.datasets_scripts.events import CHAIN_SCHEMA, DOCUMENT_SCHEMA, EVENT_SCHEMA
 from eventformers.errors import EventformersError
 from eventformers.exploration import events as events_module
-from eventformers.exploration import links, related, steps, types
+from eventformers.exploration import links, related, steps, stories, types
 from eventformers.exploration import map as map_step
 from eventformers.exploration.events import is_participant
 from eventformers.exploration.steps import Step
@@ -392,3 +394,49 @@ def test_map_without_its_library_says_what_to_install(
     monkeypatch.setitem(__import__("sys").modules, "openTSNE", None)
     with pytest.raises(EventformersError, match=r"eventformers\[explore\].*--skip map"):
         plane(encoder, tmp_path)
+
+
+def test_stories_are_the_events_that_several_documents_tell_of(
+    encoder: EventEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def encode(_: object, mentions: list[dict[str, Any]], **options: object) -> SimpleNamespace:
+        # To a random encoder all sentences are alike.
+        seeds = [zlib.crc32(mention["text"].strip().encode()) for mention in mentions]
+        vectors = np.stack([np.random.default_rng(seed).normal(size=64) for seed in seeds])
+        return SimpleNamespace(embeddings=vectors.astype(np.float32))
+
+    monkeypatch.setattr(stories, "encode_mentions", encode)
+    # Events are the same if their sentences are.
+    monkeypatch.setattr(stories, "packaged_scorer", lambda: lambda features: (features[:, 0] > 0.9).float())
+    events, documents = tables()
+    rows, texts = events.to_pylist(), documents.to_pylist()
+    # A third document repeats the first sentence of the first one, and says when and where it was.
+    sentence = texts[0]["text"].split(". ")[0] + ". "
+    again = {**texts[0], "document_id": "c", "text": sentence, "date": "2024-05-31"}
+    copy = {**rows[0], "event_id": "c#0", "document_id": "c", "time_start": "2024-05", "country": "NL"}
+    possible = {**copy, "event_id": "c#1", "factuality": "possible"}
+    facts = [{**row, "factuality": "fact", "trigger_kind": "verb"} for row in [*rows, copy]]
+    given = {
+        "events.parquet": pa.Table.from_pylist([*facts, possible], schema=EVENT_SCHEMA),
+        "documents.parquet": pa.Table.from_pylist([*texts, again], schema=DOCUMENT_SCHEMA),
+    }
+    found = RunStep(stories.STORIES, tmp_path, given, encoder)
+    of_story: dict[str, list[str]] = {}
+    for row in found.written("event_stories").to_pylist():
+        of_story.setdefault(row["story_id"], []).append(row["event_id"])
+    (told,) = [row for row in found.written("stories").to_pylist() if row["documents"] == 2]
+    assert {"a#0", "c#0"} <= set(of_story[told["story_id"]])
+    assert told["story_id"] == "a#0"
+    assert told["events"] == len(of_story["a#0"])
+    assert told["document_ids"] == ["a", "c"]
+    assert (told["first_date"], told["last_date"]) == ("2024-05-31", "2024-05-31")
+    assert (told["time_start"], told["country"], told["place_text"]) == ("2024-05", "NL", "")
+    assert {"police", "thief"} <= set(told["actors"])
+    assert "c#1" not in {event for members in of_story.values() for event in members}
+
+
+def test_no_event_is_no_story(encoder: EventEncoder, tmp_path: Path) -> None:
+    events, documents = tables()
+    given = {"events.parquet": events.slice(0, 0), "documents.parquet": documents}
+    found = RunStep(stories.STORIES, tmp_path, given, encoder)
+    assert (found.written("stories").num_rows, found.written("event_stories").num_rows) == (0, 0)

@@ -47,6 +47,7 @@ Explore = Callable[..., Exploration]
 def explore(
     english_pipeline: str, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Explore:
+    monkeypatch.setattr("eventformers.loading.encoders._default_encoder", lambda: tiny_encoder)
 
     def run(texts: Any = None, **options: Any) -> Exploration:
         chosen = {
@@ -151,7 +152,7 @@ def test_a_repeated_run_loads_nothing_and_touches_nothing(
 
 def test_vectors_continue_after_the_last_block(explore: Explore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "_ROWS_AT_ONCE", 3)
-    options = {"skip": ["types", "map", "page"]}
+    options = {"skip": ["types", "stories", "map", "page"]}
     encode, blocks = EventEncoder.encode, []
 
     def interrupted(self: EventEncoder, *arguments: Any, **keywords: Any) -> Any:
@@ -374,7 +375,8 @@ def test_only_new_texts_are_parsed_and_encoded(
 
     first = tables(ROWS)
     more = tables([ROWS[0], new, ROWS[1]])
-    assert (parsed, encoded) == (["a new one"], [1])
+    # A new event text, and a new trigger.
+    assert (parsed, encoded) == (["a new one"], [1, 1])
     fewer = tables(ROWS)
     assert (parsed, encoded) == ([], [])
     assert fewer == first

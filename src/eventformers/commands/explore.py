@@ -80,8 +80,8 @@ def explore(
     skip: Annotated[
         list[str] | None,
         typer.Option(
-            help="Step to leave out, with those that need it: vectors, chains, types, next_events, links, "
-            "completions, map or page. Repeatable."
+            help="Step to leave out, with those that need it: vectors, chains, types, stories, "
+            "next_events, links, completions, map or page. Repeatable."
         ),
     ] = None,
     processes: options.Processes = 1,

@@ -256,7 +256,7 @@ def vectors_of(table: pa.Table) -> Vectors:
     """Return the vectors in the column `embedding` of a table, `(n, d)`."""
     column = table["embedding"].combine_chunks()
     # Arrow's memory is read-only, and torch warns of that.
-    return np.array(column.flatten().to_numpy().reshape(len(column), -1))
+    return np.array(column.flatten().to_numpy().reshape(len(column), column.type.list_size))
 
 
 def nearest(

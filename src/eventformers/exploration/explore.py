@@ -31,6 +31,7 @@ from eventformers.exploration.steps import (
     publish,
     run_steps,
 )
+from eventformers.exploration.stories import STORIES
 from eventformers.exploration.types import TYPES
 from eventformers.extraction.actors import read_actors
 from eventformers.extraction.texts import TextColumns
@@ -44,6 +45,7 @@ TABLES: tuple[Step, ...] = (
     VECTORS,
     CHAINS,
     TYPES,
+    STORIES,
     NEXT_EVENTS,
     LINKS,
     COMPLETIONS,

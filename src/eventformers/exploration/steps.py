@@ -244,7 +244,8 @@ class StepRun:
         # Without any row, the columns of no row.
         for start in range(0, len(missing), _ROWS_AT_ONCE) if missing or parts else [0]:
             parts.append(self._kept(name, start, missing[start : start + _ROWS_AT_ONCE], make))
-        table = pa.concat_tables(parts).take([places[key] for key in keys]).combine_chunks()
+        table = pa.concat_tables(parts).take(pa.array([places[key] for key in keys], pa.int64()))
+        table = table.combine_chunks()
         self.write(name, table)
         self.write(keys_file(name), pa.table({"key": pa.array(keys, pa.string())}))
         return table

@@ -1,0 +1,167 @@
+"""The step that finds stories: mentions, in one report or in many, of the same event."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, is_counted
+from eventformers.exploration import STATE_FOLDER
+from eventformers.exploration.events import vector_column, vectors_of
+from eventformers.exploration.steps import Step, StepRun, key_of, keys_file
+from eventformers.files import file_digest
+from eventformers.inference.coreference.pair_scorer import WEIGHTS, MentionPairs, packaged_scorer
+from eventformers.inference.coreference.same_events import THRESHOLD, same_events
+from eventformers.inference.encoding.vectors import Vectors, unit_vectors
+from eventformers.inference.induction.mention_encoding import encode_mentions
+
+STORIES_TABLE = "stories.parquet"
+EVENT_STORIES_TABLE = "event_stories.parquet"
+
+MOST_ACTORS = 5
+"""Number of participants that a story lists, the most frequent first."""
+
+# The scorer is trained on vectors of the packaged encoder, so no other can be given.
+_ROLE = "stories"
+_MENTIONS, _TRIGGERS = (f"{STATE_FOLDER}/story_{name}.parquet" for name in ("mentions", "triggers"))
+_COLUMNS = (
+    *("event_id", "document_id", "sentence", "sentence_start", "sentence_end", "trigger_start"),
+    *("trigger_end", "trigger_kind", "lemma", "text", "subject", "object", "factuality"),
+    *("time_start", "time_end", "place_text", "country"),
+)
+STORIES_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("story_id", "name")),
+        *((name, pa.int32()) for name in ("events", "documents")),
+        *((name, pa.string()) for name in ("first_date", "last_date", "time_start", "time_end")),
+        *((name, pa.string()) for name in ("place_text", "country")),
+        ("actors", pa.list_(pa.string())),
+        ("document_ids", pa.list_(pa.string())),
+    ]
+)
+EVENT_STORIES_SCHEMA = pa.schema([("event_id", pa.string()), ("story_id", pa.string())])
+
+Row = Mapping[str, Any]
+
+
+def find_stories(run: StepRun) -> None:
+    """Group the events that are the same event, and describe each group of two or more.
+
+    Only events of the factuality that is counted are grouped. The id of a story is that of its first event,
+    and its name is the text of the event that most of its events have, the first of equally frequent ones.
+    Time, place and participants are those most of its events have.
+    """
+    kinds = run.context.settings.factuality
+    events = run.table(EVENTS_TABLE, _COLUMNS)
+    rows = events.filter(is_counted(events["factuality"], kinds)).to_pylist()
+    documents = run.table(DOCUMENTS_TABLE, ["document_id", "date", "text"]).to_pylist()
+    texts = {row["document_id"]: row["text"] for row in documents}
+    mentions = [
+        {
+            **row,
+            "text": texts[row["document_id"]][row["sentence_start"] : row["sentence_end"]],
+            "trigger_start": row["trigger_start"] - row["sentence_start"],
+            "trigger_end": row["trigger_end"] - row["sentence_start"],
+        }
+        for row in rows
+    ]
+    encoder = run.context.encoder(_ROLE)
+
+    def encoded(numbers: Sequence[int]) -> pa.Table:
+        block = [mentions[number] for number in numbers]
+        settings = run.context.settings
+        read = encode_mentions(
+            encoder,
+            block,
+            trigger_input="span",
+            batch_size=settings.batch_size,
+            show_progress=settings.show_progress,
+        )
+        vectors = unit_vectors(read.embeddings, [mention["text"] for mention in block])
+        return pa.table({"embedding": vector_column(vectors)})
+
+    def encode_triggers(triggers: Sequence[str]) -> Vectors:
+        def encoded(numbers: Sequence[int]) -> pa.Table:
+            block = [triggers[number] for number in numbers]
+            vectors = encoder.encode(block, batch_size=run.context.settings.batch_size, normalize=True)
+            return pa.table({"embedding": vector_column(vectors)})
+
+        return vectors_of(run.rows(_TRIGGERS, [key_of(trigger) for trigger in triggers], encoded))
+
+    keys = [key_of([one["text"], one["trigger_start"], one["trigger_end"]]) for one in mentions]
+    vectors = run.rows(_MENTIONS, keys, encoded)
+    groups: list[list[Row]] = []
+    if not mentions:
+        encode_triggers([])
+    else:
+        pairs = MentionPairs(mentions, texts, vectors_of(vectors), encode_triggers)
+        labels = same_events(pairs, packaged_scorer(), days=_days(row["date"] for row in documents))
+        of_label: dict[int, list[Row]] = {}
+        for label, row in zip(labels.tolist(), rows, strict=True):
+            of_label.setdefault(label, []).append(row)
+        groups = [members for members in of_label.values() if len(members) > 1]
+    dates = {row["document_id"]: row["date"] for row in documents}
+    stories = sorted((_story(members, dates) for members in groups), key=lambda story: -story["documents"])
+    run.write(STORIES_TABLE, pa.Table.from_pylist(stories, schema=STORIES_SCHEMA))
+    links = [
+        {"event_id": row["event_id"], "story_id": members[0]["event_id"]}
+        for members in groups
+        for row in members
+    ]
+    run.write(EVENT_STORIES_TABLE, pa.Table.from_pylist(links, schema=EVENT_STORIES_SCHEMA))
+    run.counts["stories"] = len(stories)
+    run.counts["stories_in_several_documents"] = sum(story["documents"] > 1 for story in stories)
+
+
+def _story(members: Sequence[Row], dates: Mapping[str, str]) -> dict[str, Any]:
+    document_ids = list(dict.fromkeys(row["document_id"] for row in members))
+    known = sorted(filter(None, map(dates.__getitem__, document_ids)))
+    actors = Counter(
+        name for row in members for name in dict.fromkeys((row["subject"], row["object"])) if name
+    )
+    return {
+        "story_id": members[0]["event_id"],
+        "name": _commonest(row["text"] for row in members),
+        "events": len(members),
+        "documents": len(document_ids),
+        "first_date": known[0] if known else "",
+        "last_date": known[-1] if known else "",
+        **{
+            name: _commonest(row[name] for row in members)
+            for name in ("time_start", "time_end", "place_text", "country")
+        },
+        "actors": [name for name, _ in actors.most_common(MOST_ACTORS)],
+        "document_ids": document_ids,
+    }
+
+
+def _commonest(values: Iterable[str]) -> str:
+    """The most frequent value that is known, the first of equally frequent ones; "" if none is."""
+    return next((value for value, _ in Counter(filter(None, values)).most_common(1)), "")
+
+
+def _days(dates: Iterable[str]) -> list[float]:
+    # A month or a year is no day.
+    days = np.array([date[:10] if len(date) >= 10 else "NaT" for date in dates], dtype="datetime64[D]")
+    return np.where(np.isnat(days), np.nan, days.astype(np.float64)).tolist()
+
+
+STORIES = Step(
+    "stories",
+    find_stories,
+    reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
+    writes=(
+        *(STORIES_TABLE, EVENT_STORIES_TABLE),
+        *(file for name in (_MENTIONS, _TRIGGERS) for file in (name, keys_file(name))),
+    ),
+    models=(_ROLE,),
+    settings=lambda context: {
+        "factuality": list(context.settings.factuality),
+        "threshold": THRESHOLD,
+        "weights": file_digest(WEIGHTS),
+    },
+)

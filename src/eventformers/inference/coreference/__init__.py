@@ -1,0 +1,1 @@
+"""Events of different texts, or of one, that are the same event."""

@@ -1,0 +1,182 @@
+"""The scorer of pairs of mentions: the probability that both tell of the same event.
+
+It reads features of a pair, not its text: cosines of frozen vectors, the overlap of words, and equal lemmas.
+On the development topics of ECB+ these do as well as with participants, times and places as features of
+their own, whose words are among those that overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from scipy.sparse import csr_array
+from sklearn.feature_extraction.text import TfidfVectorizer
+from torch import nn
+
+from eventformers.inference.encoding.vectors import Positions, Vectors, unit_vectors
+
+WEIGHTS = Path(__file__).parent / "pair_scorer.safetensors"
+"""Weights learned from the training topics of ECB+ with vectors of all-MiniLM-L6-v2."""
+
+WINDOW = 5
+"""Number of words on each side of a trigger whose overlap is a feature."""
+
+# fmt: off
+REPORTING = frozenset({
+    "accord", "add", "admit", "announce", "argue", "ask", "call", "claim", "confirm", "deny", "describe",
+    "explain", "note", "report", "reveal", "say", "state", "suggest", "tell", "warn",
+})
+# fmt: on
+"""Lemmas of English verbs of reporting: two of them are seldom the same event."""
+
+_FARTHEST = 10.0
+_PREFIX = 4
+
+Mention = Mapping[str, Any]
+"""`document_id`; `text`, its sentence; `trigger_start` and `trigger_end`, characters of the sentence; the
+number of the `sentence`; the `lemma` of the trigger, and its `trigger_kind` (`verb`, `noun`, `adjective`)."""
+
+
+class MentionPairs:
+    """The features of pairs of mentions of a collection.
+
+    Args:
+        mentions: the mentions.
+        documents: the text of each document by its id.
+        vectors: vectors of the triggers in their sentences, `(n, d)`, at length 1.
+        encode: encodes the distinct triggers alone, in lower case.
+    """
+
+    def __init__(
+        self,
+        mentions: Sequence[Mention],
+        documents: Mapping[str, str],
+        vectors: Vectors,
+        encode: Callable[[Sequence[str]], Vectors],
+    ) -> None:
+        self.vectors = vectors
+        triggers = [one["text"][one["trigger_start"] : one["trigger_end"]].lower() for one in mentions]
+        distinct = list(dict.fromkeys(triggers))
+        row_of = {trigger: row for row, trigger in enumerate(distinct)}
+        self._trigger = np.array([row_of[trigger] for trigger in triggers])
+        self._triggers = unit_vectors(encode(distinct), distinct)
+        names = list(documents)
+        place_of = {name: place for place, name in enumerate(names)}
+        self.document = np.array([place_of[one["document_id"]] for one in mentions])
+        self.documents = _overlaps([documents[name] for name in names], stop_words="english")
+        self._sentences = _overlaps([one["text"] for one in mentions])
+        self._windows = _overlaps([_window(one) for one in mentions])
+        self._sentence = np.array([one["sentence"] for one in mentions], dtype=np.float64)
+        lemmas = [one["lemma"] for one in mentions]
+        self.lemma = np.unique(lemmas, return_inverse=True)[1]
+        self._prefix = np.unique([lemma[:_PREFIX] for lemma in lemmas], return_inverse=True)[1]
+        self._noun = np.array([one["trigger_kind"] == "noun" for one in mentions])
+        self._kind = np.unique([one["trigger_kind"] for one in mentions], return_inverse=True)[1]
+        self._reports = np.array([lemma in REPORTING for lemma in lemmas])
+
+    def features(self, first: Positions, second: Positions) -> NDArray[np.float32]:
+        """Compute the features of pairs, `(pairs, 13)`.
+
+        Args:
+            first: position of one mention of each pair.
+            second: position of the other.
+        """
+
+        def equal(values: NDArray[Any]) -> NDArray[np.bool_]:
+            return values[first] == values[second]
+
+        same_document = equal(self.document)
+        distance = np.minimum(np.abs(self._sentence[first] - self._sentence[second]), _FARTHEST)
+        columns = [
+            np.einsum("nd,nd->n", self.vectors[first], self.vectors[second]),
+            np.einsum("nd,nd->n", *(self._triggers[self._trigger[side]] for side in (first, second))),
+            _products(self._sentences, first, second),
+            _products(self._windows, first, second),
+            _products(self.documents, self.document[first], self.document[second]),
+            same_document,
+            equal(self.lemma),
+            equal(self._trigger),
+            equal(self._prefix),
+            equal(self._kind),
+            self._noun[first] + 1.0 * self._noun[second],
+            self._reports[first] + 1.0 * self._reports[second],
+            np.where(same_document, distance, _FARTHEST),
+        ]
+        return np.stack(columns, axis=1).astype(np.float32)
+
+
+class PairScorer(nn.Module):
+    """Networks with two hidden layers; the mean of their probabilities is the score.
+
+    Args:
+        num_features: number of features of a pair.
+        num_networks: number of networks.
+    """
+
+    def __init__(self, num_features: int = 13, num_networks: int = 3) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(num_features))
+        self.register_buffer("deviation", torch.ones(num_features))
+        self.networks = nn.ModuleList(
+            nn.Sequential(
+                nn.Linear(num_features, 32),
+                nn.ReLU(),
+                nn.Dropout(0.1),
+                nn.Linear(32, 16),
+                nn.ReLU(),
+                nn.Linear(16, 1),
+            )
+            for _ in range(num_networks)
+        )
+
+    def logits(self, features: torch.Tensor) -> torch.Tensor:
+        """Return the logit of each pair by each network, `(networks, pairs)`."""
+        scaled = (features - self.mean) / self.deviation
+        return torch.stack([network(scaled).squeeze(1) for network in self.networks])
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Return the probability of each pair, `(pairs,)`."""
+        return torch.sigmoid(self.logits(features)).mean(0)
+
+    def save(self, path: Path) -> None:
+        """Write the weights."""
+        save_file(self.state_dict(), path)
+
+    @classmethod
+    def load(cls, path: Path = WEIGHTS) -> PairScorer:
+        """Read weights, by default the packaged ones."""
+        scorer = cls()
+        scorer.load_state_dict(load_file(path))
+        return scorer.eval()
+
+
+@cache
+def packaged_scorer() -> PairScorer:
+    """Return the packaged scorer."""
+    return PairScorer.load()
+
+
+def _window(mention: Mention) -> str:
+    before = mention["text"][: mention["trigger_start"]].split()[-WINDOW:]
+    return " ".join(before + mention["text"][mention["trigger_end"] :].split()[:WINDOW])
+
+
+def _overlaps(texts: Sequence[str], **options: Any) -> csr_array:
+    """TF-IDF of texts at length 1; a text without a word has none."""
+    analyse = TfidfVectorizer(sublinear_tf=True, dtype=np.float32, **options)
+    try:
+        return csr_array(analyse.fit_transform(texts))
+    except ValueError:
+        # No text has a word that counts.
+        return csr_array((len(texts), 1), dtype=np.float32)
+
+
+def _products(rows: csr_array, first: Positions, second: Positions) -> NDArray[np.floating]:
+    return np.asarray(rows[first].multiply(rows[second]).sum(axis=1)).ravel()

@@ -1,0 +1,153 @@
+"""Groups of mentions that tell of the same event: candidate pairs, their scores, and average linkage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import squareform
+
+from eventformers.inference.coreference.pair_scorer import MentionPairs, PairScorer
+from eventformers.inference.encoding.vectors import Positions
+from eventformers.inference.induction.mention_distances import Labels
+
+THRESHOLD = 0.4
+"""Minimum mean probability between two groups that become one."""
+
+NEAR_DOCUMENTS = 10
+"""Number of the most similar documents whose mentions are compared with those of a document."""
+
+LEAST_OVERLAP = 0.1
+"""Minimum TF-IDF cosine of two documents whose mentions are compared."""
+
+LEAST_COSINE = 0.4
+"""Minimum cosine of two triggers in their sentences to be compared, unless their lemmas are equal."""
+
+_DOCUMENTS_AT_ONCE = 512
+_PAIRS_AT_ONCE = 200_000
+_LARGEST = 3_000
+_LEAST_PROBABILITY = 0.1
+
+
+def same_events(
+    pairs: MentionPairs, scorer: PairScorer, *, threshold: float = THRESHOLD, days: Sequence[float] = ()
+) -> Labels:
+    """Group mentions that tell of the same event.
+
+    Mentions are compared within a document and with those of its most similar documents, so the cost grows
+    with the number of mentions, not of their pairs. Groups grow by average linkage on the probabilities,
+    where a pair that is not compared counts as 0.
+
+    Args:
+        pairs: the mentions.
+        scorer: scores their pairs.
+        threshold: minimum mean probability between two groups that become one.
+        days: the day of each document as a number, NaN if unknown; documents more than 30 days apart are not
+            compared. Empty if none is known.
+
+    Returns:
+        The group of each mention, `(n,)`, numbered from 0 in the order of their first mentions.
+    """
+    number = len(pairs.document)
+    first, second = candidate_pairs(pairs, np.asarray(days, dtype=np.float64))
+    probabilities = np.concatenate(
+        [
+            _scored(
+                pairs, scorer, first[start : start + _PAIRS_AT_ONCE], second[start : start + _PAIRS_AT_ONCE]
+            )
+            for start in range(0, len(first), _PAIRS_AT_ONCE)
+        ]
+        or [np.empty(0, dtype=np.float32)]
+    )
+    labels = np.arange(number)
+    kept = probabilities >= _LEAST_PROBABILITY
+    graph = csr_array(
+        (probabilities[kept].astype(np.float64), (first[kept], second[kept])), shape=(number, number)
+    )
+    graph = graph + graph.T
+    for members in _components(graph, np.arange(number), threshold / 2):
+        distances = 1 - graph[members][:, members].toarray()
+        np.fill_diagonal(distances, 0)
+        joined = linkage(squareform(distances, checks=False), "average")
+        labels[members] = members[_first_of(fcluster(joined, 1 - threshold, "distance"))]
+    return np.unique(labels, return_inverse=True)[1]
+
+
+def candidate_pairs(pairs: MentionPairs, days: NDArray[np.float64]) -> tuple[Positions, Positions]:
+    """Find the pairs of mentions to compare, the earlier mention of each first."""
+    order = np.argsort(pairs.document, kind="stable")
+    starts = np.searchsorted(pairs.document[order], np.arange(pairs.documents.shape[0] + 1))
+    members = [order[start:end] for start, end in pairwise(starts)]
+    found: list[tuple[Positions, Positions]] = []
+    for document, near in enumerate(_near_documents(pairs.documents, days)):
+        own = members[document]
+        if not len(own):
+            continue
+        others = np.concatenate([own, *(members[other] for other in near.tolist())])
+        alike = pairs.vectors[own] @ pairs.vectors[others].T >= LEAST_COSINE
+        alike |= pairs.lemma[own][:, None] == pairs.lemma[others]
+        row, column = np.nonzero(alike)
+        one, other = own[row], others[column]
+        found.append((np.minimum(one, other), np.maximum(one, other)))
+    if not found:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    first, second = (np.concatenate(side) for side in zip(*found, strict=True))
+    number = len(pairs.document)
+    # A pair of documents may be near in both directions.
+    distinct = np.unique(first * number + second)
+    first, second = distinct // number, distinct % number
+    return first[first != second], second[first != second]
+
+
+def _near_documents(documents: csr_array, days: NDArray[np.float64]) -> list[Positions]:
+    """The most similar other documents of each."""
+    near: list[Positions] = []
+    transposed = documents.T.tocsc()
+    for start in range(0, documents.shape[0], _DOCUMENTS_AT_ONCE):
+        overlaps = (documents[start : start + _DOCUMENTS_AT_ONCE] @ transposed).tocsr()
+        for row, (low, high) in enumerate(pairwise(overlaps.indptr), start=start):
+            others, values = overlaps.indices[low:high], overlaps.data[low:high]
+            kept = (values >= LEAST_OVERLAP) & (others != row)
+            if len(days):
+                # An unknown day is near to all.
+                kept &= ~(np.abs(days[others] - days[row]) > 30)
+            others, values = others[kept], values[kept]
+            near.append(others[np.argsort(-values, kind="stable")[:NEAR_DOCUMENTS]])
+    return near
+
+
+def _scored(
+    pairs: MentionPairs, scorer: PairScorer, first: Positions, second: Positions
+) -> NDArray[np.float32]:
+    with torch.inference_mode():
+        return scorer(torch.from_numpy(pairs.features(first, second))).numpy()
+
+
+def _components(graph: csr_array, members: Positions, least: float) -> list[Positions]:
+    """Divide mentions into parts that are linked by no probability of at least `least`, of two mentions or
+    more; a part that is too large for a matrix of its pairs is divided at a higher one."""
+    inside = graph[members][:, members]
+    inside.data[inside.data < least] = 0
+    inside.eliminate_zeros()
+    _, component = connected_components(inside, directed=False)
+    order = np.argsort(component, kind="stable")
+    parts = np.split(members[order], np.flatnonzero(np.diff(component[order])) + 1)
+    found: list[Positions] = []
+    for part in parts:
+        if len(part) > _LARGEST and least < 0.99:
+            found += _components(graph, part, (1 + least) / 2)
+        elif len(part) > 1:
+            found.append(part)
+    return found
+
+
+def _first_of(groups: Labels) -> Positions:
+    """The position of the first member of the group of each."""
+    _, first, group = np.unique(groups, return_index=True, return_inverse=True)
+    return first[group]

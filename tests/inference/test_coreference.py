@@ -1,0 +1,151 @@
+"""Mentions of the same event: features of pairs, candidates, groups, and the packaged scorer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from eventformers.inference.coreference import same_events as groups
+from eventformers.inference.coreference.pair_scorer import MentionPairs, PairScorer, packaged_scorer
+from eventformers.inference.coreference.same_events import candidate_pairs, same_events
+from eventformers.inference.encode import EventEncoder, load_encoder
+
+TEXTS = {
+    "a": "A storm flooded the harbour of Tarnmouth. The mayor resigned.",
+    "b": "The harbour of Tarnmouth was flooded by a storm. Boats sank.",
+    "c": "The parliament passed a budget for schools.",
+}
+TRIGGERS = [("a", 0, "flooded", "flood"), ("a", 1, "resigned", "resign"), ("b", 0, "flooded", "flood")]
+TRIGGERS += [("b", 1, "sank", "sink"), ("c", 0, "passed", "pass")]
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_encoder: Path) -> EventEncoder:
+    return load_encoder(tiny_encoder, device="cpu")
+
+
+def mentions() -> list[dict[str, Any]]:
+    rows = []
+    for document, number, trigger, lemma in TRIGGERS:
+        sentence = TEXTS[document].split(". ")[number]
+        start = sentence.index(trigger)
+        rows.append(
+            {
+                **{"document_id": document, "sentence": number, "text": sentence, "lemma": lemma},
+                **{"trigger_start": start, "trigger_end": start + len(trigger), "trigger_kind": "verb"},
+            }
+        )
+    return rows
+
+
+def pairs(encoder: EventEncoder, rows: Sequence[dict[str, Any]] | None = None) -> MentionPairs:
+    rows = mentions() if rows is None else rows
+    vectors = np.eye(len(rows), 8, dtype=np.float32)
+    return MentionPairs(rows, TEXTS, vectors, encoder.encode)
+
+
+class Given(torch.nn.Module):
+    """Scores pairs as given, in both directions; all others are 0."""
+
+    def __init__(self, probabilities: dict[tuple[int, int], float]) -> None:
+        super().__init__()
+        self.probabilities, self.asked = probabilities, []
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        return torch.tensor([self.probabilities.get(tuple(row), 0.0) for row in features.int().tolist()])
+
+
+def given_pairs(encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch) -> MentionPairs:
+    found = pairs(encoder)
+    monkeypatch.setattr(found, "features", lambda *sides: np.stack(sides, axis=1).astype(np.float32))
+    monkeypatch.setattr(groups, "LEAST_COSINE", -1)
+    monkeypatch.setattr(groups, "LEAST_OVERLAP", 0)
+    return found
+
+
+def test_features_are_those_of_the_definitions(encoder: EventEncoder) -> None:
+    rows = mentions()
+    rows[3] |= {"lemma": "say", "trigger_kind": "noun"}
+    features = pairs(encoder, rows).features(np.array([0, 0, 2]), np.array([2, 1, 3]))
+    assert features.shape == (3, 13)
+    flooded, resigned = encoder.encode(["flooded", "resigned"], normalize=True)
+    # The same trigger and lemma in two documents, with the words around it in common.
+    assert features[0, [0, 1, 5, 6, 7, 8, 9, 10, 11, 12]] == pytest.approx([0, 1, 0, 1, 1, 1, 1, 0, 0, 10])
+    assert features[0, 2] > 0.5
+    assert 0 < features[0, 4] < 1
+    # Two triggers in one document.
+    assert features[1, [4, 5, 6, 12]] == pytest.approx([1, 1, 0, 1])
+    assert features[1, 1] == pytest.approx(flooded @ resigned, abs=1e-5)
+    # A noun and a verb, one of them of reporting.
+    assert features[2, [9, 10, 11]].tolist() == [0, 1, 1]
+
+
+def test_only_similar_documents_of_near_days_are_compared(encoder: EventEncoder) -> None:
+    found = pairs(encoder)
+    found.vectors = np.ones((5, 1), dtype=np.float32)
+    near = {*zip(*map(np.ndarray.tolist, candidate_pairs(found, np.array([]))), strict=True)}
+    assert near == {(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)}
+    far = {*zip(*map(np.ndarray.tolist, candidate_pairs(found, np.array([0.0, 31.0, 0.0]))), strict=True)}
+    assert far == {(0, 1), (2, 3)}
+    unknown = candidate_pairs(found, np.array([0.0, np.nan, 0.0]))
+    assert len(unknown[0]) == len(near)
+
+
+def test_triggers_that_differ_are_not_compared(encoder: EventEncoder) -> None:
+    first, second = candidate_pairs(pairs(encoder), np.array([]))
+    assert (first.tolist(), second.tolist()) == ([0], [2])
+
+
+def test_groups_grow_by_the_mean_of_their_pairs(
+    encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = given_pairs(encoder, monkeypatch)
+    scores = {(0, 2): 0.9, (2, 3): 0.8, (0, 3): 0.0}
+    assert same_events(found, Given(scores), threshold=0.45).tolist() == [0, 1, 0, 2, 3]
+    assert same_events(found, Given(scores), threshold=0.39).tolist() == [0, 1, 0, 0, 2]
+    assert same_events(found, Given({}), threshold=0.45).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_component_that_is_too_large_is_divided(
+    encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = given_pairs(encoder, monkeypatch)
+    monkeypatch.setattr(groups, "_LARGEST", 2)
+    scores = {(0, 2): 0.9, (2, 3): 0.5, (0, 3): 0.5}
+    assert same_events(found, Given(scores)).tolist() == [0, 1, 0, 2, 3]
+
+
+def test_no_mention_is_no_group(encoder: EventEncoder) -> None:
+    first, second = candidate_pairs(pairs(encoder, mentions()[:1]), np.array([]))
+    assert (len(first), len(second)) == (0, 0)
+    assert same_events(pairs(encoder, mentions()[:1]), packaged_scorer()).tolist() == [0]
+
+
+def test_the_packaged_scorer_knows_equal_events() -> None:
+    encoder = load_encoder(None, device="cpu")
+    rows = mentions()
+    from eventformers.inference.induction.mention_encoding import encode_mentions
+
+    vectors = encode_mentions(encoder, rows, trigger_input="span").embeddings
+    found = MentionPairs(
+        rows, TEXTS, vectors / np.linalg.norm(vectors, axis=1, keepdims=True), encoder.encode
+    )
+    scored = packaged_scorer()(torch.from_numpy(found.features(np.array([0, 1, 0]), np.array([2, 3, 4]))))
+    assert scored[0] > 0.5 > scored[1:].max()
+    assert same_events(found, packaged_scorer()).tolist() == [0, 1, 0, 2, 3]
+
+
+def test_saved_weights_score_the_same(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    scorer = PairScorer().eval()
+    scorer.mean += 1
+    scorer.save(tmp_path / "weights.safetensors")
+    features = torch.randn(4, 13)
+    assert torch.equal(PairScorer.load(tmp_path / "weights.safetensors")(features), scorer(features))
+    expected = sum(torch.sigmoid(one) for one in scorer.logits(features).double()) / 3
+    assert scorer(features).tolist() == pytest.approx(expected.tolist(), abs=1e-6)
