@@ -390,9 +390,9 @@ class CommonsenseQAConfig(EventDatasetConfig):
     """Settings of the premises.
 
     Args:
-        siqa_premises: of SocialIQA, take the templates of MICO's `paper`, which are often no English ("Before,
-            Sydney wanted take a break", "What did Sydney do is"); or `grammatical` ones, which most answers
-            complete to a sentence ("Before this, Sydney wanted to take a break").
+        siqa_premises: of SocialIQA, take the templates of MICO's `paper`, which are often no English
+            ("Before, Sydney wanted take a break", "What did Sydney do is"); or `grammatical` ones, which most
+            answers complete to a sentence ("Before this, Sydney wanted to take a break").
     """
 
     siqa_premises: SiqaPremises = "paper"

@@ -14,6 +14,7 @@ from eventformers.inference.coreference import same_events as groups
 from eventformers.inference.coreference.pair_scorer import MentionPairs, PairScorer, packaged_scorer
 from eventformers.inference.coreference.same_events import candidate_pairs, same_events
 from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.induction.mention_encoding import encode_mentions
 
 TEXTS = {
     "a": "A storm flooded the harbour of Tarnmouth. The mayor resigned.",
@@ -129,8 +130,6 @@ def test_no_mention_is_no_group(encoder: EventEncoder) -> None:
 def test_the_packaged_scorer_knows_equal_events() -> None:
     encoder = load_encoder(None, device="cpu")
     rows = mentions()
-    from eventformers.inference.induction.mention_encoding import encode_mentions
-
     vectors = encode_mentions(encoder, rows, trigger_input="span").embeddings
     found = MentionPairs(
         rows, TEXTS, vectors / np.linalg.norm(vectors, axis=1, keepdims=True), encoder.encode
