@@ -395,10 +395,14 @@ def test_texts_in_another_language(explore: Explore, tmp_path: Path) -> None:
     with pytest.raises(EventformersError, match=r"2 of 3 .*\(German: 2\).*--pipeline de_core_news_sm, w"):
         explore([ROWS[0], {"id": "fremd", "text": german * 5}, {"id": "fern", "text": german * 4}])
     run = StepRun(SimpleNamespace(settings=ExploreSettings()), tmp_path, tmp_path, tmp_path)  # type: ignore[arg-type]
-    events._tell_of_encoders(run, "de")
+    events._tell_of_language(run, "en")
+    assert run.notes == []
+    events._tell_of_language(run, "de")
     assert run.notes == [
+        "The pipeline reads German: events of nouns, actors, times, places and factuality are found in "
+        "English texts only, and their columns stay empty.",
         "The pipeline reads de, but all-MiniLM-L6-v2 was trained on English: name a multilingual encoder as "
-        "--events and --types."
+        "--events and --types.",
     ]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import eventformers
@@ -428,6 +429,26 @@ def test_commands_that_are_wrong(
     assert len(printed.splitlines()) == 1
     assert message in printed
     assert not Path("out").exists()
+
+
+def test_another_language_is_said_once(
+    english_pipeline: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spacy = pytest.importorskip("spacy", reason="spaCy is not installed")
+    spacy.load(english_pipeline).to_disk(tmp_path / "pipeline")
+    config = tmp_path / "pipeline" / "config.cfg"
+    config.write_text(config.read_text("utf-8").replace('lang = "en"', 'lang = "nn"'), "utf-8")
+    texts_in(tmp_path / "stories")
+    eventformers.extract(tmp_path / "stories", tmp_path / "out", pipeline=tmp_path / "pipeline")
+    told = [record.message for record in caplog.records if "in English texts only" in record.message]
+    assert told == [
+        "The pipeline reads nn: events of nouns, actors, times, places and factuality are found in "
+        "English texts only, and their columns stay empty."
+    ]
+    rows = pq.read_table(tmp_path / "out" / "events.parquet").to_pylist()
+    assert rows
+    for column in ("subject_id", "time_text", "place_text", "factuality"):
+        assert {row[column] for row in rows} == {""}
 
 
 def test_command(english_pipeline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

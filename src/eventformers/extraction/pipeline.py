@@ -34,7 +34,7 @@ from eventformers.extraction.extractor import (
     installed_pipeline,
     rules_digest,
 )
-from eventformers.extraction.language import check_languages
+from eventformers.extraction.language import check_languages, english_only
 from eventformers.extraction.shards import (
     CHAINS_FILE,
     extract_shard,
@@ -210,6 +210,8 @@ def extract(
             # Another pipeline could not resume it.
             remove_folder(work)
             raise
+        if note := english_only(extractor.pipeline.lang):
+            _logger.warning(note)
         extract_shards(settings, work, read["shards"], processes, with_lines=True)
         of_extraction = (*_TABLES, *WIDE_FILES.values())
         with staged_folder(folder, replaced=of_extraction, last=(EXTRACTION_REPORT,)) as staging:
