@@ -7,6 +7,7 @@ with one and with several steps.
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
@@ -193,12 +194,20 @@ class EventPool:
     @classmethod
     def of_events(cls, events: Iterable[Event]) -> EventPool:
         """Collect the occurrences of events."""
-        names: dict[str, int] = {}
-        ids = array("i")
-        for event in events:
+        return cls.by_source(("", event) for event in events)[""]
+
+    @classmethod
+    def by_source(cls, events: Iterable[tuple[str, Event]]) -> defaultdict[str, EventPool]:
+        """Collect the occurrences of the events of each source; an unknown source has an empty pool."""
+        collected: defaultdict[str, tuple[dict[str, int], array[int]]] = defaultdict(lambda: ({}, array("i")))
+        for source, event in events:
+            names, ids = collected[source]
             for text in (event["subject"], event["predicate"], event["object"]):
                 ids.append(names.setdefault(text, len(names)))
-        return cls(list(names), np.asarray(ids, dtype=np.int32).reshape(-1, 3))
+        pools = defaultdict(lambda: cls([], np.empty((0, 3), dtype=np.int32)))
+        for source, (names, ids) in collected.items():
+            pools[source] = cls(list(names), np.asarray(ids, dtype=np.int32).reshape(-1, 3))
+        return pools
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0

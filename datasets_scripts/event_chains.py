@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -472,10 +471,11 @@ class EventChains(EventDatasetBuilder):
     def _question_rows(self) -> Iterator[Row]:
         config, report = self.config, self.report
         size = QUESTION_EVENTS[config.name]
-        by_source: defaultdict[str, list[Event]] = defaultdict(list)
-        for document, kept in self._unrepeated_documents(self._uncounted()):
-            by_source[document.source if config.distractor_source == "same" else ""] += kept
-        pools = {source: EventPool.of_events(by_source.pop(source)) for source in [*by_source]}
+        by_source = config.distractor_source == "same"
+        documents = self._unrepeated_documents(self._uncounted())
+        pools = EventPool.by_source(
+            (document.source if by_source else "", event) for document, kept in documents for event in kept
+        )
         report.statistics["events_to_draw_from"] = sum(map(len, pools.values()))
         fills = config.distractor_argument == "protagonist"
         for chain in self._chains():
@@ -488,7 +488,7 @@ class EventChains(EventDatasetBuilder):
             for start in starts:
                 events = chain.events[start : start + size]
                 draws = SeededDraws(config.distractor_seed, config.name, chain.chain_id, start)
-                pool = pools[chain.source if config.distractor_source == "same" else ""]
+                pool = pools[chain.source if by_source else ""]
                 protagonist = chain.protagonist if fills else None
                 question = question_columns(config.name, events, keys, pool, draws, protagonist)
                 if question is None:

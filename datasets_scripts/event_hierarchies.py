@@ -531,8 +531,12 @@ class EventHierarchies(EventDatasetBuilder):
         mentions: Counter[str] = Counter()
         for event_id, found in self._survey.mentions.items():
             known = knowledge.id_of(event_id)
-            mentioned.setdefault(known, set()).update(filter(None, found))
-            mentions[known] += found.total()
+            mentioned.setdefault(known, set()).update(split for split, _ in found if split)
+            # Edges are read with the files of both tasks, which have the same mentions.
+            of_task: Counter[str | None] = Counter()
+            for (_, task), count in found.items():
+                of_task[task] += count
+            mentions[known] += max(of_task.values())
         notes = self._split_notes
         stated: dict[str, str] = {}
         if config.split_by == "stated":

@@ -511,12 +511,13 @@ class MentionSurvey:
     """Facts about all mentions that are needed before the first one is kept, in a few bytes for each.
 
     Args:
-        mentions: number of mentions of each event, by the split of their file, None for files without one.
+        mentions: number of mentions of each event, by the split and the task of their file, None for files
+            without one.
         repeated: hashes of the mention ids that occur more than once.
         skipped: counts of skipped items of the files, by reason.
     """
 
-    mentions: dict[str, Counter[str | None]]
+    mentions: dict[str, Counter[tuple[str | None, str | None]]]
     repeated: frozenset[int]
     skipped: SkippedRows
 
@@ -527,7 +528,7 @@ class MentionSurvey:
         Raises:
             DataFormatError: a line cannot be read.
         """
-        mentions: dict[str, Counter[str | None]] = defaultdict(Counter)
+        mentions: dict[str, Counter[tuple[str | None, str | None]]] = defaultdict(Counter)
         hashes = array("Q")
         skipped = SkippedRows()
         for file in files:
@@ -536,7 +537,7 @@ class MentionSurvey:
             for mention in mentions_of(file, skipped):
                 hashes.append(name_hash(mention_id_of(file, mention)))
                 if mention.event_id:
-                    mentions[mention.event_id][file.split] += 1
+                    mentions[mention.event_id][file.split, file.task] += 1
         values, counts = np.unique(np.frombuffer(hashes, dtype=np.uint64), return_counts=True)
         return cls(dict(mentions), frozenset(values[counts > 1].tolist()), skipped)
 

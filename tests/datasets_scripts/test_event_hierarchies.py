@@ -375,6 +375,21 @@ def test_components_move_to_validation(tmp_path: Path) -> None:
     assert not seen["train"] & seen["validation"]
 
 
+def test_edges_move_with_their_mentions(tmp_path: Path) -> None:
+    """Edges are read with the mentions of both tasks, which count once."""
+    rows = [{"label_id": str(one), "label_title": f"E{one}", "label_lang": "en"} for one in range(1, 10)]
+    (tmp_path / "edges.csv").write_text("child_id,parent_id\n2,1\n4,3\n6,5\n", encoding="utf-8")
+    for task in ("multilingual", "crosslingual"):
+        folder = tmp_path / f"wikipedia-zero-shot-{task}"
+        write(folder / "train.jsonl", *(mention(one) for one in ("2", "2", "4", "4", "6")))
+        write(folder / "label_dict.jsonl", *rows)
+    for wanted in range(1, 5):
+        edges = edges_of(tmp_path, "hierarchy", validation_with_parents=wanted)
+        gold = gold_of(tmp_path, validation_with_parents=wanted)
+        for split, found in gold.items():
+            assert {tuple(path) for path in found} == set(edges[split]), (wanted, split)
+
+
 def test_splits_by_component(tmp_path: Path) -> None:
     events = range(100, 160)
     rows = [{"label_id": str(one), "label_title": f"E{one}", "label_lang": "en"} for one in events]
