@@ -6,7 +6,8 @@
 - What has no name ("the police") stays an actor of its document.
 - A table of aliases of one's own decides before all this.
 
-An actor's id follows from its name, so that documents that are added change no other ids.
+An actor's id follows from its name, so that documents that are added change an id only where they tell whom a
+single word names.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ _ROLES = {"subject_id": -3, "object_id": -2, "source_id": -1}
 """Roles by the columns of ids; those from 0 are the places in `participants`."""
 _NEIGHBOURS = 50
 """Most actors of a document that tell persons of one name apart."""
+_MOST_NAMESAKES = 100
 
 
 class GivenActor(NamedTuple):
@@ -226,9 +228,8 @@ class _Merger:
 
     def __init__(self, given: Mapping[str, GivenActor]) -> None:
         self.given = given
-        self._full: defaultdict[str, set[str]] = defaultdict(set)
         self._single: set[str] = set()
-        self._neighbours: defaultdict[str, set[str]] = defaultdict(set)
+        self._beside: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
 
     def given_of(self, row: Mapping[str, Any]) -> GivenActor | None:
         """The actor of one's own that a name or an alias of a row is of."""
@@ -247,21 +248,21 @@ class _Merger:
         return "" if row["kind"] == "person" else f"{words[0]}.{row['kind']}"
 
     def count(self, row: Mapping[str, Any]) -> None:
-        """Note the names of persons of several words, and of one word."""
-        if row["kind"] == "person" and row["is_named"]:
-            words = words_of_name(row["name"].split())
-            if len(words) > 1 or self.given_of(row) is not None:
-                for word in {words[0], words[-1]} if words else ():
-                    self._full[word].add(self.key(row))
-            elif words:
-                self._single.add(words[0])
+        """Note a person of one word."""
+        if not self.key(row):
+            self._single.update(words_of_name(row["name"].split()))
 
     def compare(self, actors: Sequence[Mapping[str, Any]]) -> None:
         """Note what occurs with the persons that a single word may stand for."""
-        keys = list(dict.fromkeys(filter(None, map(self.key, actors))))
-        contested = {key for key in keys if not self._single.isdisjoint(key.split("_"))}
-        for key in contested:
-            self._neighbours[key].update(one for one in keys[:_NEIGHBOURS] if one != key and "@" not in one)
+        keys = [self.key(row) for row in actors]
+        others = _others(keys)
+        for row, key in zip(actors, keys, strict=True):
+            if key and row["kind"] == "person" and row["is_named"]:
+                words = key.split("_")
+                for word in self._single.intersection((words[0], words[-1])):
+                    for other in others:
+                        if other != key:
+                            self._beside[word, other].add(key)
 
     def finish(self, documents: Iterable[tuple[str, list[dict[str, Any]]]]) -> list[str]:
         """The id of each actor."""
@@ -269,7 +270,7 @@ class _Merger:
         first: dict[tuple[str, str], str] = {}
         for document_id, actors in documents:
             keys = [self.key(row) for row in actors]
-            others = [key for key in dict.fromkeys(keys) if key and "@" not in key][:_NEIGHBOURS]
+            others = _others(keys)
             for row, key in zip(actors, keys, strict=True):
                 ids.append(key or self._of_single(row, document_id, others, first))
         return ids
@@ -282,9 +283,14 @@ class _Merger:
         first: dict[tuple[str, str], str],
     ) -> str:
         word = words_of_name(row["name"].split())[0]
-        scores = Counter({one: len(self._neighbours[one].intersection(others)) for one in self._full[word]})
+        scores: Counter[str] = Counter()
+        for other in others:
+            people = self._beside.get((word, other), set())
+            # What occurs with many of this name tells none of them apart.
+            if len(people) <= _MOST_NAMESAKES:
+                scores.update(people)
         best = scores.most_common(2)
-        if best and best[0][1] and (len(best) == 1 or best[0][1] > best[1][1]):
+        if best and (len(best) == 1 or best[0][1] > best[1][1]):
             return best[0][0]
         # The first document of those that share another actor names it.
         pairs = [(word, other) for other in others]
@@ -292,3 +298,8 @@ class _Merger:
         for pair in pairs:
             first.setdefault(pair, known)
         return known
+
+
+def _others(keys: Iterable[str]) -> list[str]:
+    """The actors of a document that other documents may have, too."""
+    return [key for key in dict.fromkeys(keys) if key and "@" not in key][:_NEIGHBOURS]

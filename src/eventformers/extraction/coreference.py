@@ -57,7 +57,7 @@ _TITLES = frozenset({
     "sen.", "rep.", "gov.", "gen.", "col.", "lt.", "sgt.", "prof.", "rev.", "senator", "governor",
     "king", "queen", "prince", "princess", "pope", "captain", "professor", "judge",
 })
-_ALIASES = {
+_ALIASES: dict[tuple[str, ...], tuple[str, ...]] = {
     **dict.fromkeys(
         [("us",), ("u.s.",), ("usa",), ("u.s.a.",), ("america",), ("united", "states", "of", "america")],
         ("united", "states"),
@@ -167,20 +167,19 @@ class _Resolution:
             head = mention.head
             if head.lower_ in _FIRST:
                 continue
+            entity: Entity | None
             if mention.words:
-                entity: Entity | None = self.entity_at[head.i]
+                entity = self.entity_at[head.i]
             elif head.lower_ in _RELATIVE:
-                if (entity := self._antecedent(head)) is None:
-                    continue
+                entity = self._antecedent(head)
             elif head.lower_ in PRONOUN_FORMS and head.tag_ in ("PRP", "PRP$"):
                 entity = self._of_pronoun(mention)
-                if entity is None:
-                    continue
-                if not entity.gender and entity.kind != "organisation":
+                if entity is not None and not entity.gender:
                     entity.gender = "m" if head.lower_ in _HE else "f" if head.lower_ in _SHE else ""
             else:
                 entity = self._of_description(mention)
-            self._add(entity, mention)
+            if entity is not None:
+                self._add(entity, mention)
         for mention in mentions:
             # Their speaker may be named after them.
             entity = self._speaker(mention.head) if mention.head.lower_ in _FIRST else None
@@ -341,7 +340,7 @@ class _Resolution:
             entity = None if subject is None else self.entity_at.get(subject.i)
             return entity if entity is not None and _fits(entity, form) else None
         local = _local_subjects(head)
-        scores = []
+        scores: list[tuple[float, int, Entity]] = []
         for entity in self._recent:
             if entity is not speaker and _fits(entity, form):
                 score = self._salience(entity, mention, local)
@@ -585,7 +584,7 @@ def _is_pleonastic(it: Token) -> bool:
     return it.dep_ != "nsubj" and child_of(verb, {"ccomp", "xcomp"}) is not None
 
 
-def resolve(doc: Doc) -> Iterable[list[Span]]:
+def resolve(doc: Doc) -> list[list[Span]]:
     """Resolve the names, nouns and pronouns of a parsed English text.
 
     Returns:

@@ -36,14 +36,16 @@ def actor_details(
     """
     if doc.lang_ != "en":
         return [{} for _ in events]
-    clusters = doc.user_data.get(CLUSTERS) or resolve(doc)
+    clusters: Sequence[Sequence[Span]] = doc.user_data.get(CLUSTERS) or resolve(doc)
     actors: dict[str, dict[str, Any]] = {}
     id_of: dict[int, str] = {}
     for number, cluster in enumerate(clusters):
         if (actor := _actor(cluster)) is not None:
             id_of[number] = f"{document.document_id}@{number}"
             actors[id_of[number]] = actor
-    ids = {head: id_of[number] for head, number in clusters_by_head(clusters).items() if number in id_of}
+    ids: dict[int | None, str] = {
+        head: id_of[number] for head, number in clusters_by_head(clusters).items() if number in id_of
+    }
     doc.user_data[ACTOR_IDS], doc.user_data[ACTORS] = ids, actors
     found = []
     for event, columns, indexes in zip(events, known, doc.user_data[PARTICIPANT_INDEXES], strict=True):
