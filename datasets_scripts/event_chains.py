@@ -208,7 +208,9 @@ class EventChains(EventDatasetBuilder):
     CITATION = (
         "Gao et al.: Improving Event Representation via Simultaneous Weakly Supervised Contrastive Learning"
         " and Clustering, ACL 2022 (co-occurrence as supervision). Lee, Goldwasser: Multi-Relational Script"
-        " Learning for Discourse Relations, ACL 2019 (narrative cloze with one and several steps). Weber,"
+        " Learning for Discourse Relations, ACL 2019 (narrative cloze with one and several steps)."
+        " Granroth-Wilding, Clark: What Happens Next? Event Prediction Using a Compositional Neural Network"
+        " Model, AAAI 2016 (the protagonist in every choice). Weber,"
         " Balasubramanian, Chambers: Event Representations with Tensor-Based Compositions, AAAI 2018"
         " (narrative cloze with a variable number of choices)."
     )
