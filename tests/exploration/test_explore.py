@@ -558,3 +558,26 @@ def test_chains_have_only_facts_by_default(explore: Explore) -> None:
     assert pq.read_table(facts.folder / "types.parquet")["size"].to_pylist() in ([2], [1, 1], [])
     assert chained(explore([story], factuality="all", **options)) == [4]
     assert chained(explore([story], factuality=["fact", "possible"], **options)) == [3]
+
+
+def test_actors_are_merged_anew_when_a_document_is_added(explore: Explore, tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "text": "Barack Obama met Anna Lee in Paris."},
+        {"id": "b", "text": "Obama flew to Paris."},
+    ]
+
+    def subjects(count: int, **options: Any) -> dict[str, str]:
+        found = explore(rows[:count], **options)
+        actors = pq.read_table(found.folder / "actors.parquet")["actor_id"].to_pylist()
+        table = pq.read_table(found.folder / "events.parquet", columns=["event_id", "subject_id"]).to_pylist()
+        assert {row["subject_id"] for row in table} <= {"", *actors}
+        return {row["event_id"]: row["subject_id"] for row in table}
+
+    skip = {"skip": ["vectors"]}
+    assert subjects(1, **skip) == {"a#0": "barack_obama"}
+    assert subjects(2, **skip) == {"a#0": "barack_obama", "b#0": "barack_obama"}
+    own = tmp_path / "actors.csv"
+    own.write_text("alias,name,kind\nObama,Mr X,person\n", encoding="utf-8")
+    assert subjects(2, actors=own, **skip) == {"a#0": "barack_obama", "b#0": "mr_x"}
+    with pytest.raises(EventformersError, match=r"actors: .* has those of an extraction"):
+        eventformers.explore(tmp_path / "out", tmp_path / "again", actors=own)
