@@ -200,9 +200,27 @@ def times(items: Sequence[Extracted]) -> str:
     )
 
 
+def judged_places(pipeline: str, held_out: bool) -> tuple[int, int]:
+    """Numbers of right and of given countries among the places of one half of `places.jsonl`, each read in
+    its sentence alone; what is no place has no right country."""
+    extractor = EventExtractor(ExtractionSettings(pipeline))
+    rows = [row for row in read_judged("places") if row["held_out"] == held_out]
+    parsed = extractor.parser.parse((row, extractor.parser.normalised(row["sentence"])) for row in rows)
+    right = given = 0
+    for doc, row in parsed:
+        entries = {place_given(place.span)[0]: place.entry for place in find_places(doc)}
+        if (entry := entries.get(row["start"])) is not None:
+            given += 1
+            right += entry.country == row["country"]
+    return right, given
+
+
 def places(items: Sequence[Extracted]) -> str:
-    """Spans of places."""
-    return span_scores(items, "LOC_", lambda doc: (place.span for place in find_places(doc)))
+    """Spans of places, and the right countries of places that were judged by hand."""
+    spans = span_scores(items, "LOC_", lambda doc: (place.span for place in find_places(doc)))
+    seen, held_out = (judged_places(installed_pipeline(), half) for half in (False, True))
+    of_halves = "right countries: {} of {} seen before, {} of {} held out".format(*seen, *held_out)
+    return f"{spans}\n\nPlaces in their sentence alone, {of_halves}."
 
 
 def coreference(items: Sequence[Extracted]) -> str:
@@ -292,6 +310,7 @@ ASPECTS: dict[str, Callable[[Sequence[Extracted]], str]] = {
     "coreference": coreference,
     "pronouns": pronouns,
     "times": times,
+    "places": places,
 }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from benchmark_scripts import load_benchmark
 
 from eventformers.extraction.details.places import find_places, place_details
 from eventformers.extraction.events import ExtractedEvent, extract_events
@@ -73,6 +74,7 @@ def test_entry(parse: Language, text: str, names: list[str], country: str, numbe
         ("He died in the White House.", "White House", "FAC"),
         ("He died at the Washington.", "Washington", "FAC"),
         ("He died in the Middle East.", "Middle East", "LOC"),
+        ("He died in South America.", "South America", "LOC"),
     ],
 )
 def test_no_entry_is_better_than_a_guess(parse: Language, text: str, name: str, label: str) -> None:
@@ -129,3 +131,11 @@ def test_another_language_stays_empty() -> None:
     doc = spacy.blank("de")("Er starb in Paris.")
     event = ExtractedEvent(0, 3, "er", "starb", "", "sterben", False, False, 0, None, 1)
     assert place_details(doc, TextDocument("one", doc.text, "", ""), [event], []) == [{}]
+
+
+def test_countries_judged_by_hand(english_pipeline: str) -> None:
+    judged_places = load_benchmark("event_data").judged_places
+    for held_out, fewest in ((False, 45), (True, 45)):
+        right, given = judged_places(english_pipeline, held_out)
+        assert right >= fewest
+        assert right >= 0.95 * given

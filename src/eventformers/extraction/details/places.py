@@ -116,7 +116,7 @@ _LETTERS, _MOST_WORDS_AFTER = 5, 8
 _CITIES_OF_STATES = ("New York", "Washington")
 """Names of states that are those of larger cities."""
 _SIDE = re.compile(
-    r"^(?:the )?(?:(?:north|south|east|west|central|downtown)(?:ern|east|west|eastern|western)? )?", re.I
+    r"^(?:north|south|east|west|central|downtown)(?:ern|east|west|eastern|western)? (?!america)", re.I
 )
 _AFTER = re.compile(r" ?(?:,|\(|in(?: the)?) ?((?:[A-Z][\w'-]*(?:(?: ?\. ?[A-Z])* ?\.)? ?)+)")
 
