@@ -20,7 +20,7 @@ from eventformers.datasets_scripts.reading.fields import Record, check_keys, che
 from eventformers.datasets_scripts.reading.lines import file_stem, parse_json, read_lines
 from eventformers.datasets_scripts.reading.markup import XmlElement, elements, read_xml
 from eventformers.datasets_scripts.reading.tables import Column, is_table, may_hold, read_records, table_names
-from eventformers.errors import SHOWN_CHARACTERS, DataFormatError, shown
+from eventformers.errors import SHOWN_CHARACTERS, DataFormatError, counted, shown
 
 
 class Question(TypedDict):
@@ -343,10 +343,9 @@ def _present(row: Record, names: tuple[str, ...]) -> list[str]:
 
 def _checked_alternatives(alternatives: list[str], least: int, path: Path, line: int) -> list[str]:
     if len(alternatives) < least:
-        plural = "" if len(alternatives) == 1 else "s"
         more = "" if least == 3 else " or more"
         raise DataFormatError(
-            path, line, f"a question with {len(alternatives)} alternative{plural}", f"{least}{more}"
+            path, line, f"a question with {counted(len(alternatives), 'alternative')}", f"{least}{more}"
         )
     return alternatives
 

@@ -28,7 +28,7 @@ from eventformers.datasets_scripts.relation_templates import (
     accepted_relations,
     relation_templates,
 )
-from eventformers.errors import DataFormatError, EventformersError, shown
+from eventformers.errors import DataFormatError, EventformersError, counted, shown
 from eventformers.files import cached_by_file
 
 Triple = tuple[str, str, str]
@@ -271,8 +271,7 @@ def _tab_triples(path: Path, graph: str, known: Collection[str], skipped: Skippe
             return None
         fields = text.split("\t")
         if len(fields) != 3 and not (is_conceptnet and len(fields) == 4):
-            number = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
-            raise DataFormatError(path, line, number, accepted)
+            raise DataFormatError(path, line, counted(len(fields), "column"), accepted)
         head, relation, tail = (fields[columns.index(name)] for name in _COLUMNS["atomic"])
         if len(fields) == 4:
             try:

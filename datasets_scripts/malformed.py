@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from eventformers.errors import SKIP_ARGUMENT, DataFormatError, UnknownNameError, place_in
+from eventformers.errors import SKIP_ARGUMENT, DataFormatError, UnknownNameError, counted, place_in
 
 Item = TypeVar("Item")
 Row = TypeVar("Row")
@@ -198,7 +198,7 @@ def place_text(part: Mapping[str, object]) -> str:
 
 def parts_text(count: int) -> str:
     """Format a number of malformed parts."""
-    return "1 malformed part" if count == 1 else f"{count:,} malformed parts"
+    return counted(count, "malformed part")
 
 
 def malformed_text(listed: Mapping[str, Any]) -> str:

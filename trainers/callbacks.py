@@ -22,7 +22,7 @@ from tqdm import tqdm
 from transformers import ProgressCallback, TrainerCallback, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, IntervalStrategy
 
-from eventformers.errors import EventformersError, shown
+from eventformers.errors import EventformersError, counted, shown
 from eventformers.files import remove_folder
 from eventformers.trainers.arguments import EventTrainingArguments
 
@@ -64,7 +64,7 @@ class ProgressLines(TrainerCallback):
         """Print the number of steps."""
         self._start, self._first_step = time.monotonic(), state.global_step
         batch = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
-        self._print(state, f"training: {_steps(state.max_steps)}, batch size {batch}")
+        self._print(state, f"training: {counted(state.max_steps, 'step')}, batch size {batch}")
 
     def on_substep_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Print the step and the time left if nothing was printed for a while."""
@@ -104,7 +104,7 @@ class ProgressLines(TrainerCallback):
     def on_train_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Print the duration."""
         duration = tqdm.format_interval(time.monotonic() - cast(float, self._start))
-        self._print(state, f"trained {_steps(state.global_step)} in {duration}")
+        self._print(state, f"trained {counted(state.global_step, 'step')} in {duration}")
         self._start = None
 
     def _print(self, state: TrainerState, line: str) -> None:
@@ -116,10 +116,6 @@ class ProgressLines(TrainerCallback):
 def progress_callback() -> TrainerCallback:
     """Make a bar if standard error is a terminal, and lines otherwise."""
     return ProgressBar() if sys.stderr.isatty() else ProgressLines()
-
-
-def _steps(number: int) -> str:
-    return f"{number} step{'' if number == 1 else 's'}"
 
 
 class SettledLossCallback(TrainerCallback):

@@ -14,7 +14,7 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, counted
 from eventformers.files import staged_folder, write_text
 from eventformers.methods import Method, load_method
 from eventformers.models.modeling_base import EventPreTrainedModel
@@ -331,7 +331,7 @@ def _plan_text(stages: Sequence[Stage]) -> str:
     for stage, number in zip(stages, steps, strict=True):
         epochs = stage.recipe.training.get("num_train_epochs", EventTrainingArguments.num_train_epochs)
         of_epochs = f"{epochs:g} epoch{'' if epochs == 1 else 's'}"
-        lengths.append(f"{stage.name} {f'{number} steps' if number > 0 else of_epochs}")
+        lengths.append(f"{stage.name} {counted(number, 'step') if number > 0 else of_epochs}")
     total = f", {sum(steps)} steps in all" if min(steps) > 0 else ""
     return f"{len(stages)} stages{total}: {', '.join(lengths)}"
 

@@ -18,7 +18,7 @@ from transformers.integrations import get_available_reporting_integrations
 from transformers.trainer_utils import set_seed
 
 from eventformers.datasets_scripts.licenses import UNSPECIFIED, is_open
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, counted
 from eventformers.loading.models import faults_told, load_config, load_tokenizer
 from eventformers.methods import Method
 from eventformers.models.modeling_base import EventPreTrainedModel
@@ -332,8 +332,12 @@ def fit_batch_size(arguments: EventTrainingArguments, data: TrainingData) -> Non
     if arguments.per_device_train_batch_size > fitting:
         if arguments.process_index == 0:
             logger.warning(
-                "training data has %d rows but the batch size is %d; lowering it to %d",
-                *(rows, processes * arguments.per_device_train_batch_size, processes * fitting),
+                "training data has %s but the batch size is %d; lowering it to %d",
+                *(
+                    counted(rows, "row"),
+                    processes * arguments.per_device_train_batch_size,
+                    processes * fitting,
+                ),
             )
         arguments.per_device_train_batch_size = fitting
 

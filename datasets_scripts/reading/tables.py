@@ -30,7 +30,7 @@ from eventformers.datasets_scripts.reading.lines import (
     read_lines,
     read_rows,
 )
-from eventformers.errors import DataFormatError, EventformersError, first_line, nearest_name, shown
+from eventformers.errors import DataFormatError, EventformersError, counted, first_line, nearest_name, shown
 
 Row = TypeVar("Row")
 
@@ -213,7 +213,7 @@ def csv_file_rows(
         if len(names) > 1 and (not cells or (len(cells) == 1 and cells[0].isspace())):
             skipped["blank_line"] += 1
         elif len(cells) != len(names):
-            found = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
+            found = counted(len(cells), "column")
             expected = f"{len(names)} columns, as in the header"
             fault = DataFormatError(path, records.give_back(), found, expected)
             skipped.leave_out(fault, "row")
@@ -349,7 +349,7 @@ def tab_rows(
     def by_name(line: int, text: str) -> tuple[int, dict[str, str]]:
         cells = text.split("\t")
         if len(cells) != len(header):
-            number = "1 field" if len(cells) == 1 else f"{len(cells)} fields"
+            number = counted(len(cells), "field")
             raise DataFormatError(path, line, number, f"as many as the header has: {len(header)}")
         return line, dict(zip(header, cells, strict=True))
 

@@ -40,6 +40,11 @@ def shown(value: object) -> str:
     return f"{text[:SHOWN_CHARACTERS]}… ({len(text):,} characters)"
 
 
+def counted(number: int, noun: str) -> str:
+    """Format a count of things: `1 file`, `1,200 files`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 _PARTS = reprlib.Repr()
 _PARTS.maxlevel = 4
 _PARTS.maxdict = _PARTS.maxlist = _PARTS.maxtuple = _PARTS.maxset = 12

@@ -18,7 +18,7 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, ge
 from huggingface_hub.errors import HfHubHTTPError, RevisionNotFoundError
 
 from eventformers import __version__
-from eventformers.errors import EventformersError, shown
+from eventformers.errors import EventformersError, counted, shown
 from eventformers.publishing.folders import SPACE_SDKS, LocalRepository, find_release, read_folder
 from eventformers.publishing.plan import (
     LOG_IN,
@@ -219,7 +219,7 @@ class _Pushing:
             return self.heads
         staged = []
         for plan in self.plans:
-            self.tell(f"sending {len(plan.to_send)} files to {plan.repo_id}")
+            self.tell(f"sending {counted(len(plan.to_send), 'file')} to {plan.repo_id}")
             staged.append(self._stage(plan))
         self.tell("loading it from the Hub, in a fresh process with an empty cache")
         after = self._shown(online=True, commits=staged)

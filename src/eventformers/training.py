@@ -11,7 +11,7 @@ from pathlib import Path
 
 from eventformers.datasets_scripts.events import EVENTS_TABLE, EXTRACTED_DOCUMENTS
 from eventformers.datasets_scripts.malformed import takes_malformed
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, counted
 from eventformers.evaluation.core import evaluate
 from eventformers.evaluation.data import ScoredTasks, plan_evaluation
 from eventformers.evaluation.results import TaskResult, write_eval_results
@@ -153,7 +153,7 @@ def train(
         if not run.is_main_process:
             return FinishedRun(folder, run, [])
         if run.truncated:
-            logger.warning("%d texts were longer than max_seq_length and were truncated", run.truncated)
+            logger.warning("%s longer than max_seq_length, truncated", counted(run.truncated, "text"))
         with staged_folder(folder, replaced=FILES_OF_A_MODEL) as staging:
             save_run(run, staging)
             write_sentence_transformers_files(run.model.base_model, staging, run.tokenizer)

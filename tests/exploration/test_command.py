@@ -105,7 +105,8 @@ def test_wrong_options(explore: Explore, tmp_path: Path, options: tuple[str, ...
         ({"a.txt": b"%PDF-1.7"}, "a.txt: found a PDF file; accepted: plain text in UTF-8"),
         ({"a.txt": b"One.\nT\0wo"}, "a.txt, line 2: found a NUL character"),
         ({"a.txt": b"caf\xe9"}, "a.txt, line 1: found the byte 0xe9 at position 4; accepted: UTF-8 text"),
-        ({"a.txt": b"", "b.txt": b" \n"}, "no document with text among 2 files"),
+        ({"a.txt": b"", "b.txt": b" \n"}, "no document with text among 2 files;"),
+        ({"a.txt": b""}, "no document with text among 1 file;"),
         (
             {"a.txt": FRENCH.encode()},
             "than the pipeline, English (French: 1); accepted: a pipeline",

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from eventformers.commands import options
 from eventformers.commands.options import batch_size_of, console, print_json, take_model
+from eventformers.errors import counted
 from eventformers.terminal import counts_text
 
 
@@ -155,7 +156,7 @@ def next_event(
     if as_json:
         print_json(found.to_dict())
         return
-    table = Table("next event", "score", title=f"of {found.considered:,} candidates")
+    table = Table("next event", "score", title=f"of {counted(found.considered, 'candidate')}")
     for candidate in found.candidates:
         table.add_row(candidate.text, f"{candidate.score:.3f}")
     console.print(table)

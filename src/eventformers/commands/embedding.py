@@ -9,7 +9,7 @@ import typer
 
 from eventformers.commands import options
 from eventformers.commands.options import batch_size_of, console, model_and_argument
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, counted
 
 
 def embed(
@@ -78,8 +78,8 @@ def embed(
         precision=precision,
         ranges=ranges,
     )
-    kind = "vectors" if precision == "float32" else f"{precision} vectors"
-    console.print(f"Wrote {report.rows} {kind} of size {report.dimension} to {output}.")
+    kind = "vector" if precision == "float32" else f"{precision} vector"
+    console.print(f"Wrote {counted(report.rows, kind)} of size {report.dimension} to {output}.")
 
 
 def _devices(devices: str | None, processes: int | None) -> list[str] | None:

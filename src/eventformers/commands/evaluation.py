@@ -12,7 +12,7 @@ from rich.table import Column, Table
 
 from eventformers.commands import options
 from eventformers.commands.options import batch_size_of, console, errors, print_json, take_model
-from eventformers.errors import EventformersError, shown
+from eventformers.errors import EventformersError, counted, shown
 
 if TYPE_CHECKING:
     from eventformers.evaluation.results import TaskResult
@@ -149,8 +149,8 @@ def compare(
         console.print(
             f"{models}: {compared.difference:+.{digits}f} {compared.unit}, 95 % interval "
             f"{compared.low:+.{digits}f} to {compared.high:+.{digits}f}, one-sided "
-            f"p = {compared.p_value:.4f} ({compared.questions:,} questions, {compared.resamples:,} resamples "
-            f"of {compared.clusters:,} clusters)",
+            f"p = {compared.p_value:.4f} ({counted(compared.questions, 'question')}, "
+            f"{counted(compared.resamples, 'resample')} of {counted(compared.clusters, 'cluster')})",
             highlight=False,
             soft_wrap=True,
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eventformers.commands.options import console, errors
+from eventformers.errors import counted
 
 if TYPE_CHECKING:
     from eventformers.hub import Push
@@ -152,7 +153,7 @@ def _show_files(plan: PushPlan) -> None:
         top, slash, _ = path.partition("/")
         kept_back[f"{top}{slash}", reason] += 1
     for (place, reason), number in kept_back.items():
-        told = f"{place} ({_files(number)})" if place.endswith("/") else place
+        told = f"{place} ({counted(number, 'file')})" if place.endswith("/") else place
         lines.append(f"  {'unsent':8}{told}: {reason}")
     for line in lines:
         console.print(line, soft_wrap=True, highlight=False)
@@ -162,12 +163,8 @@ def _show_files(plan: PushPlan) -> None:
 def _amount(plan: PushPlan) -> str:
     number = len(plan.to_send)
     there = len(plan.files) - number
-    told = f"{_files(number)} ({size_text(plan.bytes_to_send)})"
+    told = f"{counted(number, 'file')} ({size_text(plan.bytes_to_send)})"
     return told + (f", {there} unchanged" if there else "")
-
-
-def _files(number: int) -> str:
-    return f"{number:,} file{'' if number == 1 else 's'}"
 
 
 def size_text(count: float) -> str:

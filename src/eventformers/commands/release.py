@@ -88,8 +88,9 @@ def _show(done: Release) -> None:
     kept = [item for item in done.items if item.left_out is None]
     unknown = [item.repo_id for item in kept if "?" in (_size(item), _hours(item))]
     total = size_text(sum(item.num_bytes or 0 for item in kept))
+    number = "1 repository" if len(kept) == 1 else f"{len(kept)} repositories"
     console.print(
-        f"{len(kept)} repositories: {total}, {sum(item.hours or 0 for item in kept):.2f} hours of training"
+        f"{number}: {total}, {sum(item.hours or 0 for item in kept):.2f} hours of training"
         + (f", without {', '.join(unknown)}, whose size or time is unknown." if unknown else "."),
         soft_wrap=True,
     )

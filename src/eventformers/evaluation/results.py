@@ -22,7 +22,7 @@ from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_
 
 from eventformers.datasets_scripts.malformed import parts_text
 from eventformers.datasets_scripts.reading.lines import read_regular_text
-from eventformers.errors import DataFormatError, EventformersError, first_line
+from eventformers.errors import DataFormatError, EventformersError, counted, first_line
 from eventformers.evaluation.tasks.base import JsonValue
 from eventformers.files import replaced_file, write_explained, write_text
 from eventformers.strict import check_types
@@ -83,7 +83,7 @@ class DatasetRecord:
     def rows_text(self) -> str:
         """The number of rows, and of malformed parts that were skipped."""
         left_out = f", {parts_text(self.malformed)} left out" if self.malformed else ""
-        return f"{self.rows} rows{left_out}"
+        return f"{counted(self.rows, 'row')}{left_out}"
 
 
 @dataclass(frozen=True)

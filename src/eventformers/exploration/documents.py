@@ -25,7 +25,7 @@ from eventformers.datasets_scripts.events import (
 )
 from eventformers.datasets_scripts.malformed import SkippedRows, malformed_policy
 from eventformers.datasets_scripts.reading.tables import read_parquet
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, counted
 from eventformers.exploration.events import PROTAGONISTS_TABLE, SHORTEST_CHAIN
 from eventformers.exploration.steps import Context, Step, StepRun
 from eventformers.extraction.texts import TextFile, read_texts
@@ -75,10 +75,8 @@ def read_documents(run: StepRun) -> None:
     run.write_parts(DOCUMENTS_TABLE, DOCUMENT_SCHEMA, blocks())
     skipped.warn()
     if not number:
-        raise EventformersError(
-            f"no document with text among {read['files'] or read['documents']} "
-            f"{'files' if read['files'] else 'rows'}; accepted: at least one text"
-        )
+        given = counted(read["files"], "file") if read["files"] else counted(read["documents"], "row")
+        raise EventformersError(f"no document with text among {given}; accepted: at least one text")
     run.counts["documents"] = number
     run.malformed = skipped.to_dict()
     if parts := read["document_split_into_parts"]:

@@ -23,7 +23,7 @@ from eventformers.datasets_scripts.events import (
 )
 from eventformers.datasets_scripts.malformed import MALFORMED_POLICIES, malformed_policy, takes_malformed
 from eventformers.datasets_scripts.reading.lines import DataDir, read_json_object
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, counted
 from eventformers.extraction.actors import read_actors
 from eventformers.extraction.chains import Resolver
 from eventformers.extraction.extractor import (
@@ -198,7 +198,8 @@ def extract(
             remove_folder(work)
             counts.skipped.warn()
             raise EventformersError(
-                f"no document with text among {counts.read['files']} files; accepted: files with text"
+                f"no document with text among {counted(counts.read['files'], 'file')}; "
+                "accepted: files with text"
             )
         try:
             check_languages(
@@ -327,7 +328,7 @@ def extract_shards(
             keep_in_memory=True,
             load_from_cache_file=False,
             new_fingerprint=uuid4().hex,
-            desc=f"Extracting from {len(waiting)} parts",
+            desc=f"Extracting from {counted(len(waiting), 'part')}",
         )
     except RuntimeError as error:
         if "abruptly died" not in str(error):

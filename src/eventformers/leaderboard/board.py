@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from eventformers.datasets_scripts.building import BUILDERS
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, counted
 from eventformers.evaluation.significance import Answers, PairedComparison, compare_answers, mean_answers
 from eventformers.evaluation.tasks import TASKS, get_task
 from eventformers.leaderboard.sources import UNKNOWN_DATA, BaselineScore, Measurement, read_folder
@@ -94,7 +94,7 @@ def _matched(found: pd.DataFrame, fingerprints: Sequence[str], revisions: Sequen
 def _version_text(name: str, found: pd.DataFrame) -> str:
     """Describe a version of the data: its name, its size and its runs."""
     first = found.iloc[0]
-    facts = [f"{first.rows:,} rows" if first.rows else "", first.origin or ""]
+    facts = [counted(first.rows, "row") if first.rows else "", first.origin or ""]
     told = ", ".join(filter(None, facts))
     label = name if name == UNKNOWN_DATA or name.startswith("revision ") else f"fingerprint {name}"
     sources = list(found.model.unique())

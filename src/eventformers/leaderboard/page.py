@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, counted
 from eventformers.evaluation.tasks.base import JsonValue
 from eventformers.files import is_standard_output, write_explained, write_text
 from eventformers.inference.report_pages import render_page
@@ -87,7 +87,7 @@ def close_note(leaderboard: Leaderboard) -> str:
 
 def column_facts(column: ScoreColumn) -> str:
     """Describe the data of a column in a few words."""
-    rows = f"{column.rows:,} rows of {column.split}" if column.rows else column.split
+    rows = f"{counted(column.rows, 'row')} of {column.split}" if column.rows else column.split
     return f"{rows}, samples" if column.origin == "samples" else rows
 
 

@@ -17,7 +17,7 @@ from eventformers.datasets_scripts.commonsense_graphs import graph_of
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.reading.fields import is_blank
 from eventformers.datasets_scripts.relation_templates import Direction, RelationTemplates, relation_templates
-from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.errors import EventformersError, UnknownNameError, counted, shown
 from eventformers.inference.commonsense.alternative_index import (
     AlternativeIndex,
     AlternativeRecord,
@@ -344,9 +344,8 @@ def answer(model: str | Path | EventEncoder | None, premise: str, alternatives: 
     one = isinstance(alternatives, str)
     given = [alternatives] if one else list(values_in(alternatives, all_columns, accepted))
     if len(given) < 2:
-        number = len(given)
         raise EventformersError(
-            f"the question {shown(premise)} has {number} alternative{'' if number == 1 else 's'}; "
+            f"the question {shown(premise)} has {counted(len(given), 'alternative')}; "
             "accepted: a list of at least 2"
         )
     texts = [premise, *given]
