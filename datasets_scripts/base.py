@@ -201,7 +201,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
                 f"{unread}; accepted: {self.RAW_FILES[config_name]}"
             )
         if unread:
-            warnings.warn(f"{self.NAME}{unread}", stacklevel=2)
+            warnings.warn(f"{self.NAME}, {', '.join(map(str, paths))}{unread}", stacklevel=2)
         config = self.BUILDER_CONFIG_CLASS(name=config_name, **settings)
         self.settings = settings_of(config)
         self.split_files = self.wanted_files(config, self.split_files)

@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, cast, overload
+from typing import Any, Literal, TypeVar, cast, overload
 
 import datasets
 from datasets import DatasetDict, IterableDatasetDict, load_dataset
@@ -27,6 +27,11 @@ from eventformers.datasets_scripts.dataset_card import REPORT_NAME, built_config
 from eventformers.datasets_scripts.reading.lines import DataDir
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError, first_line, shown
 from eventformers.files import refuse_unfinished
+
+SAMPLES = "samples"
+"""The name of the bundled samples as data."""
+
+Data = TypeVar("Data")
 
 
 @overload
@@ -65,7 +70,7 @@ def load_built(
 
     Args:
         data: a built folder or a Hub id; or a folder or file with raw data, which is first built into the
-            cache of `datasets`; None uses the bundled samples.
+            cache of `datasets`; None and `samples` use the bundled samples.
         config: the config.
         builder: a key of `BUILDERS`; needed if several builders have a config of that name.
         streaming: read rows one after another instead of copying them into the cache.
@@ -108,8 +113,14 @@ def built_report(
     return {**report, "hub_id": place, "revision": Path(path).parents[1].name}
 
 
+def without_samples(data: Data | None) -> Data | None:
+    """Return None for the name of the samples, unless a folder has it."""
+    return None if str(data) == SAMPLES and not Path(SAMPLES).exists() else data
+
+
 def check_data(data: DataDir | None) -> None:
     """Raise `EventformersError` for a single path that neither exists nor looks like a Hub dataset id."""
+    data = without_samples(data)
     if not isinstance(data, (str, Path)) or Path(data).expanduser().exists() or os.pathsep in str(data):
         return
     if not looks_like_hub_id(str(data)):
@@ -151,6 +162,7 @@ def _locate(
     data: DataDir | None, config: str, builder: str | None, settings: Mapping[str, Any]
 ) -> Path | str:
     """Find the built folder of the data, which builds it if needed, or the id of a repository on the Hub."""
+    data = without_samples(data)
     if isinstance(data, (str, Path)):
         folder = Path(data).expanduser()
         refuse_unfinished(folder)

@@ -300,6 +300,7 @@ _ENVIRONMENT.globals["literal"] = json.dumps
 MODEL_PLACEHOLDER = "MODEL_ID"
 TIMEOUT_SECONDS = 900.0
 LONGEST_OUTPUT = 4_000
+_LONGEST_LAST_WORDS = 300
 
 _OF_THE_TRAINING_PROCESS = (
     *("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
@@ -359,19 +360,30 @@ def run_snippet(snippet: Snippet, folder: Path, name: str, timeout: float = TIME
                 timeout=timeout,
                 check=False,
             )
-        except subprocess.TimeoutExpired:
-            return replace(snippet, output=None, failure=f"it did not end within {timeout:g} seconds")
+        except subprocess.TimeoutExpired as error:
+            # On POSIX, the output of a process that is stopped is not decoded.
+            printed = error.stdout or b""
+            printed = printed.decode("utf-8", "replace") if isinstance(printed, bytes) else printed
+            return _failed(snippet, f"it did not end within {timeout:g} seconds", printed, folder, name)
         except OSError as error:
             failure = f"no process could be started: {error.strerror or error}"
             return replace(snippet, output=None, failure=failure)
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         reason = lines[-1].strip() if lines else f"exit code {done.returncode}"
-        return replace(snippet, output=None, failure=_without_folder(reason, folder, name)[:500])
+        return _failed(snippet, reason, done.stdout, folder, name)
     printed = _without_folder(done.stdout, folder, name).rstrip()
     if len(printed) > LONGEST_OUTPUT:
         printed = f"{printed[:LONGEST_OUTPUT]}\n… ({len(printed) - LONGEST_OUTPUT:,} more characters)"
     return replace(snippet, output=printed, failure=None)
+
+
+def _failed(snippet: Snippet, reason: str, printed: str, folder: Path, name: str) -> Snippet:
+    """Return a snippet with the reason why it failed, and the end of what it printed before."""
+    reason = _without_folder(reason, folder, name)[:500]
+    if last := _without_folder(printed, folder, name).strip()[-_LONGEST_LAST_WORDS:]:
+        reason = f"{reason}; printed before: {last}"
+    return replace(snippet, output=None, failure=reason)
 
 
 def _without_folder(text: str, folder: Path, name: str) -> str:

@@ -200,6 +200,7 @@ def csv_file_rows(
     except csv.Error as error:
         raise DataFormatError(path, records.line, f"broken CSV ({error})", accepted) from error
     wanted = header(names, path)
+    malformed_before = skipped.num_malformed
     empty = True
     while True:
         try:
@@ -224,7 +225,9 @@ def csv_file_rows(
                 {name: cell for name, cell in zip(names, cells, strict=True) if name in wanted},
             )
     if empty:
-        raise DataFormatError(path, None, "a header without rows", f"at least one {row}")
+        are_malformed = skipped.num_malformed > malformed_before
+        found = "malformed rows alone" if are_malformed else "a header without rows"
+        raise DataFormatError(path, None, found, f"at least one {row}")
 
 
 def parquet_file_rows(

@@ -103,6 +103,14 @@ def cached_by_file(read: Callable[[Path], Result]) -> Callable[[Path], Result]:
     return wrapper
 
 
+def require_file(path: Path, accepted: str) -> None:
+    """Raise an `EventformersError` for a path that is no file."""
+    if not path.is_file():
+        mode = path.stat().st_mode if path.exists() else 0
+        found = next((name for is_one, name in _KINDS if is_one(mode)), "no such file")
+        raise EventformersError(f"{path}: {found}; accepted: {accepted}")
+
+
 @cached_by_file
 def file_digest(path: Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""

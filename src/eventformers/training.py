@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eventformers.datasets_scripts.events import EVENTS_TABLE, EXTRACTED_DOCUMENTS
+from eventformers.datasets_scripts.loading import without_samples
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError, counted
 from eventformers.evaluation.core import evaluate
@@ -108,6 +109,7 @@ def train(
         EventformersError: an argument is invalid; the message states what is accepted.
     """
     folder = Path(output)
+    data = without_samples(data)
     with _run_folder(folder), Session(session) as own:
         for name in (EVENTS_TABLE, EXTRACTED_DOCUMENTS):
             if (folder / name).exists():

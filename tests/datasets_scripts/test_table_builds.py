@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -375,7 +376,8 @@ def test_a_table_that_no_config_reads_is_told(tmp_path: Path) -> None:
         build_dataset("event_chains", None, tmp_path, tmp_path / "out")
     (tmp_path / "good.csv").write_text(EVENTS, encoding="utf-8")
     write_table(tmp_path / "questions.csv", [QUESTION])
-    with pytest.warns(UserWarning, match=told) as caught:
+    named = rf"event_chains, {re.escape(str(tmp_path))} \({told}"
+    with pytest.warns(UserWarning, match=named) as caught:
         assert len(build("event_chains", "documents", tmp_path)) == 1
     # A table of other data is not meant for these.
     assert not any("questions" in str(one.message) for one in caught)

@@ -313,9 +313,9 @@ def test_what_cannot_be_indexed(events: Dataset, tmp_path: Path) -> None:
     def build(rows: Dataset, encode: Any = encode, model: IndexedModel = MODEL, **settings: Any) -> None:
         stored_candidates(tmp_path, rows, encode, model=model, dimension=8, **settings)
 
-    with pytest.raises(EventformersError, match="2 events occur several times, the first 'Q2'; accepted"):
+    with pytest.raises(EventformersError, match="2 events given several times, the first 'Q2'; accepted"):
         build(events, by_language=False)
-    with pytest.raises(EventformersError, match="1 events occur several times, the first 'Q1' in 'de'"):
+    with pytest.raises(EventformersError, match="1 event given several times, the first 'Q1' in 'de'"):
         build(Dataset.from_list([*ROWS, ROWS[1]]))
     with pytest.raises(EventformersError, match="has no revision"):
         build(events, model=MODEL._replace(revision=None))

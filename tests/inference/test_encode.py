@@ -297,3 +297,8 @@ def test_threads_share_an_encoder(tiny_encoder: Path) -> None:
             second = pool.submit(encoder.encode, texts)
             for found in (first.result(), second.result()):
                 np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+
+
+def test_an_unknown_setting_names_the_public_method() -> None:
+    with pytest.raises(TypeError, match=r"EventEncoder\.from_pretrained\(\) got an unexpected .*'nope'"):
+        EventEncoder.from_pretrained(None, nope=1)  # type: ignore[call-arg]

@@ -183,6 +183,19 @@ def test_bad_input_names_file_and_line(
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted({name, "out.parquet"})
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.txt"])
+def test_a_file_of_malformed_rows_alone(tmp_path: Path, encoder: EventEncoder, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"id,text\n" * (name == "a.csv") + b"1,caf\xe9\n")
+    with pytest.raises(DataFormatError, match="found malformed rows alone"):
+        embed_file(encoder, path, tmp_path / "out.parquet", malformed="skip")
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(EventformersError, match="a folder; accepted: a file of events"):
+        read_event_rows(tmp_path)
+
+
 def test_parquet_without_the_columns_or_rows(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"title": ["a"]}), path)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from event_files import write_edges, write_events
 
+from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.datasets_scripts.building import build_dataset
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.inference.grounding.knowledge_base import load_knowledge_base
@@ -55,6 +56,13 @@ def test_languages_are_chosen(folder: Path) -> None:
     known = load_knowledge_base(folder)
     assert known.in_languages({"fr", "fi"})["event_id"][:] == ["war", "siege"]
     assert len(known.in_languages({"de", "en", "fr"})) == 5
+
+
+def test_the_samples_have_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    known = load_knowledge_base("samples")
+    assert known.counts["events"] > 1
+    assert known.counts == load_knowledge_base(SAMPLES / "event_hierarchies").counts
 
 
 def test_a_hierarchy_is_not_needed(tmp_path: Path) -> None:

@@ -315,7 +315,7 @@ def test_all_candidates_in_one_language(encoder: EventEncoder, known: KnowledgeB
 
 
 def test_the_language_is_asked_for_where_it_is_needed(encoder: EventEncoder, known: KnowledgeBase) -> None:
-    with pytest.raises(EventformersError, match="1 mentions have no language, the first '0'"):
+    with pytest.raises(EventformersError, match="1 mention without a language, the first '0'"):
         ground(encoder, ["the [[storm]]"], known)
     given = ground(encoder, ["the [[storm]]"], known, language="fr")
     assert given.mentions[0].mention.language == "fr"

@@ -45,6 +45,11 @@ print(sys.stdin.read() == "", sorted(os.listdir()))"""
         ("import nothing_like_it", "ModuleNotFoundError: No module named 'nothing_like_it'"),
         ("import sys; sys.exit(3)", "exit code 3"),
         ("while True: pass", "it did not end within 1 seconds"),
+        ("print('one'); 1 / 0", "ZeroDivisionError: division by zero; printed before: one"),
+        (
+            "print('one', flush=True)\nwhile True: pass",
+            "it did not end within 1 seconds; printed before: one",
+        ),
     ],
 )
 def test_a_failure_is_told_and_not_raised(tmp_path, code, failure):

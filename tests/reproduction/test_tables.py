@@ -61,6 +61,8 @@ def test_rows_share_keys_and_scores_of_recipes_fill_missing_ones(tmp_path):
         ("compared: full", "compared: [[full]]", 12, "accepted: a list of two labels of rows"),
         ("[1.5, ~]", "[1.5]", 14, "accepted: 2 scores, ~ for a missing one"),
         ("[1.5, ~]", "[1.5, yes]", 14, "accepted: 2 scores, ~ for a missing one"),
+        ("[1.5, ~]", "[3390, ~]", 14, "the score 3390; accepted: for accuracy: a number from 0 to 100"),
+        ("[1.5, ~]", "[-1, ~]", 14, "the score -1; accepted: for accuracy: a number from 0 to 100"),
         ("[1.5, ~]", "[1.5, .nan]", 14, "accepted: 2 scores, ~ for a missing one"),
         ("{label: earlier, ", "{", 14, "no label; accepted: a row with a label"),
         ("{row: full, published: {", "{row: ful, published: {", 15, "unknown row 'ful'. Did you mean 'full'"),

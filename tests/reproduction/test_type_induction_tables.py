@@ -132,6 +132,12 @@ def test_the_recipe_goes_by_the_data(call, trained, tmp_path):
     assert {run.recipe for run in trained} == {"minilm-geneva"}
 
 
+def test_the_samples_have_a_name(call, trained, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    call("table2", data="samples")
+    assert {run.recipe for run in trained} == {"demo"}
+
+
 def test_a_table_has_at_least_one_run(tmp_path, tiny_encoder):
     with pytest.raises(EventformersError, match="runs is 0 for type-induction table1; accepted: 1 or more"):
         reproduce_table("type-induction", "table1", tmp_path, encoder=str(tiny_encoder), runs=0)

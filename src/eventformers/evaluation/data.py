@@ -15,7 +15,7 @@ from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from eventformers.datasets_scripts.fingerprints import joint_fingerprint
-from eventformers.datasets_scripts.loading import check_data
+from eventformers.datasets_scripts.loading import SAMPLES, check_data, without_samples
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import DataFormatError, EventformersError, shown
 from eventformers.evaluation.results import DatasetRecord
@@ -25,9 +25,6 @@ from eventformers.evaluation.tasks.base import TaskRows
 from eventformers.methods import load_method
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.stages import stage_recipes
-
-SAMPLES = "samples"
-"""The name of the bundled samples as data."""
 
 
 @takes_malformed
@@ -159,7 +156,7 @@ def load_task_data(task: Task, data: str | Path | None, store: DataStore | None 
         DataFormatError: a raw file cannot be read.
         EventformersError: the data has none of the task's configs, or lacks a companion config.
     """
-    data = _without_name(data)
+    data = without_samples(data)
     held = store or DataStore()
     settings = task.sample_settings if data is None else task.build_settings
     missing: EventformersError | None = None
@@ -181,11 +178,6 @@ def load_task_data(task: Task, data: str | Path | None, store: DataStore | None 
             _check_settings(built, task.kind.data_settings, data)
         return TaskData(task, config, built, companions)
     raise cast(EventformersError, missing)
-
-
-def _without_name(data: str | Path | None) -> str | Path | None:
-    """Return None for the name of the samples, unless a folder has it."""
-    return None if str(data) == SAMPLES and not Path(SAMPLES).exists() else data
 
 
 def _check_settings(built: BuiltData, wanted: Mapping[str, object], data: str | Path) -> None:
@@ -222,7 +214,7 @@ def load_data(
 
 def describe_data(held: TaskData, data: str | Path | None) -> DatasetRecord:
     """Describe the scored rows for a result."""
-    data = _without_name(data)
+    data = without_samples(data)
     is_local = data is None or os.pathsep in str(data) or Path(data).expanduser().exists()
     hub_id = None if is_local else str(data)
     report, *companions = ({} if hub_id else one.report for one in (held.built, *held.companions.values()))

@@ -98,9 +98,24 @@ class EventEncoder:
             self.prompts = getattr(self.model.config, "prompts", None) or {}
 
     @staticmethod
-    def from_pretrained(name_or_path: str | Path | None = None, **settings: Any) -> EventEncoder:
+    def from_pretrained(
+        name_or_path: str | Path | None = None,
+        *,
+        pooling: str | None = None,
+        event_order: str | None = None,
+        truncate_dim: int | None = None,
+        device: str | torch.device | None = None,
+        dtype: str | torch.dtype | None = None,
+    ) -> EventEncoder:
         """Load a model to encode often; see `load_encoder` for the arguments."""
-        return load_encoder(name_or_path, **settings)
+        return load_encoder(
+            name_or_path,
+            pooling=pooling,
+            event_order=event_order,
+            truncate_dim=truncate_dim,
+            device=device,
+            dtype=dtype,
+        )
 
     @property
     def dimension(self) -> int:

@@ -22,7 +22,7 @@ from eventformers.evaluation.significance import Answers, answers_of, clusters_o
 from eventformers.evaluation.tasks import TASKS, get_task
 from eventformers.files import walk_with_links, write_explained, write_text
 from eventformers.locks import one_writer
-from eventformers.model_cards.scores import CORRELATIONS
+from eventformers.model_cards.scores import CORRELATIONS, score_range
 from eventformers.publishing.plan import hub_faults
 
 PUBLISHED_FILE = "published.yaml"
@@ -139,7 +139,7 @@ def _identity(score: PublishedScore) -> tuple[str, str, str, str]:
 
 
 def _checked_score(score: object, metric: str) -> float:
-    low, high = (-1, 1) if metric in CORRELATIONS else (0, 100)
+    low, high = score_range(metric)
     is_number = isinstance(score, (int, float)) and not isinstance(score, bool) and math.isfinite(score)
     if not is_number or not low <= float(score) <= high:  # type: ignore[arg-type]
         raise EventformersError(

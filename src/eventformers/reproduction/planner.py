@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from eventformers.datasets_scripts.loading import load_built
+from eventformers.datasets_scripts.loading import load_built, without_samples
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError, lookalike
 from eventformers.evaluation.session import Session
@@ -92,6 +92,7 @@ def reproduce_table(
     """
     wanted = get_table(paper, table)
     method = load_method(wanted.method)
+    data, evaluation_data = without_samples(data), without_samples(evaluation_data)
     recipe = recipe or _usual_recipe(wanted, method, data)
     if runs is not None and runs < 1:
         raise EventformersError(f"runs is {runs} for {paper} {table}; accepted: 1 or more")

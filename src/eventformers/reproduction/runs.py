@@ -15,10 +15,10 @@ from pathlib import Path
 
 from eventformers.datasets_scripts.event_chains import CHAIN_SETTINGS
 from eventformers.datasets_scripts.fingerprints import joint_fingerprint
-from eventformers.datasets_scripts.loading import built_report
+from eventformers.datasets_scripts.loading import SAMPLES, built_report
 from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.evaluation.data import SAMPLES, load_task_data
+from eventformers.evaluation.data import load_task_data
 from eventformers.evaluation.results import TaskResult, read_result
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import TASKS, with_settings

@@ -35,6 +35,7 @@ from eventformers.errors import DataFormatError, EventformersError, UnknownNameE
 from eventformers.evaluation.tasks import TASKS, with_settings
 from eventformers.evaluation.tasks.base import TaskSettings
 from eventformers.methods import all_methods, load_method, main_methods
+from eventformers.model_cards.scores import score_range
 from eventformers.strict import check_types, several
 from eventformers.trainers.recipes import load_recipe
 
@@ -339,8 +340,14 @@ class _Reader:
             )
             if len(scores) != len(wanted) or not are_scores:
                 raise self._error(shown(scores), f"{len(wanted)} scores, ~ for a missing one", place)
-            pairs = zip(wanted, scores, strict=True)
-            found |= {column.key: float(score) for column, score in pairs if score is not None}
+            for column, score in zip(wanted, scores, strict=True):
+                if score is None:
+                    continue
+                low, high = score_range(column.score)
+                if not low <= score <= high:
+                    accepted = f"for {column.score}: a number from {low:g} to {high:g}"
+                    raise self._error(f"the score {score}", accepted, place)
+                found[column.key] = float(score)
         return found
 
     def _pairs(self, content: object, labels: Sequence[str], place: tuple[object, ...]) -> Pairs:

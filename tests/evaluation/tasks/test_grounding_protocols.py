@@ -327,14 +327,14 @@ def test_the_first_candidates_alone_count_as_linked():
             {"mentions": [{"mention": "fair", "event_ids": ["a"]}]},
             "found columns mention, event_ids; accepted",
         ),
-        ({"events": [*_events(), *_events()]}, "8 events occur several times among the candidates"),
+        ({"events": [*_events(), *_events()]}, "8 events given several times among the candidates"),
     ],
 )
 def test_bad_input_is_told(changed, message):
     # Before anything is encoded, but for what the index itself refuses.
     model = (
         MODEL
-        if "occur several times" in message
+        if "given several times" in message
         else dataclasses.replace(MODEL, read_events=None, read_mentions=None)
     )
     with pytest.raises(EventformersError, match=message):

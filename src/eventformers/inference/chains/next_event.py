@@ -38,6 +38,7 @@ from eventformers.datasets_scripts.reading.lines import (
 )
 from eventformers.datasets_scripts.reading.tables import first_record
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
+from eventformers.files import require_file
 from eventformers.inference.chains.scorers import Aggregation, CosineScorer, Scores, chain_scorer
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_reader import ROLES, EventLike, file_values, read_item, values_of
@@ -440,8 +441,7 @@ def _is_json(text: str) -> bool:
 
 
 def _events_of_file(path: Path, skipped: SkippedRows) -> Iterator[Event]:
-    if not path.is_file():
-        raise EventformersError(f"{path}: no such file; accepted: a file of events, or events themselves")
+    require_file(path, "a file of events, or events themselves")
     if format_suffix(path) in TABLE_SUFFIXES:
         yield from skipped.parsed(file_values(path, skipped), lambda one: _event_of(one[2], one[0], one[1]))
         return

@@ -31,6 +31,7 @@ from eventformers.datasets_scripts.reading.tables import (
     table_kind,
 )
 from eventformers.errors import DataFormatError, EventformersError, lookalike, shown
+from eventformers.files import require_file
 from eventformers.models import event_items
 from eventformers.models.event_items import ACCEPTED_ITEM, ROLES, is_triple
 
@@ -235,8 +236,7 @@ def file_values(path: str | Path, skipped: SkippedRows) -> Iterator[FileValue]:
         EventformersError: the file cannot be opened, or its suffix is unknown.
     """
     path = Path(path)
-    if not path.is_file():
-        raise EventformersError(f"{path}: no such file; accepted: a file of events, {ACCEPTED_FILES}")
+    require_file(path, f"a file of events, {ACCEPTED_FILES}")
     kind = format_suffix(path)
     if (
         kind == ".json"

@@ -14,7 +14,7 @@ from rich.progress import track
 
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.reading.lines import DataDir
-from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.errors import EventformersError, UnknownNameError, counted, shown
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.grounding.encoding import BatchSize
 from eventformers.inference.grounding.grounded_text import (
@@ -269,8 +269,9 @@ def _with_language(
         [language] = known.languages
     if without and language is None and candidate_language is None:
         raise EventformersError(
-            f"{len(without):,} mentions have no language, the first {shown(without[0].mention_id)}, and "
-            f"events are described in {', '.join(known.languages)}; accepted: a language on each line, "
+            f"{counted(len(without), 'mention')} without a language, the first "
+            f"{shown(without[0].mention_id)}, and events "
+            f"are described in {', '.join(known.languages)}; accepted: a language on each line, "
             "language= for all mentions, or candidate_language="
         )
     filled = [

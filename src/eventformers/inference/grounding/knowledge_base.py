@@ -29,7 +29,7 @@ from eventformers.datasets_scripts.known_pairs import PADDING, Codes, codes_of, 
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.reading.lines import DataDir, raw_paths
-from eventformers.errors import EventformersError, shown
+from eventformers.errors import EventformersError, counted, shown
 from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.search.candidate_index import CandidateIndex, SearchKind
 from eventformers.inference.search.index_folder import (
@@ -351,7 +351,7 @@ def _pooled(events: Dataset, by_language: bool) -> pa.Table:
     if repeated:
         first = " in ".join(shown(repeated[0][name]) for name in pool)
         raise EventformersError(
-            f"{len(repeated):,} events occur several times, the first {first}; accepted: one row for each "
-            f"event{' and language' if by_language else ''}"
+            f"{counted(len(repeated), 'event')} given several times, the first {first}; accepted: one row "
+            f"for each event{' and language' if by_language else ''}"
         )
     return rows.take(pc.sort_indices(rows["language"])) if by_language else rows

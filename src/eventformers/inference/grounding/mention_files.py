@@ -22,6 +22,7 @@ from eventformers.datasets_scripts.reading.lines import (
     read_lines,
 )
 from eventformers.errors import DataFormatError, EventformersError, shown
+from eventformers.files import require_file
 from eventformers.inference.encoding.event_reader import ACCEPTED_CONTAINERS, all_columns, values_in
 from eventformers.inference.encoding.event_tables import (
     EventMention,
@@ -125,8 +126,7 @@ def _read(path: Path, counts: SkippedRows) -> Iterator[TextMention]:
             for row in rows:
                 yield TextMention(row["mention_id"], row["language"], MentionText.from_row(row))
         return
-    if not path.is_file():
-        raise EventformersError(f"{path}: no such file; accepted: {ACCEPTED_FILES}")
+    require_file(path, ACCEPTED_FILES)
     stem = file_stem(path)
     if is_json_lines(path):
         values = read_json_values(path, counts, ACCEPTED_LINE)

@@ -15,6 +15,7 @@ from rich.console import Console
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.reading.lines import read_lines
 from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.files import require_file
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_reader import ACCEPTED_CONTAINERS, all_columns, values_in
 from eventformers.inference.encoding.vectors import unit_vectors
@@ -372,8 +373,7 @@ def _read_names(names: str | Path | Sequence[str] | None) -> list[str]:
         return []
     if isinstance(names, (str, Path)):
         path = Path(names).expanduser()
-        if not path.is_file():
-            raise EventformersError(f"{path}: no such file; accepted: a file with a name on each line")
+        require_file(path, "a file with a name on each line")
         names = [line for _, line in read_lines(path)]
     else:
         names = list(values_in(names, all_columns, ACCEPTED_NAMES))  # type: ignore[arg-type]

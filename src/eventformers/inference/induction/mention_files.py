@@ -22,6 +22,7 @@ from eventformers.datasets_scripts.reading.lines import (
     read_lines,
 )
 from eventformers.errors import DataFormatError, EventformersError, shown
+from eventformers.files import require_file
 from eventformers.inference.encoding.event_reader import ACCEPTED_CONTAINERS, all_columns, values_in
 from eventformers.inference.encoding.event_tables import (
     EventMention,
@@ -112,8 +113,7 @@ def _read(path: Path, counts: SkippedRows) -> list[dict[str, Any]]:
             raise EventformersError(f"{path}: found no mention; accepted: {ACCEPTED_FILES}")
         splits = load_built(path, "mentions", builder="event_types")
         return [cast("dict[str, Any]", row) for rows in splits.values() for row in rows]
-    if not path.is_file():
-        raise EventformersError(f"{path}: no such file; accepted: {ACCEPTED_FILES}")
+    require_file(path, ACCEPTED_FILES)
     if is_json_lines(path):
         return [mention._asdict() for mention in read_mentions(path, counts, counts)]
     if format_suffix(path) not in PLAIN_TEXTS:

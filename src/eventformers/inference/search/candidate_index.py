@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import faiss
 import numpy as np
 
-from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.errors import EventformersError, UnknownNameError, counted, shown
 from eventformers.inference.encoding.vectors import Positions, Vectors, rows_at
 from eventformers.inference.search.vector_search import (
     SMALLEST,
@@ -323,6 +323,6 @@ def _check_distinct(event_ids: Sequence[str], events: Positions, language: str) 
     if len(repeated):
         where = f" in {language!r}" if language else ""
         raise EventformersError(
-            f"{len(repeated):,} events occur several times among the candidates{where}, the first "
+            f"{counted(len(repeated), 'event')} given several times among the candidates{where}, the first "
             f"{shown(event_ids[repeated[0]])}; accepted: each event once"
         )
