@@ -31,7 +31,7 @@ from eventformers.files import refuse_unfinished
 SAMPLES = "samples"
 """The name of the bundled samples as data."""
 
-Data = TypeVar("Data")
+Data = TypeVar("Data", bound="DataDir | None")
 
 
 @overload
@@ -113,7 +113,7 @@ def built_report(
     return {**report, "hub_id": place, "revision": Path(path).parents[1].name}
 
 
-def without_samples(data: Data | None) -> Data | None:
+def without_samples(data: Data) -> Data | None:
     """Return None for the name of the samples, unless a folder has it."""
     return None if str(data) == SAMPLES and not Path(SAMPLES).exists() else data
 

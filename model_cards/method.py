@@ -362,9 +362,9 @@ def run_snippet(snippet: Snippet, folder: Path, name: str, timeout: float = TIME
             )
         except subprocess.TimeoutExpired as error:
             # On POSIX, the output of a process that is stopped is not decoded.
-            printed = error.stdout or b""
-            printed = printed.decode("utf-8", "replace") if isinstance(printed, bytes) else printed
-            return _failed(snippet, f"it did not end within {timeout:g} seconds", printed, folder, name)
+            printed_before = (error.stdout or b"").decode("utf-8", "replace")
+            reason = f"it did not end within {timeout:g} seconds"
+            return _failed(snippet, reason, printed_before, folder, name)
         except OSError as error:
             failure = f"no process could be started: {error.strerror or error}"
             return replace(snippet, output=None, failure=failure)

@@ -12,7 +12,7 @@ from eventformers.markdown import cell, table
 CORRELATIONS = frozenset({"spearman", "pearson"})
 """Main scores with a range from -1 to 1; the others are percentages."""
 
-_COUNTS = frozenset({"mentions", "num_clusters"})
+_WITHOUT_LIMIT = frozenset({"mean_rank", "mentions", "num_clusters"})
 _Z95 = 1.959964
 
 
@@ -20,7 +20,7 @@ def score_range(score: str) -> tuple[float, float]:
     """Return the lowest and the highest value of a kind of score."""
     if score in CORRELATIONS:
         return -1, 1
-    return 0, math.inf if score in _COUNTS else 100
+    return 0, math.inf if score in _WITHOUT_LIMIT else 100
 
 
 def score_text(value: float | None, main_score: str, *, published: bool = False) -> str:
