@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Token
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from eventformers.datasets_scripts.reading.ecbplus import DEVELOPMENT_TOPICS, EcbDocument, read_ecbplus
@@ -62,9 +62,19 @@ def mentions_of(documents: Sequence[EcbDocument]) -> list[dict[str, Any]]:
                         "trigger_end": document.places[mention.tokens[-1]][1] - start,
                         "lemma": head.lemma_.lower(),
                         "trigger_kind": KINDS.get(head.pos_, "verb"),
+                        "participants": _participants(head),
                     }
                 )
     return rows
+
+
+def _participants(head: Token) -> set[str]:
+    """The subject and the object of a verb, by their heads."""
+    return {
+        child.lower_
+        for child in head.children
+        if child.dep_ in ("nsubj", "nsubjpass", "dobj") and child.pos_ in ("NOUN", "PROPN")
+    }
 
 
 def pairs_of(

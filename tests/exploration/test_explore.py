@@ -152,7 +152,7 @@ def test_a_repeated_run_loads_nothing_and_touches_nothing(
 
 def test_vectors_continue_after_the_last_block(explore: Explore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "_ROWS_AT_ONCE", 3)
-    options = {"skip": ["types", "stories", "map", "page"]}
+    options = {"skip": ["types", "map", "page"]}
     encode, blocks = EventEncoder.encode, []
 
     def interrupted(self: EventEncoder, *arguments: Any, **keywords: Any) -> Any:
@@ -370,7 +370,7 @@ def test_only_new_texts_are_parsed_and_encoded(
     def tables(texts: list[dict[str, str]], **options: Any) -> dict[str, bytes]:
         parsed.clear()
         encoded.clear()
-        found = explore(texts, **options)
+        found = explore(texts, stories=True, **options)
         return {path.name: path.read_bytes() for path in found.folder.rglob("*.parquet")}
 
     first = tables(ROWS)

@@ -39,6 +39,7 @@ def mentions() -> list[dict[str, Any]]:
             {
                 **{"document_id": document, "sentence": number, "text": sentence, "lemma": lemma},
                 **{"trigger_start": start, "trigger_end": start + len(trigger), "trigger_kind": "verb"},
+                "participants": set(),
             }
         )
     return rows
@@ -95,6 +96,20 @@ def test_only_similar_documents_of_near_days_are_compared(encoder: EventEncoder)
     assert far == {(0, 1), (2, 3)}
     unknown = candidate_pairs(found, np.array([0.0, np.nan, 0.0]))
     assert len(unknown[0]) == len(near)
+
+
+def test_events_of_other_participants_are_not_compared(encoder: EventEncoder) -> None:
+    def compared(*participants: str) -> list[tuple[int, int]]:
+        rows = [
+            {**row, "participants": set(names.split())}
+            for row, names in zip(mentions(), participants, strict=True)
+        ]
+        first, second = candidate_pairs(pairs(encoder, rows), np.array([]))
+        return [*zip(first.tolist(), second.tolist(), strict=True)]
+
+    assert compared("storm harbour", "", "storm", "", "") == [(0, 2)]
+    assert compared("storm harbour", "", "", "", "") == [(0, 2)]
+    assert compared("storm harbour", "", "water", "", "") == []
 
 
 def test_triggers_that_differ_are_not_compared(encoder: EventEncoder) -> None:

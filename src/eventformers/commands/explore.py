@@ -52,6 +52,9 @@ def explore(
         str | None, typer.Option(help="Bi-encoder of links to the knowledge base, likewise.")
     ] = None,
     commonsense: Annotated[str | None, typer.Option(help="Model of completions, likewise.")] = None,
+    stories: Annotated[
+        bool, typer.Option("--stories", help="Group the events that are the same event.")
+    ] = False,
     next_events: Annotated[
         bool,
         typer.Option(
@@ -128,6 +131,7 @@ def explore(
         types=types,
         grounding=grounding,
         commonsense=commonsense,
+        stories=stories,
         next_events=next_events,
         num_types=num_types,
         frames=frames,

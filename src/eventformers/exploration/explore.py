@@ -112,6 +112,7 @@ def explore(
     types: Model = None,
     grounding: Model = None,
     commonsense: Model = None,
+    stories: bool = False,
     next_events: bool = False,
     num_types: int | None = None,
     frames: str | Path | None = None,
@@ -155,6 +156,7 @@ def explore(
         types: model of event types, likewise.
         grounding: bi-encoder that links events to the knowledge base, likewise.
         commonsense: model that completes events with the graph, likewise.
+        stories: group the events that are the same event, in one document or in many.
         next_events: list the events of the corpus that are related to each chain; a model of `chains` turns
             this on, too.
         num_types: maximum number of event types; None takes as many as there are groups of similar events.
@@ -201,6 +203,7 @@ def explore(
             "grounding": grounding,
             "commonsense": commonsense,
         },
+        stories=stories,
         next_events=next_events or chains is not None,
         num_types=num_types,
         frames=frames,

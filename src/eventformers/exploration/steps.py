@@ -50,6 +50,7 @@ class ExploreSettings:
     pipeline: str | None = None
     triggers: str = "all"
     models: Mapping[str, Model] = field(default_factory=dict)
+    stories: bool = False
     next_events: bool = False
     num_types: int | None = None
     frames: str | Path | None = None

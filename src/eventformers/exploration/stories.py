@@ -12,12 +12,13 @@ import pyarrow as pa
 from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, is_counted
 from eventformers.exploration import STATE_FOLDER
 from eventformers.exploration.events import vector_column, vectors_of
-from eventformers.exploration.steps import Step, StepRun, key_of, keys_file
+from eventformers.exploration.steps import Context, Step, StepRun, key_of, keys_file
 from eventformers.files import file_digest
 from eventformers.inference.coreference.pair_scorer import WEIGHTS, MentionPairs, packaged_scorer
 from eventformers.inference.coreference.same_events import THRESHOLD, same_events
 from eventformers.inference.encoding.vectors import Vectors, unit_vectors
 from eventformers.inference.induction.mention_encoding import encode_mentions
+from eventformers.inference.induction.type_naming import has_only_stop_words
 
 STORIES_TABLE = "stories.parquet"
 EVENT_STORIES_TABLE = "event_stories.parquet"
@@ -51,13 +52,15 @@ Row = Mapping[str, Any]
 def find_stories(run: StepRun) -> None:
     """Group the events that are the same event, and describe each group of two or more.
 
-    Only events of the factuality that is counted are grouped. The id of a story is that of its first event,
-    and its name is the text of the event that most of its events have, the first of equally frequent ones.
+    Only events of the factuality that is counted are grouped, without those of stop words such as "be". The
+    id of a story is that of its first event, and its name is the text of the event that most of its events
+    have, the first of equally frequent ones.
     Time, place and participants are those most of its events have.
     """
     kinds = run.context.settings.factuality
     events = run.table(EVENTS_TABLE, _COLUMNS)
-    rows = events.filter(is_counted(events["factuality"], kinds)).to_pylist()
+    counted = events.filter(is_counted(events["factuality"], kinds)).to_pylist()
+    rows = [row for row in counted if not has_only_stop_words(row["lemma"])]
     documents = run.table(DOCUMENTS_TABLE, ["document_id", "date", "text"]).to_pylist()
     texts = {row["document_id"]: row["text"] for row in documents}
     mentions = [
@@ -66,6 +69,12 @@ def find_stories(run: StepRun) -> None:
             "text": texts[row["document_id"]][row["sentence_start"] : row["sentence_end"]],
             "trigger_start": row["trigger_start"] - row["sentence_start"],
             "trigger_end": row["trigger_end"] - row["sentence_start"],
+            "participants": {
+                word
+                for role in ("subject", "object")
+                for word in row[role].lower().split()
+                if not has_only_stop_words(word)
+            },
         }
         for row in rows
     ]
@@ -150,6 +159,17 @@ def _days(dates: Iterable[str]) -> list[float]:
     return np.where(np.isnat(days), np.nan, days.astype(np.float64)).tolist()
 
 
+def _settings(context: Context) -> dict[str, Any] | None:
+    if not context.settings.stories:
+        return None
+    return {
+        "factuality": list(context.settings.factuality),
+        "threshold": THRESHOLD,
+        "weights": file_digest(WEIGHTS),
+        "model": context.model_identity(_ROLE),
+    }
+
+
 STORIES = Step(
     "stories",
     find_stories,
@@ -158,10 +178,5 @@ STORIES = Step(
         *(STORIES_TABLE, EVENT_STORIES_TABLE),
         *(file for name in (_MENTIONS, _TRIGGERS) for file in (name, keys_file(name))),
     ),
-    models=(_ROLE,),
-    settings=lambda context: {
-        "factuality": list(context.settings.factuality),
-        "threshold": THRESHOLD,
-        "weights": file_digest(WEIGHTS),
-    },
+    settings=_settings,
 )

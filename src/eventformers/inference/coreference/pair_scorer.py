@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.preprocessing import MultiLabelBinarizer
 from torch import nn
 
 from eventformers.inference.encoding.vectors import Positions, Vectors, unit_vectors
@@ -41,7 +42,8 @@ _PREFIX = 4
 
 Mention = Mapping[str, Any]
 """`document_id`; `text`, its sentence; `trigger_start` and `trigger_end`, characters of the sentence; the
-number of the `sentence`; the `lemma` of the trigger, and its `trigger_kind` (`verb`, `noun`, `adjective`)."""
+number of the `sentence`; the `lemma` of the trigger, and its `trigger_kind` (`verb`, `noun`, `adjective`);
+the words that name its `participants`, which may be none."""
 
 
 class MentionPairs:
@@ -80,6 +82,10 @@ class MentionPairs:
         self._noun = np.array([one["trigger_kind"] == "noun" for one in mentions])
         self._kind = np.unique([one["trigger_kind"] for one in mentions], return_inverse=True)[1]
         self._reports = np.array([lemma in REPORTING for lemma in lemmas])
+        self.participants = csr_array(
+            MultiLabelBinarizer(sparse_output=True).fit_transform([one["participants"] for one in mentions]),
+            dtype=np.int32,
+        )
 
     def features(self, first: Positions, second: Positions) -> NDArray[np.float32]:
         """Compute the features of pairs, `(pairs, 13)`.

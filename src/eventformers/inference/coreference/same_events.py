@@ -41,8 +41,9 @@ def same_events(
     """Group mentions that tell of the same event.
 
     Mentions are compared within a document and with those of its most similar documents, so the cost grows
-    with the number of mentions, not of their pairs. Groups grow by average linkage on the probabilities,
-    where a pair that is not compared counts as 0.
+    with the number of mentions, not of their pairs. Mentions of two documents that both name participants,
+    but no common one, are not compared: a series of reports tells of similar events of others. Groups grow by
+    average linkage on the probabilities, where a pair that is not compared counts as 0.
 
     Args:
         pairs: the mentions.
@@ -84,6 +85,7 @@ def candidate_pairs(pairs: MentionPairs, days: NDArray[np.float64]) -> tuple[Pos
     order = np.argsort(pairs.document, kind="stable")
     starts = np.searchsorted(pairs.document[order], np.arange(pairs.documents.shape[0] + 1))
     members = [order[start:end] for start, end in pairwise(starts)]
+    named = pairs.participants.sum(axis=1) > 0
     found: list[tuple[Positions, Positions]] = []
     for document, near in enumerate(_near_documents(pairs.documents, days)):
         own = members[document]
@@ -92,6 +94,9 @@ def candidate_pairs(pairs: MentionPairs, days: NDArray[np.float64]) -> tuple[Pos
         others = np.concatenate([own, *(members[other] for other in near.tolist())])
         alike = pairs.vectors[own] @ pairs.vectors[others].T >= LEAST_COSINE
         alike |= pairs.lemma[own][:, None] == pairs.lemma[others]
+        shared = (pairs.participants[own] @ pairs.participants[others].T).toarray()
+        strangers = (shared == 0) & named[own][:, None] & named[others]
+        alike &= ~strangers | (pairs.document[own][:, None] == pairs.document[others])
         row, column = np.nonzero(alike)
         one, other = own[row], others[column]
         found.append((np.minimum(one, other), np.maximum(one, other)))
