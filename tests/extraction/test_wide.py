@@ -58,6 +58,7 @@ def folder(tmp_path: Path) -> Path:
     pq.write_table(pa.table({"type_id": [4], "name": ["sing"]}), folder / "types.parquet")
     pq.write_table(pa.table({"event_id": ["b#0"], "type_id": [4]}), folder / "event_types.parquet")
     pq.write_table(pa.table({"event_id": ["a#0"], "story_id": ["s7"]}), folder / "event_stories.parquet")
+    pq.write_table(pa.table({"story_id": ["s7"], "name": ["Anna leaves"]}), folder / "stories.parquet")
     return folder
 
 
@@ -72,7 +73,7 @@ def test_a_row_an_event_in_their_order(folder: Path) -> None:
     assert (rows[2]["title"], rows[2]["url"]) == ("@one", "https://example.org")
     # Places count characters, and a cell has one line.
     assert rows[2]["sentence_text"] == "\U0001f30d Anna left Paris."
-    assert (rows[2]["object"], rows[2]["story_id"]) == (HOSTILE, "s7")
+    assert (rows[2]["object"], rows[2]["story_id"], rows[2]["story"]) == (HOSTILE, "s7", "Anna leaves")
 
 
 def test_csv_has_no_formulas(folder: Path) -> None:

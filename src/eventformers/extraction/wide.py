@@ -26,7 +26,9 @@ WIDE_FILES = {
 }
 """The file of each format. `csv-bom` starts with the mark by which Excel recognises UTF-8."""
 
-JOINED_TABLES = ("actors.parquet", "types.parquet", "event_types.parquet", "event_stories.parquet")
+JOINED_TABLES = (
+    *("actors.parquet", "types.parquet", "event_types.parquet", "stories.parquet", "event_stories.parquet"),
+)
 """Tables that a wide table has columns of, if they exist."""
 
 XLSX_ROWS = 2**20 - 1
@@ -124,9 +126,11 @@ def _query(there: Iterable[str]) -> str:
     if {"types.parquet", "event_types.parquet"} <= set(there):
         columns += ["t.type_id", "t.name AS type"]
         joins += ["LEFT JOIN event_types et USING (event_id) LEFT JOIN types t ON t.type_id = et.type_id"]
-    if "event_stories.parquet" in there:
-        columns += ["es.story_id"]
-        joins += ["LEFT JOIN event_stories es USING (event_id)"]
+    if {"stories.parquet", "event_stories.parquet"} <= set(there):
+        columns += ["s.story_id", "s.name AS story"]
+        joins += [
+            "LEFT JOIN event_stories es USING (event_id) LEFT JOIN stories s ON s.story_id = es.story_id"
+        ]
     # The names are ours; values are not part of the query.
     return f"SELECT {', '.join(columns)} FROM events e {' '.join(joins)} ORDER BY e.file_row_number"  # noqa: S608
 
