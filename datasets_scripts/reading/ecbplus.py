@@ -141,12 +141,12 @@ def read_ecbplus(path: Path, topics: Collection[str] | None = None) -> Iterator[
     for line, row in csv_file_rows(
         path.parent / SENTENCE_LIST, SkippedRows(), _check_sentence_columns, row="sentence"
     ):
-        topic, file, number = (str(row[name]).strip() for name in _SENTENCE_COLUMNS)
+        topic, document, number = (str(row[name]).strip() for name in _SENTENCE_COLUMNS)
         if not number.isdecimal():
             raise DataFormatError(
                 path.parent / SENTENCE_LIST, line, f"the sentence {shown(number)}", "a number"
             )
-        listed[topic, f"{topic}_{file}"].add(int(number))
+        listed[topic, f"{topic}_{document}"].add(int(number))
     empty = True
     for topic, name, file, root in _roots(path, topics):
         yield _document(root, file, topic, name, frozenset(listed[topic, name]))
@@ -184,7 +184,9 @@ def _roots(path: Path, topics: Collection[str] | None) -> Iterator[tuple[str, st
 
 
 def _document(root: XmlElement, file: Path, topic: str, name: str, listed: frozenset[int]) -> EcbDocument:
-    tokens, sentences, number_of = [], [], {}
+    tokens: list[str] = []
+    sentences: list[int] = []
+    number_of: dict[str, int] = {}
     for token in children(root, "token"):
         sentence = attribute(token, "sentence", file, "the number of its sentence")
         if not (token.text and sentence.isdecimal()):

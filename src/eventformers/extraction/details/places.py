@@ -170,8 +170,8 @@ def _gazetteer() -> tuple[dict[str, tuple[Entry, ...]], dict[str, list[Entry]]]:
     for city in source.get_cities().values():
         place = city["latitude"], city["longitude"]
         entry = Entry(city["geonameid"], city["countrycode"], city["admin1code"], city["population"], *place)
-        names = (name for name in city["alternatenames"] if entry.people >= _MANY_PEOPLE and name.isascii())
-        for name in {city["name"], *names}:
+        of_large = city["alternatenames"] if entry.people >= _MANY_PEOPLE else ()
+        for name in {city["name"], *filter(str.isascii, of_large)}:
             cities.setdefault(name, []).append(entry)
     return areas, cities
 
