@@ -59,7 +59,7 @@ RESOLVED = {
 
 
 def test_equal_heads(doc: Doc) -> None:
-    assert chains_of(doc) == {
+    assert chains_of(doc, "heads") == {
         "anna": ["anna saw peter", "anna fed cat"],
         "peter": ["anna saw peter", "peter slept"],
         "cat": ["anna fed cat"],

@@ -355,9 +355,10 @@ class _Resolution:
             margin *= _MARGIN
         if entity.kind == "other" and not entity.name:
             margin *= _MARGIN
-        if (len(scores) > 1 and best < margin * scores[1][0]) or best < (
-            _LEAST if entity.kind != "other" else _LEAST_OF_THINGS
-        ):
+        least = _LEAST_OF_THINGS if entity.kind == "other" else _LEAST
+        if entity.name and entity.gender:
+            least /= 3
+        if best < least or (len(scores) > 1 and best < margin * scores[1][0]):
             return None
         return entity
 
