@@ -62,7 +62,7 @@ def plot_mentions(
         from umap import UMAP
     except ModuleNotFoundError as error:
         raise EventformersError(
-            'the figure needs UMAP; install it with `pip install "eventformers[explore]"`'
+            'the figure needs UMAP; install it with `pip install "eventformers[figures]"`'
         ) from error
     output = Path(output)
     check_suffix(output)
