@@ -98,6 +98,8 @@ _MALE_NAMES, _FEMALE_NAMES = frozenset(_MEN.split()), frozenset(_WOMEN.split())
 _FARTHEST = 3
 """Sentences before that of a pronoun in which it looks for an entity."""
 _FARTHEST_NOUN = 30
+_MOST = 40
+"""Most entities and mentions that are compared with one, so that time is linear in the length of a text."""
 _MARGIN, _MARGIN_OF_THINGS = 1.3, 2.0
 """Least ratio between the two highest saliences: the entity is unsure below it."""
 _LEAST, _LEAST_OF_THINGS = 1.5, 2.6
@@ -205,7 +207,7 @@ class _Resolution:
         if entity in self._recent:
             self._recent.remove(entity)
         self._recent.append(entity)
-        if len(self._recent) > 40:
+        if len(self._recent) > _MOST:
             del self._recent[0]
         if mention.words:
             self._add_titles(entity, mention)
@@ -250,7 +252,7 @@ class _Resolution:
             if not kind and (described := kind_of_noun(same[0].head)) != "other":
                 # "the King", "Princess"
                 kind = described
-            found = [one for one in by_word[words[-1]] if _is_variant(words, kind, one, same)]
+            found = [one for one in by_word[words[-1]][:_MOST] if _is_variant(words, kind, one, same)]
             # "Felt" is the one of this name that the text has introduced.
             found = [one for one in found if first[one] < same[0].head.i] or found
             entity = found[0] if len(found) == 1 else None
@@ -311,13 +313,13 @@ class _Resolution:
 
     def _repeated(self, mention: _Mention) -> Entity | None:
         head = mention.head
-        others = self._of_noun.get(head.lemma_.lower(), [])
+        others = self._of_noun.get(head.lemma_.lower(), [])[-_MOST:]
         near = [one for one in others if mention.sentence - one.mentions[-1].sentence <= _FARTHEST_NOUN]
         near = [one for one in near if one.mentions[-1].head.i != head.i and _agree(one, head)]
         if not near or any(child.dep_ in ("prep", "relcl", "acl") for child in head.rights):
             return None
         words = _modifiers(head)
-        fitting = [one for one in near if words <= set().union(*map(_words_before, one.mentions))]
+        fitting = [one for one in near if words <= set().union(*map(_words_before, one.mentions[:_MOST]))]
         named = [one for one in fitting if one.name]
         if named:
             return named[0] if len(named) == 1 else None
@@ -375,7 +377,7 @@ class _Resolution:
         score, token = 0.0, pronoun.head
         form = token.lower_
         is_subject = token.dep_ in SUBJECTS
-        for mention in reversed(entity.mentions):
+        for mention in entity.mentions[: -_MOST - 1 : -1]:
             head = mention.head
             distance = pronoun.sentence - mention.sentence
             if distance > _FARTHEST:
