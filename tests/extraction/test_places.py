@@ -96,6 +96,7 @@ def test_no_entry_is_better_than_a_guess(parse: Language, text: str, name: str, 
         ("He attacked Kabul.", ["Kabul"], {"attacked": ""}),
         ("He was found dead in his hotel room in Paris.", ["Paris"], {"was": "", "found": "Paris"}),
         ("He died in prison.", [], {"died": "prison"}),
+        ("Smith, a biologist at the museum, questioned the claim.", [], {"questioned": ""}),
         ("The prison burned.", [], {"burned": ""}),
     ],
 )

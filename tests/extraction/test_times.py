@@ -63,6 +63,8 @@ def parse(english_pipeline: str) -> Iterator[Language]:
         ("He won twice in the past two weeks.", "the past two weeks", "2011-04-21", THURSDAY),
         ("He left a few days ago.", "a few days ago", "", ""),
         ("He left three days later.", "three days later", "", ""),
+        ("A month later, he left.", "A month later", "", ""),
+        ("The court adjourned the trial until Friday.", "until Friday", "", "2011-05-06"),
         ("He waited for several hours.", "several hours", "", ""),
         ("He has lived here since 2003.", "since 2003", "2003", ""),
         ("He will stay until Monday.", "until Monday", "", "2011-05-09"),
@@ -98,6 +100,12 @@ def test_without_the_day_of_the_document_relative_times_are_unknown(parse: Langu
     doc = parse("He left on Monday, last year, two days ago, on May 3, and in June 2004.")
     values = [time.value for time in find_times(doc, known)]
     assert values == [("", "")] * 4 + [("2004-06", "2004-06")]
+
+
+@pytest.mark.parametrize("written", ["2011-05-05T23:30:00+02:00", "20110505T233000"])
+def test_the_date_of_the_document_may_have_a_time(parse: Language, written: str) -> None:
+    ((_, value, _),) = find_times(parse("He left yesterday."), written)
+    assert value == ("2011-05-04", "2011-05-04")
 
 
 @pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])

@@ -54,7 +54,7 @@ _FACILITIES = (
     "campus", "canal", "capital", "castle", "cathedral", "cell", "cemetery", "center", "centre", "chapel",
     "church", "cinema", "city", "clinic", "coast", "college", "compound", "corner", "corridor", "cottage",
     "country", "countryside", "county", "court", "courthouse", "courtroom", "courtyard", "crossing",
-    "desert", "district", "dock", "embassy", "facility", "factory", "farm", "field", "flat", "forest",
+    "desert", "district", "dock", "embassy", "facility", "factory", "farm", "flat", "forest",
     "freeway", "garage", "garden", "hall", "harbor", "harbour", "headquarters", "highway", "hill", "home",
     "hometown", "hospital", "hostel", "hotel", "house", "inn", "intersection", "island", "jail", "junction",
     "kitchen", "laboratory", "lake", "library", "mall", "mansion", "market", "monastery", "morgue", "mosque",
@@ -237,6 +237,9 @@ def _is_scene(name: Token, trigger: Token) -> bool:
         elif word.dep_ in SUBJECTS:
             # "A court in Moscow said"
             return not before_noun and trigger.lemma_ not in REPORTING_PREDICATES
+        elif word.dep_ == "appos" and not before_noun:
+            # "Smith, a biologist at the museum, said"
+            return False
         elif before_noun and word.dep_ not in ("appos", "compound", "conj", "nmod", "pobj"):
             return False
         word = word.head

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eventformers.extraction.details.attachment import clause_of, trigger_of
@@ -225,7 +225,7 @@ _CLOCK = (
     r"|(?:[01]?\d|2[0-3]) ?: ?[0-5]\d\b(?! ?:)|noon\b|midnight\b)"
 )
 _BOUND = r"(?:[Ss]ince|[Ff]rom|[Aa]fter|[Uu]ntil|[Tt]ill|[Bb]y|[Bb]efore)"
-_BEFORE = r"(?:[Ii]n|[Oo]n|[Oo]f|[Dd]uring|[Bb]etween|[Tt]hrough|[Tt]he|[Aa])"
+_BEFORE = r"(?:[Ii]n|[Oo]n|[Oo]f|[Dd]uring|[Bb]etween|[Tt]hrough|(?:[Tt]he|[Aa])(?= \d))"
 
 Value = Callable[[Parts, date, bool], Interval]
 
@@ -263,7 +263,7 @@ _TIMES: tuple[tuple[str, Value], ...] = (
         r"(?: (?:ago|later|earlier|before|after)\b)?",
         _vague,
     ),
-    (rf"(?:an? )?{_ANY_UNIT}s? (?:ago|later|earlier|before|after)\b", _vague),
+    (rf"(?:[Aa]n? )?{_ANY_UNIT}s? (?:ago|later|earlier|before|after)\b", _vague),
     (rf"(?:for|within) (?:(?!a second)an? {_ANY_UNIT}|{_ANY_UNIT}s)\b", _vague),
     (rf"[Tt]he (?:same|following|next|previous) {_ANY_UNIT}\b|[Tt]he weekend\b|[Rr]ecently\b", _vague),
 )
@@ -356,8 +356,11 @@ def find_times(doc: Doc, document_date: str) -> Iterator[_Time]:
         doc: the parsed text.
         document_date: date of the document, in ISO 8601; a relative time has a value only with its day.
     """
-    day = document_date[:10]
-    anchor = date.fromisoformat(day) if len(day) == len("2004-11-05") else None
+    try:
+        anchor = datetime.fromisoformat(document_date).date()
+    except ValueError:
+        # A year or a month alone, or none.
+        anchor = None
     waiting: _Time | None = None
     text = doc.text
     for match in _TIME.finditer(text):
