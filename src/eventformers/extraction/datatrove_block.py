@@ -103,6 +103,7 @@ class ExtractEvents(PipelineStep):
 
     `metadata["event_row"]` and `metadata["chain_rows"]` are the rows that `eventformers.extract` writes, and
     `metadata["event_rows"]` those of its table of events, which the steps of `eventformers.distributed` read.
+    Ids of actors in them are those of the document: names are not merged across documents.
     The source and licence come from the keys `source` and `license` (or `licence`) of `metadata`, if present.
 
     Args:
