@@ -188,6 +188,13 @@ def wordnet_senses(folder: Path) -> dict[str, Senses]:
     return senses
 
 
+def wordnet_license(folder: Path) -> str:
+    """The notice at the head of WordNet's files, which must come with what is made of them."""
+    lines = (folder / "data.noun").read_text(errors="replace").splitlines()
+    words = [word for line in lines if line.startswith("  ") for word in line.split()[1:]]
+    return " ".join(words)
+
+
 def train(rows: Sequence[Example], senses: Mapping[str, Senses]) -> dict[str, float]:
     """Fit the model; return the weight of each feature, the constant under ""."""
     counts = Counter(name for row in rows for name in row.features)
@@ -282,7 +289,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "names": np.frombuffer("\n".join(names).encode("utf-8"), np.uint8),
             "weights": np.array([weights[name] for name in names], np.float16),
         }
-        save_file(tensors, settings.output, CARD)
+        save_file(tensors, settings.output, {**CARD, "wordnet_license": wordnet_license(settings.wordnet)})
         print(f"{len(names):,} features, {settings.output.stat().st_size:,} bytes")
 
 

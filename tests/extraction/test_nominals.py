@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from benchmark_scripts import load_benchmark
+from safetensors import safe_open
 
 from eventformers.errors import EventformersError
 from eventformers.extraction.extractor import EventExtractor, ExtractionCounts, ExtractionSettings
@@ -93,7 +94,10 @@ def test_unknown_triggers() -> None:
 
 
 def test_packaged_weights() -> None:
-    assert file_digest(WEIGHTS) == "a31f8b203b078df6cd44492715fdc94469aa2ee26e410a1e84ace87fd34d48c0"
+    assert file_digest(WEIGHTS) == "b101fc8feb9f7ef5a50495a240cd6d91fa465369a68eea721becde8f197f8745"
+    with safe_open(WEIGHTS, "np") as file:
+        assert file.metadata()["license"] == "CC BY 3.0"
+        assert "Princeton University" in file.metadata()["wordnet_license"]
     weights = packaged_weights()
     assert weights["attack"] > 1 > weights.get("company", 0.0)
 
@@ -104,7 +108,7 @@ def test_accuracy_on_ecbplus(english_pipeline: str, shared_data: Path) -> None:
     items = list(benchmark.extracted(documents, ExtractionSettings(english_pipeline)))
     rows = [line.strip("| ").split(" | ") for line in benchmark.triggers(items).splitlines()[2:]]
     recall = {row[0]: float(row[3]) for row in rows}
-    assert recall["verb"] > 94
-    assert recall["noun"] > 68
-    assert recall["all"] > 84
-    assert float(rows[-1][-1]) > 84
+    assert recall["verb"] > 94.5
+    assert recall["noun"] > 69.5
+    assert recall["all"] > 84.5
+    assert float(rows[-1][-1]) > 85
