@@ -38,6 +38,8 @@ os.environ["HF_DEACTIVATE_ASYNC_LOAD"] = "1"
 # Dozens of processes import the package; compiling it takes as long as running it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# A waiting thread of OpenMP keeps its core by default, which others need that have work.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # The processes of pytest-xdist share the cores; a user's own number holds.
 if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
