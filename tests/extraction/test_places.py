@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from benchmark_scripts import load_benchmark
 
+from eventformers.errors import EventformersError
+from eventformers.extraction.details import places
 from eventformers.extraction.details.places import find_places, place_details
 from eventformers.extraction.events import ExtractedEvent, extract_events
 from eventformers.extraction.texts import TextDocument
@@ -58,8 +60,8 @@ def with_entities(parse: Language, text: str, *names: str, label: str = "GPE") -
     ],
 )
 def test_entry(parse: Language, text: str, names: list[str], country: str, number: int | None) -> None:
-    places = {place.span.text: place.entry for place in find_places(with_entities(parse, text, *names))}
-    entry = places[
+    entries = {place.span.text: place.entry for place in find_places(with_entities(parse, text, *names))}
+    entry = entries[
         next(name for name in names if text.endswith((f"in {name}.", f"the {name}")) or f"in {name}" in text)
     ]
     assert (entry.country, entry.id) == (country, number)
@@ -83,7 +85,7 @@ def test_no_entry_is_better_than_a_guess(parse: Language, text: str, name: str, 
 
 
 @pytest.mark.parametrize(
-    ("text", "names", "places"),
+    ("text", "names", "of_events"),
     [
         ("Ten people died in Kabul.", ["Kabul"], {"died": "Kabul"}),
         ("The bomb killed ten people in Kabul.", ["Kabul"], {"killed": "Kabul"}),
@@ -100,7 +102,9 @@ def test_no_entry_is_better_than_a_guess(parse: Language, text: str, name: str, 
         ("The prison burned.", [], {"burned": ""}),
     ],
 )
-def test_the_event_of_a_place(parse: Language, text: str, names: list[str], places: dict[str, str]) -> None:
+def test_the_event_of_a_place(
+    parse: Language, text: str, names: list[str], of_events: dict[str, str]
+) -> None:
     doc = with_entities(parse, text, *names)
     events = extract_events(doc)
     details = place_details(doc, TextDocument("one", text, "", ""), events, [])
@@ -108,7 +112,7 @@ def test_the_event_of_a_place(parse: Language, text: str, names: list[str], plac
         doc[event.trigger_index].text: one.get("place_text", "")
         for event, one in zip(events, details, strict=True)
     }
-    assert found == {trigger: places[trigger] for trigger in found}
+    assert found == {trigger: of_events[trigger] for trigger in found}
     assert found
 
 
@@ -132,6 +136,14 @@ def test_another_language_stays_empty() -> None:
     doc = spacy.blank("de")("Er starb in Paris.")
     event = ExtractedEvent(0, 3, "er", "starb", "", "sterben", False, False, 0, None, 1)
     assert place_details(doc, TextDocument("one", doc.text, "", ""), [event], []) == [{}]
+
+
+def test_without_a_gazetteer(parse: Language, monkeypatch: pytest.MonkeyPatch) -> None:
+    doc = with_entities(parse, "He died in Paris.", "Paris")
+    monkeypatch.setattr(places, "find_spec", lambda name: None)
+    places._gazetteer.cache_clear()
+    with pytest.raises(EventformersError, match=r'pip install "eventformers\[extract\]"'):
+        list(find_places(doc))
 
 
 def test_countries_judged_by_hand(english_pipeline: str) -> None:
