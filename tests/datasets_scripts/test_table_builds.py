@@ -164,8 +164,10 @@ def test_tables_build_the_rows_of_the_original(
 
 
 def test_every_builder_has_tables() -> None:
-    assert all(builder.TABLES for builder in BUILDERS.values())
-    assert {name for name, _, _ in CASES} == set(BUILDERS)
+    # ECB+ is read as its owners publish it, alone.
+    others = {name for name in BUILDERS if name != "event_coreference"}
+    assert all(BUILDERS[name].TABLES for name in others)
+    assert {name for name, _, _ in CASES} == others
 
 
 @pytest.mark.parametrize(
