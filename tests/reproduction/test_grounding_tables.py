@@ -335,7 +335,7 @@ def test_a_figure_draws_recall_by_candidates(call, trained, tmp_path):
     for system, curves in fractions.items():
         assert curves["atomic"] == {}
         assert all(share >= content[system]["whole"][depth] for depth, share in curves["whole"].items())
-    assert set(_rows(call("with_parents"))) >= {f"{system}, multilingual" for system in SYSTEMS}
+    assert set(_rows(call("children"))) >= {f"{system}, multilingual" for system in SYSTEMS}
     # No column needs a cross-encoder.
     assert {run.method for run in trained} == {"event_grounding"}
 

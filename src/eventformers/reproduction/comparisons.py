@@ -50,7 +50,7 @@ VERDICTS = ("holds", "does not", "cannot tell")
 
 _ROUNDING = 1e-6
 """The largest difference between a score and the mean of its decisions, in percentage points."""
-_FILE_NAME = re.compile(r"(?P<paper>.+)-(?P<table>(table|figure)\d+)(-[^-]+)?")
+_FILE_NAME = re.compile(r"(?P<paper>.+)-(?P<table>(table|figure)\d+|children)(-[^-]+)?")
 
 
 @dataclass(frozen=True)
