@@ -57,6 +57,8 @@ WRITTEN = {
     "entity of an entity": ("A &amp;amp; B&amp;nbsp;C", "A & B C", "C", "C"),
     "no entity": ("AT&T R&D; &nosuch;", "AT&T R&D; &nosuch;", "R&D", "R&D"),
     "tags": ('<p>Po<b>lice</b> <a href="x">left</a></p>', "Police left", "Police", "Po<b>lice"),
+    "many marks": ("Tom" + "[" * 101 + "left", "Tom left", "left", "left"),
+    "a line of marks": ("=" * 100 + " Tom left", "=" * 100 + " Tom left", "left", "left"),
     "no tag": ("a < b and <Tom> left", "a < b and <Tom> left", "left", "left"),
     "tag without its end": ("thief.<br", "thief.", "thief", "thief"),
     "script and comment": ("A <!-- x > y --> B <script>left()</script> C", "A B C", "C", "C"),

@@ -92,6 +92,8 @@ _ADDRESS = re.compile(
     r"[^\s<>\"]*[^\s<>\".,;:!?()\[\]{}']",
     re.IGNORECASE,
 )
+# spaCy's tokenizer takes time that is quadratic in their number.
+_MANY_MARKS = re.compile(r"[^\w\s]{101,}")
 _HANDLE = re.compile(r"(?<![\w@./])@(?=\w*[^\W\d_])(\w{1,50})")
 _RETWEET = re.compile(r"(?<!\S)RT\s+@\w{1,50}:?")
 _TAGS_OF_TOPICS = re.compile(r"(?:\s+#\w+)+(?:[ \t]*(?P<last>\n|\Z))?")
@@ -150,8 +152,8 @@ def normalise(text: str, vocabulary: Vocabulary) -> NormalisedText:
     """Bring a text to normal form.
 
     - Apostrophes, quotation marks, dashes and spaces become the usual ones; letters are composed (NFC).
-    - Entities of HTML are resolved; tags, soft hyphens, invisible characters, pictures and web addresses are
-      left out, as is the `@` before a name.
+    - Entities of HTML are resolved; tags, soft hyphens, invisible characters, pictures, web addresses and runs
+      of more than 100 punctuation marks are left out, as is the `@` before a name.
     - A word that a hyphen divides at the end of a line is joined if the joined word is more frequent in the
       text than the hyphenated one, or as frequent and in the vocabulary.
     - Blank lines, items of lists, and lines that are no running text end a sentence.
@@ -172,7 +174,7 @@ def normalise(text: str, vocabulary: Vocabulary) -> NormalisedText:
         edited.apply(_composed(edited.text))
     edited.replace(_LIGATURES, lambda match: unicodedata.normalize("NFKC", match[0]))
     edited.replace(_INVISIBLE, lambda match: "")
-    for pattern in (_PICTURES, _ADDRESS, _RETWEET):
+    for pattern in (_PICTURES, _ADDRESS, _RETWEET, _MANY_MARKS):
         edited.replace(pattern, lambda match: " ")
     edited.replace(_HANDLE, lambda match: match[1][0].upper() + match[1][1:])
     # Hashtags at the end of a line are no part of its sentence.
