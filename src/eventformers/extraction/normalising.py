@@ -152,8 +152,8 @@ def normalise(text: str, vocabulary: Vocabulary) -> NormalisedText:
     """Bring a text to normal form.
 
     - Apostrophes, quotation marks, dashes and spaces become the usual ones; letters are composed (NFC).
-    - Entities of HTML are resolved; tags, soft hyphens, invisible characters, pictures, web addresses and runs
-      of more than 100 punctuation marks are left out, as is the `@` before a name.
+    - Entities of HTML are resolved; tags, soft hyphens, invisible characters, pictures, web addresses and
+      runs of more than 100 punctuation marks are left out, as is the `@` before a name.
     - A word that a hyphen divides at the end of a line is joined if the joined word is more frequent in the
       text than the hyphenated one, or as frequent and in the vocabulary.
     - Blank lines, items of lists, and lines that are no running text end a sentence.
