@@ -85,7 +85,11 @@ def test_what_is_no_fact_is_listed_when_asked(browser, tmp_path):
     write_tables(tmp_path)
     events = pq.read_table(tmp_path / "events.parquet")
     kinds = ["fact", "possible", "", "negated"] * 24
-    pq.write_table(events.append_column("factuality", [kinds]), tmp_path / "events.parquet")
+    said = {"subject_span": "Tory leader Michael Howard", "time_text": "in October 2004"}
+    said |= {"time_start": "2004-10", "place_text": "London", "country": "GB"}
+    for name, values in ({"factuality": kinds} | {name: [text] * 96 for name, text in said.items()}).items():
+        events = events.append_column(name, [values])
+    pq.write_table(events, tmp_path / "events.parquet")
     documents = pq.read_table(tmp_path / "documents.parquet")
     addresses = ["javascript:alert(1)", "https://example.org/a", *[""] * 10]
     pq.write_table(documents.append_column("url", [addresses]), tmp_path / "documents.parquet")
@@ -100,6 +104,8 @@ def test_what_is_no_fact_is_listed_when_asked(browser, tmp_path):
     show(browser, tmp_path, "#event=1")
     wait_for(browser, "document.querySelector('#reader-event .roles') !== null")
     assert "told aspossible" in texts(browser, "#reader-event .roles div")
+    shown = {"subjectTory leader Michael Howard", "whenin October 2004, 2004-10", "whereLondon, GB"}
+    assert shown <= set(texts(browser, "#reader-event .roles div"))
     assert texts(browser, "#reader-facts a") == []
     show(browser, tmp_path, "#event=8")
     wait_for(browser, "document.querySelector('#reader-facts a') !== null")

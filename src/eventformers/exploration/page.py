@@ -168,8 +168,8 @@ def write_page(
     tables = {
         name: table for name, table in tables.items() if table.num_rows or name in ("documents", "events")
     }
-    # Tables of earlier versions have neither.
-    for name, column in (("documents", "url"), ("events", "factuality")):
+    # Tables of earlier versions lack these.
+    for name, column in (("documents", "url"), *(("events", detail) for detail in _DETAILS)):
         if column not in tables[name].column_names:
             tables[name] = tables[name].append_column(column, pa.array([""] * tables[name].num_rows))
     kinds = check_factuality(factuality)
@@ -323,6 +323,10 @@ def _first_words(text: str) -> str:
     return line[:_TITLE_LENGTH] if words == "…" else words
 
 
+_DETAILS = ("factuality", "subject_span", "object_span", "time_text", "time_start", "place_text", "country")
+_EVENT_COLUMNS = ("subject", "predicate", "object", "lemma", "negated", "passive", "counted", *_DETAILS)
+
+
 def _events(tables: dict[str, pa.Table]) -> dict[str, Any]:
     events = tables["events"]
     start, end = events["sentence_start"], events["sentence_end"]
@@ -333,8 +337,7 @@ def _events(tables: dict[str, pa.Table]) -> dict[str, Any]:
         "trigger_offset": pc.subtract(events["trigger_start"], start),
         "trigger_length": pc.subtract(events["trigger_end"], events["trigger_start"]),
     }
-    names = ("subject", "predicate", "object", "lemma", "negated", "passive", "factuality", "counted")
-    columns |= {name: events[name] for name in names}
+    columns |= {name: events[name] for name in _EVENT_COLUMNS}
     if "event_types" in tables and "types" in tables:
         typed = tables["event_types"]
         rows = pc.index_in(events["event_id"], typed["event_id"])

@@ -87,14 +87,19 @@ async function eventParts(event) {
 
 function rolesPart(event) {
   const list = make("dl", { class: "roles" });
-  for (const role of ["subject", "predicate", "object"]) {
-    const text = events[role].at(event);
-    if (text) list.append(make("div", {}, make("dt", {}, role), make("dd", {}, text)));
+  const values = (names) => names.map((name) => events[name].at(event)).filter(Boolean);
+  const rows = {
+    subject: values(["subject_span", "subject"])[0],
+    predicate: events.predicate.at(event),
+    object: values(["object_span", "object"])[0],
+    when: values(["time_text", "time_start"]).join(", "),
+    where: values(["place_text", "country"]).join(", "),
+    "told as": events.factuality.at(event),
+    form: ["negated", "passive"].filter((name) => events[name].at(event)).join(", "),
+  };
+  for (const [name, text] of Object.entries(rows)) {
+    if (text) list.append(make("div", {}, make("dt", {}, name), make("dd", {}, text)));
   }
-  const told = events.factuality.at(event);
-  if (told) list.append(make("div", {}, make("dt", {}, "told as"), make("dd", {}, told)));
-  const marks = ["negated", "passive"].filter((name) => events[name].at(event));
-  if (marks.length) list.append(make("div", {}, make("dt", {}, "form"), make("dd", {}, marks.join(", "))));
   return list;
 }
 
