@@ -178,7 +178,7 @@ def test_a_table_of_events_is_a_corpus(encoder, tmp_path):
 def test_a_folder_is_no_event(encoder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-model").mkdir()
-    with pytest.raises(EventformersError, match="my-model: no such file; accepted: a file of events"):
+    with pytest.raises(EventformersError, match="my-model: a folder; accepted: a file of events"):
         next_event(encoder, "my-model", candidates=CANDIDATES)
     assert read_events("police searched house on 9/11", "the chain")
     assert read_events("[Applause]", "the chain")[0]["predicate"] == "[Applause]"

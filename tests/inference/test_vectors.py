@@ -214,8 +214,9 @@ def test_index(tmp_path: Path, start: int, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(index_folder, "BLOCK_TEXTS", 640)
     found = []
 
-    def encode(numbers: Sequence[int]) -> Vectors:
+    def encode(_: str, rows: pa.Table) -> Vectors:
         found.append(mapped_bytes() - start)
+        numbers = [float(text.removeprefix("event ")) for text in rows["subject"].to_pylist()]
         return np.repeat(np.array(numbers, dtype=np.float32)[:, None], WIDTH, axis=1)
 
     def build(numbers: range) -> None:
@@ -223,7 +224,7 @@ def test_index(tmp_path: Path, start: int, monkeypatch: pytest.MonkeyPatch) -> N
         build_index(
             tmp_path / "index",
             EventRecord,
-            {"events": (numbers, pa.table({role: texts for role in EventRecord.tables["events"]}))},
+            {"events": pa.table({role: texts for role in EventRecord.tables["events"]})},
             encode,
             model=IndexedModel("model", "1", "cls"),
             dimension=WIDTH,

@@ -232,8 +232,9 @@ def test_settings_of_one_stage_and_of_all() -> None:
     settings = ["max_steps=9", "graph.training.max_steps=3", "supervised.target=last", "learning_rate=0.5"]
     resolved = resolve_recipe(method, "paper", settings)
     steps = [part.training["max_steps"] for part in stage_recipes(resolved)]
-    assert steps == [9, 3, 9]
-    assert [part.views.get("target") for part in stage_recipes(resolved)] == [None, None, "last"]
+    # Masked words, sequence, graph, supervised.
+    assert steps == [9, 9, 3, 9]
+    assert [part.views.get("target") for part in stage_recipes(resolved)] == [None, None, None, "last"]
     assert {part.training["learning_rate"] for part in stage_recipes(resolved)} == {0.5}
     assert resolved.changed["graph.training.max_steps"] == 3
     assert resolved.changed["training.max_steps"] == 9
