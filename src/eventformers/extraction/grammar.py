@@ -70,7 +70,11 @@ def governs(head: Token) -> bool:
 
 def child_of(token: Token, labels: frozenset[str] | set[str]) -> Token | None:
     """The first dependent with one of these labels that is no white space."""
-    return next((child for child in token.children if child.dep_ in labels and not child.is_space), None)
+    # Called many times a word: a loop takes half as long as a generator.
+    for child in token.children:
+        if child.dep_ in labels and not child.is_space:
+            return child
+    return None
 
 
 def copula_of(predicate: Token) -> Token:

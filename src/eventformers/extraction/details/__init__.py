@@ -44,7 +44,8 @@ def event_details(doc: Doc, document: TextDocument, events: Sequence[ExtractedEv
         document: the document of the text.
         events: the events that are kept, in order.
     """
-    known = [{**empty_details(), "trigger_kind": event.trigger_kind} for event in events]
+    empty = empty_details()
+    known = [{**empty, "trigger_kind": event.trigger_kind} for event in events]
     for of_document in DETAILS:
         for columns, new in zip(known, of_document(doc, document, events, known), strict=True):
             columns.update(new)
