@@ -2,7 +2,7 @@
 
     python benchmarks/pair_scorer.py ../shared/data/ecbplus/ECB+.zip
 
-With `--train`, the packaged weights are written anew: ten minutes on one core, most of them for parsing.
+`--train` trains first and overwrites the packaged weights. Parsing takes most of the time.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def train(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("path", type=Path, help="ECB+.zip or the folder ECB+")
-    parser.add_argument("--train", action="store_true", help="write the packaged weights anew")
+    parser.add_argument("--train", action="store_true", help="train, and overwrite the packaged weights")
     settings = parser.parse_args()
     documents = list(read_ecbplus(settings.path))
     is_held_out = {document.name: document.topic in DEVELOPMENT_TOPICS for document in documents}

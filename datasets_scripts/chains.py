@@ -315,7 +315,7 @@ def question_columns(
         kind: a key of `QUESTION_EVENTS`.
         events: the events of the question.
         chain_keys, pool, draws: see `draw_distractors`.
-        protagonist: stands in every distractor in place of one of its arguments (Granroth-Wilding and Clark,
+        protagonist: replaces one argument of every distractor (Granroth-Wilding and Clark,
             AAAI 2016); None fills in random arguments of the chain instead (Lee and Goldwasser, ACL 2019).
 
     Returns:

@@ -1,4 +1,4 @@
-"""Builder of event mentions that tell of the same event, in one document or in many."""
+"""Builder of event mentions, each labelled with its event, within and across documents."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class EventCoreference(EventDatasetBuilder):
     NAME = "event_coreference"
     TITLE = "Event coreference"
     SUMMARY = (
-        "Mentions of events in news reports, each with the event that it tells of; reports of many sources"
-        " tell of the same events. Participants, times and places of the sentence stand with them."
+        "Mentions of events in news reports, each labelled with the event it refers to, within and across"
+        " documents. Each row also lists the participants, times and places of its sentence."
     )
     CITATION = (
         "Cybulska, Vossen: Using a Sledgehammer to Crack a Nut? Lexical Diversity and Event Coreference"

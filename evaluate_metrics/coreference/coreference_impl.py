@@ -44,7 +44,7 @@ _Ratios = list[tuple[float, float]]
 
 
 def _muc(pairs: np.ndarray, shared: np.ndarray, sizes: list[np.ndarray]) -> _Ratios:
-    """Links of a cluster that remain when the other side divides it; an absent mention stands alone."""
+    """Links of a cluster that remain when the other side divides it; an absent mention is a cluster of its own."""
     links = float((shared - 1).sum())
     return [(links, float((size - 1).sum())) for size in sizes]
 
@@ -84,7 +84,7 @@ def _lea(pairs: np.ndarray, shared: np.ndarray, sizes: list[np.ndarray]) -> _Rat
 
 
 def _numbers(name: str, clusters: Sequence[Any]) -> np.ndarray:
-    """Number the clusters from 0; -1 stands for a mention that this side does not have."""
+    """Number the clusters from 0; -1 marks a mention that this side does not have."""
     labels = cluster_labels(name, clusters)
     present = np.array([label != "" for label in labels])
     if not present.any():

@@ -366,7 +366,7 @@ def read_texts(
     """
     named = [f"--{part}-column {name}" for part, name in columns.named().items()]
     if named and all(isinstance(one, TextFile) and _kind(one.path) in ("plain", "sgml") for one in sources):
-        # The caller of a generator is whoever iterates, such as tqdm, whose warnings commands do not show.
+        # A generator's caller is the code that iterates, such as tqdm, whose warnings commands do not show.
         warnings.warn(f"{', '.join(named)}: not used, as no file is a table or JSON lines", stacklevel=1)
     identifiers = DistinctIdentifiers()
     for place in sources:

@@ -1,4 +1,4 @@
-"""The scorer of pairs of mentions: the probability that both tell of the same event.
+"""The scorer of pairs of mentions: the probability that both refer to the same event.
 
 It reads features of a pair, not its text: cosines of frozen vectors, the overlap of words, and equal lemmas.
 On the development topics of ECB+ these do as well as with participants, times and places as features of

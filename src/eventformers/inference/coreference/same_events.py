@@ -1,4 +1,4 @@
-"""Groups of mentions that tell of the same event: candidate pairs, their scores, and average linkage."""
+"""Groups of mentions of the same event: candidate pairs, their scores, and average linkage."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _LEAST_PROBABILITY = 0.1
 def same_events(
     pairs: MentionPairs, scorer: PairScorer, *, threshold: float = THRESHOLD, days: Sequence[float] = ()
 ) -> Labels:
-    """Group mentions that tell of the same event.
+    """Group mentions that refer to the same event.
 
     Mentions are compared within a document and with those of its most similar documents, so the cost grows
     with the number of mentions, not of their pairs. Mentions of two documents that both name participants,
-    but no common one, are not compared: a series of reports tells of similar events of others. Groups grow by
+    but no common one, are not compared: a series of reports has similar events with other participants. Groups grow by
     average linkage on the probabilities, where a pair that is not compared counts as 0.
 
     Args:
