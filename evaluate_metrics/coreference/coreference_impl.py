@@ -44,7 +44,7 @@ _Ratios = list[tuple[float, float]]
 
 
 def _muc(pairs: np.ndarray, shared: np.ndarray, sizes: list[np.ndarray]) -> _Ratios:
-    """Links of a cluster that remain when the other side divides it; an absent mention is a cluster of its own."""
+    """Links of a cluster that remain when the other side divides it; an absent mention is its own cluster."""
     links = float((shared - 1).sum())
     return [(links, float((size - 1).sum())) for size in sizes]
 

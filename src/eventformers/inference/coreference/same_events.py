@@ -42,8 +42,8 @@ def same_events(
 
     Mentions are compared within a document and with those of its most similar documents, so the cost grows
     with the number of mentions, not of their pairs. Mentions of two documents that both name participants,
-    but no common one, are not compared: a series of reports has similar events with other participants. Groups grow by
-    average linkage on the probabilities, where a pair that is not compared counts as 0.
+    but no common one, are not compared: a series of reports has similar events with other participants.
+    Groups grow by average linkage on the probabilities, where a pair that is not compared counts as 0.
 
     Args:
         pairs: the mentions.
