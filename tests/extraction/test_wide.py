@@ -89,7 +89,7 @@ def test_csv_has_no_formulas(folder: Path) -> None:
 
 
 def test_a_sheet_has_texts_and_numbers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("xlsxwriter")
+    pytest.importorskip("xlsxwriter", reason="XlsxWriter is in the extra excel")
     write_wide(folder, "xlsx", folder / "wide.xlsx")
     with ZipFile(folder / "wide.xlsx") as book:
         sheet = book.read("xl/worksheets/sheet1.xml").decode()

@@ -233,7 +233,7 @@ def induction_run(tmp_path, tiny_encoder):
 
 def test_mentions_are_drawn_by_queries_and_keys(induction_run, tiny_encoder, tmp_path, monkeypatch):
     """Figures 5 and 6 of Edwards and Ji: all unseen types, or some of them."""
-    pytest.importorskip("umap")
+    pytest.importorskip("umap", reason="UMAP is in the extra figures")
     asked = []
     monkeypatch.setattr(
         mentions, "distances", lambda vectors, kind: asked.append(kind) or distances(vectors, kind)
