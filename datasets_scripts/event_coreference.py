@@ -60,9 +60,10 @@ class EventCoreference(EventDatasetBuilder):
         for path in paths:
             for place in (path, path / ARCHIVE, path / f"{ARCHIVE}.zip"):
                 topics = ecbplus_topics(place)
-                if topics:
+                sentences = place.parent / SENTENCE_LIST
+                if topics and sentences.is_file():
                     files = sorted(place.glob("*/*.xml")) if place.is_dir() else [place]
-                    files.append(place.parent / SENTENCE_LIST)
+                    files.append(sentences)
                     return {split: files for split in cls.SPLITS if topics & _topics(split, topics)}
         return {}
 

@@ -10,6 +10,7 @@ from tests.datasets_scripts.reading.test_ecbplus import DOCUMENT, folder_of
 
 from eventformers.datasets_scripts import build_dataset, build_reports, load_built
 from eventformers.datasets_scripts.event_coreference import EventCoreference
+from eventformers.datasets_scripts.reading.ecbplus import SENTENCE_LIST
 from eventformers.errors import EventformersError
 
 
@@ -53,6 +54,13 @@ def test_sentences_that_are_not_listed_are_counted(tmp_path: Path) -> None:
     report = build_reports(folder)["mentions"]
     assert report["read"]["mentions"] == 2
     assert report["skipped"] == {"mention_in_a_sentence_not_listed": 1}
+
+
+def test_the_list_of_sentences_is_needed(tmp_path: Path) -> None:
+    folder_of(tmp_path)
+    (tmp_path / SENTENCE_LIST).unlink()
+    with pytest.raises(EventformersError, match=r"no raw file .* with ECBplus_coreference_sentences\.csv"):
+        EventCoreference("mentions", data_dir=tmp_path)
 
 
 def test_what_is_not_ecbplus_is_refused(tmp_path: Path) -> None:
