@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from importlib import import_module
+from pathlib import Path
 from typing import Any, TypedDict
+
+import yaml
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation.tasks.base import ENCODER_SETTINGS, Task, TaskKind, TaskSettings
-from eventformers.evaluation.tasks.chains import CHAIN_TASKS
-from eventformers.evaluation.tasks.graph import GRAPH_TASKS, QUESTION_TASKS
-from eventformers.evaluation.tasks.grounding import GROUNDING_TASKS
-from eventformers.evaluation.tasks.induction import INDUCTION_TASKS
-from eventformers.evaluation.tasks.pairs import SIMILARITY_TASKS
 
 __all__ = [
     "TASKS",
@@ -25,16 +24,26 @@ __all__ = [
     "with_settings",
 ]
 
+
+def _declared(name: str, entry: dict[str, Any]) -> Task:
+    """Make a task from its entry in `tasks.yaml`."""
+    values = {key: _value(value) for key, value in entry.items()}
+    of_kind = {key: _value(value) for key, value in values.pop("kind").items()}
+    module, _, kind = of_kind.pop("class").partition(".")
+    declared = import_module(f"{__name__}.{module}")
+    protocol = getattr(declared, of_kind.pop("protocol"))
+    return Task(name=name, kind=getattr(declared, kind)(protocol, **of_kind), **values)
+
+
+def _value(value: object) -> Any:
+    # YAML and JSON give lists; frozen settings hold tuples.
+    return tuple(value) if isinstance(value, list) else value
+
+
 TASKS: dict[str, Task] = {
-    task.name: task
-    for task in (
-        *SIMILARITY_TASKS,
-        *GRAPH_TASKS,
-        *QUESTION_TASKS,
-        *CHAIN_TASKS,
-        *INDUCTION_TASKS,
-        *GROUNDING_TASKS,
-    )
+    name: _declared(name, entry)
+    for name, entry in yaml.safe_load(Path(__file__).with_name("tasks.yaml").read_text("utf-8")).items()
+    if not name.startswith(".")
 }
 """The tasks by name."""
 
@@ -122,11 +131,6 @@ def with_settings(task: Task, settings: Mapping[str, object] | TaskSettings) -> 
     elif type(settings) is not kind.Settings:
         raise _foreign(task, next((one for one in _KINDS if one.Settings is type(settings)), None))
     return replace(task, kind=kind.with_settings(task.name, settings))
-
-
-def _value(value: object) -> Any:
-    # YAML and JSON give lists; frozen settings hold tuples.
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _names(kind: type[TaskKind]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import combinations, islice
 from typing import Literal, TypeVar, get_args
 
@@ -18,7 +17,6 @@ from eventformers.evaluation.tasks.base import (
     Prepared,
     ProtocolOutput,
     Row,
-    Task,
     TaskKind,
     TaskRows,
     TaskSettings,
@@ -343,112 +341,3 @@ def _read_label(label: object, choices: int, number: int) -> int:
             f"row {number} has the label {shown(label)}; accepted: the index of a choice, 0 to {choices - 1}"
         )
     return label
-
-
-_PUBLISHED_TASKS = ("mcnc", "mcns_v", "multistep_base", "multistep_sky", "mcne_v")
-PUBLISHED_INFERENCE: dict[str, tuple[float, ...]] = {
-    "Event-comp": (46.3, 29.9, 27.8, 38.4, 32.5),
-    "Role-factor tensor": (48.8, 28.6, 28.3, 39.6, 32.5),
-    "EventTransE": (63.7, 59.5, 51.2, 64.5, 60.9),
-    "SAM-Net": (54.3, 46.2, 43.2, 50.4, 49.2),
-    "FEEL": (51.6, 41.6, 38.5, 46.0, 44.8),
-    "IntSent": (56.4, 44.7, 42.2, 49.6, 48.5),
-    "UniFA-S": (66.3, 64.0, 55.4, 67.2, 64.5),
-    "HeterEvent [W]": (62.6, 58.7, 48.9, 63.2, 59.1),
-    "HeterEvent [E]": (63.5, 59.8, 50.7, 65.4, 60.8),
-    "HeterEvent [W+E]": (64.4, 60.3, 51.3, 65.7, 61.7),
-    "MulCL [W]": (64.9, 61.7, 52.8, 65.9, 62.1),
-    "MulCL [E]": (65.8, 63.2, 54.5, 67.2, 63.3),
-    "MulCL [W+E]": (66.8, 64.4, 55.0, 67.5, 65.3),
-}
-"""Table I of Zheng et al. (TNNLS 2022), BERT-base, chains from the New York Times part of Gigaword."""
-
-
-def _published(task: str) -> dict[str, float]:
-    column = _PUBLISHED_TASKS.index(task)
-    return {model: scores[column] for model, scores in PUBLISHED_INFERENCE.items()}
-
-
-_task = partial(
-    Task,
-    dataset="event_chains",
-    splits=("test", "validation"),
-    main_score="accuracy",
-    published_source=" (Zheng et al. 2022)",
-)
-_cloze_task = partial(_task, kind=Chains(choose_next_event), metric="mcnc")
-
-
-def _steps_task(name: str, title: str, decoder: Decoder, description: str) -> Task:
-    return _task(
-        name=name,
-        title=title,
-        config="multistep",
-        kind=Chains(
-            follow_steps,
-            uses=("compat", "sky", "aggregation") if decoder == "sky" else ("compat",),
-            decoder=decoder,
-        ),
-        metric="multistep_inference",
-        description=description,
-        paper_reference="Lee and Goldwasser, AAAI 2018",
-        published=_published(name),
-        published_rows=2_000,
-        published_data=False,
-    )
-
-
-CHAIN_TASKS: tuple[Task, ...] = (
-    _cloze_task(
-        name="mcnc",
-        title="Multiple-choice narrative cloze",
-        config="mcnc",
-        description="Percentage of chains of eight events whose ninth event is chosen over four random "
-        "events that share an argument with the chain.",
-        paper_reference="Granroth-Wilding and Clark, AAAI 2016",
-        published=_published("mcnc"),
-        published_rows=2_000,
-        published_data=False,
-    ),
-    _steps_task(
-        "mcns_v",
-        "Narrative sequence (MCNS-V)",
-        "mcns_v",
-        "Percentage of steps, all but the last, whose event, one of five, is on the most likely path from "
-        "the first event of the chain.",
-    ),
-    _steps_task(
-        "mcne_v",
-        "Narrative explanation (MCNE-V)",
-        "mcne_v",
-        "As mcns_v, with the last event of the chain also given.",
-    ),
-    _steps_task(
-        "multistep_base",
-        "Multistep inference, greedy (Base)",
-        "base",
-        "As mcns_v, with each step chosen greedily after the previously chosen step.",
-    ),
-    _steps_task(
-        "multistep_sky",
-        "Multistep inference, informed (Sky)",
-        "sky",
-        "As mcns_v, with each step chosen given the correct events of all others: an upper bound.",
-    ),
-    _cloze_task(
-        name="variable_mcnc",
-        title="Narrative cloze of documents",
-        config="variable_mcnc",
-        description="Percentage of documents whose removed event is chosen over random events with words of "
-        "the document; the number of choices varies.",
-        paper_reference="Weber et al., AAAI 2018",
-    ),
-    _cloze_task(
-        name="coherent_mcnc",
-        title="Coherent narrative cloze",
-        config="coherent_mcnc",
-        description="As variable_mcnc, with six choices, on documents that people found coherent.",
-        paper_reference="Weber et al., AAAI 2018",
-    ),
-)
-"""Narrative cloze with one or several steps. Scores on differently built sets are not comparable."""

@@ -21,7 +21,6 @@ from eventformers.evaluation.tasks.base import (
     Prepared,
     ProtocolOutput,
     Row,
-    Task,
     TaskKind,
     TaskRows,
     TaskSettings,
@@ -39,10 +38,6 @@ from eventformers.inference.search.ranking import (
 )
 from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import strict_settings
-
-MICO_LENGTH = 64
-"""Maximum number of tokens of a premise or an alternative, as in MICO's evaluation."""
-
 
 VOTING_SPLIT = "train"
 """The split whose premises vote in re-ranking."""
@@ -256,59 +251,6 @@ def ranks_output(
     )
 
 
-_task = partial(
-    Task,
-    dataset="commonsense_graphs",
-    splits=("test", "validation"),
-    kind=Graph(rank_alternatives),
-    metric="ranking",
-    main_score="mrr",
-    paper_reference="Wang et al., IJCNN 2021",
-    published_source=", test (Su et al. 2022)",
-    max_length=MICO_LENGTH,
-)
-
-GRAPH_TASKS: tuple[Task, ...] = (
-    _task(
-        name="conceptnet_completion",
-        title="ConceptNet completion (inductive)",
-        config="conceptnet_inductive_pairs",
-        other_configs=("conceptnet_pairs",),
-        description="Mean reciprocal rank, in percent, of the correct alternative of a premise among all "
-        "alternatives of the graph without other known ones, over both directions.",
-        published_rows=19_592,
-        published={
-            "ConvE": 0.21,
-            "RotatE": 0.32,
-            "Malaviya et al. 2020": 12.29,
-            "InductivE": 18.15,
-            "MICO, BERT-base": 9.00,
-            "MICO, RoBERTa-base": 9.08,
-            "MICO, RoBERTa-large": 10.92,
-        },
-    ),
-    _task(
-        name="atomic_completion",
-        title="ATOMIC completion (inductive)",
-        config="atomic_inductive_pairs",
-        other_configs=("atomic_pairs",),
-        description="As conceptnet_completion, on ATOMIC, whose alternatives are consequences of events, "
-        "and events without their subject.",
-        published_rows=48_972,
-        published={
-            "ConvE": 0.08,
-            "RotatE": 0.10,
-            "Malaviya et al. 2020": 0.02,
-            "InductivE": 2.51,
-            "MICO, BERT-base": 7.07,
-            "MICO, RoBERTa-base": 7.52,
-            "MICO, RoBERTa-large": 8.13,
-        },
-    ),
-)
-"""Filtered ranks of alternatives in a graph."""
-
-
 @dataclass(frozen=True)
 class Questions(Premises):
     """Kind of task that compares premises with their few alternatives."""
@@ -380,70 +322,3 @@ def read_question(row: Row, number: int) -> tuple[list[str], int]:
             f"alternative, 0 to {len(alternatives) - 1}"
         )
     return [premise, *cast("Sequence[str]", alternatives)], label
-
-
-_question_task = partial(
-    Task,
-    dataset="commonsense_qa",
-    splits=("test", "validation"),
-    kind=Questions(choose_alternatives),
-    metric="mcnc",
-    main_score="accuracy",
-    published_source=", dev (Su et al. 2022)",
-    published_split="validation",
-    max_length=MICO_LENGTH,
-)
-
-QUESTION_TASKS: tuple[Task, ...] = (
-    _question_task(
-        name="copa",
-        title="COPA",
-        config="copa",
-        description="Percentage of two-choice questions whose correct cause or effect is closest to the "
-        "sentence, without training on questions.",
-        paper_reference="Roemmele et al., AAAI Spring Symposium 2011",
-        published_rows=500,
-        published={
-            "RoBERTa-large, language model": 54.8,
-            "GPT2-large, language model": 62.4,
-            "self-talk": 66.0,
-            "MICO, RoBERTa-large, ConceptNet": 73.2,
-            "MICO, RoBERTa-large, ATOMIC": 79.4,
-        },
-    ),
-    _question_task(
-        name="siqa",
-        title="Social IQA",
-        config="siqa",
-        description="Percentage of three-choice questions whose correct answer is closest to the social "
-        "situation, without training on questions.",
-        paper_reference="Sap et al., EMNLP 2019",
-        published_rows=1_954,
-        published={
-            "RoBERTa-large, language model": 39.8,
-            "GPT2-large, language model": 42.8,
-            "self-talk": 46.2,
-            "COMET-DynaGen": 50.1,
-            "MICO, RoBERTa-large, ConceptNet": 44.6,
-            "MICO, RoBERTa-large, ATOMIC": 56.0,
-        },
-    ),
-    _question_task(
-        name="csqa",
-        title="CommonsenseQA",
-        config="csqa",
-        description="Percentage of five-choice questions whose correct answer is closest to the question, "
-        "without training on questions.",
-        paper_reference="Talmor et al., NAACL 2019",
-        published_rows=1_221,
-        published={
-            "RoBERTa-large, language model": 31.3,
-            "GPT2-large, language model": 40.4,
-            "self-talk": 32.4,
-            "Dou and Peng, ALBERT-xxlarge": 50.9,
-            "MICO, RoBERTa-large, ATOMIC": 44.2,
-            "MICO, RoBERTa-large, ConceptNet": 51.0,
-        },
-    ),
-)
-"""Zero-shot multiple choice."""

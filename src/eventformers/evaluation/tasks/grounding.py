@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import compress
 from typing import ClassVar, Literal, Self, cast
 
@@ -23,7 +23,6 @@ from eventformers.evaluation.tasks.base import (
     Prepared,
     ProtocolOutput,
     Row,
-    Task,
     TaskKind,
     TaskRows,
     TaskSettings,
@@ -540,71 +539,3 @@ def remembering_model(
         return encoded
 
     return grounding_model(encoder, cross_encoder, batch_size=batch_size, recall=recall)
-
-
-_task = partial(
-    Task,
-    dataset="event_hierarchies",
-    config="mentions",
-    splits=("test", "validation"),
-    paper_reference="Ou et al., AAAI 2023",
-    published_source=" (Ou et al. 2023)",
-    # Table 1: the mentions of Wikipedia.
-    published_rows=91_928,
-    companions=("events",),
-)
-
-GROUNDING_TASKS: tuple[Task, ...] = (
-    _task(
-        name="event_retrieval",
-        title="Retrieval of events",
-        kind=Grounding(retrieve_events),
-        metric="hierarchy_recall",
-        main_score="recall_at_min",
-        cluster_column="event_ids",
-        description="Percentage of mentions for which the event and all its ancestors are the first "
-        "candidates, counting as many candidates as these.",
-        published={
-            "bi-encoder, multilingual": 54.8,
-            "HP, multilingual": 58.1,
-            "HJL, multilingual": 51.4,
-            "HP and HJL, multilingual": 55.2,
-            "bi-encoder, crosslingual": 32.8,
-            "HP, crosslingual": 37.0,
-            "HJL, crosslingual": 33.3,
-            "HP and HJL, crosslingual": 38.8,
-        },
-    ),
-    _task(
-        name="event_linking",
-        title="Linking to events",
-        kind=Grounding(link_events, ("reranker", "retriever_weight", "candidates", "threshold")),
-        metric="event_linking",
-        main_score="strict_accuracy",
-        cluster_column="event_ids",
-        description="Percentage of mentions linked to exactly their event and its ancestors, where the "
-        "first candidates whose probability reaches a threshold are linked.",
-        published={
-            "bi-encoder, multilingual": 37.6,
-            "HP, multilingual": 39.2,
-            "HJL, multilingual": 40.2,
-            "HP and HJL, multilingual": 39.9,
-            "bi-encoder, crosslingual": 11.9,
-            "HP, crosslingual": 10.9,
-            "HJL, crosslingual": 12.0,
-            "HP and HJL, crosslingual": 13.1,
-        },
-    ),
-    _task(
-        name="parent_discovery",
-        title="Discovery of parents",
-        kind=Grounding(discover_parents, ("depth",)),
-        metric="ranking",
-        main_score="hits_at_1",
-        description="Percentage of events whose parent ranks first by the share of the event's mentions "
-        "that are also linked to the parent.",
-        published={"HP, multilingual": 45.1, "HP, crosslingual": 37.4},
-        companions_by_split=("hierarchy",),
-    ),
-)
-"""Events and ancestors of mentions, and parents of events, among all events of the knowledge base."""

@@ -7,7 +7,6 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
@@ -23,7 +22,6 @@ from eventformers.evaluation.tasks.base import (
     Prepared,
     ProtocolOutput,
     Row,
-    Task,
     TaskKind,
     TaskRows,
     TaskSettings,
@@ -553,65 +551,3 @@ def _warn_of_seen_types(encoder: EventEncoder, mentions: Sequence[Row]) -> None:
             "the same num_seen or seen_types",
             stacklevel=2,
         )
-
-
-_REFERENCE = "Edwards and Ji, EACL 2023"
-
-
-_task = partial(
-    Task,
-    dataset="event_types",
-    config="mentions",
-    # All mentions are training data; only the labels of unseen types are held out.
-    splits=("train",),
-    published_source=", ACE 2005 (Edwards and Ji 2023)",
-    published_split="train",
-    # Mentions of the 23 unseen types of ACE 2005.
-    published_rows=1_300,
-    other_configs=("ace2005",),
-    # The same split of types as in the recipe demo.
-    sample_settings={"num_seen": 6, "num_unseen": 6},
-)
-
-INDUCTION_TASKS: tuple[Task, ...] = (
-    _task(
-        name="type_induction",
-        title="Event type induction",
-        kind=Induction(induce_types),
-        metric="clustering_nmi",
-        main_score="nmi",
-        description="Normalized mutual information, in percent, between the types of the mentions of unseen "
-        "types and their clusters, as many as there are types.",
-        paper_reference="Huang and Ji, EMNLP 2020",
-        published={
-            "SS-VQ-VAE": 40.88,
-            "paraphrase-MiniLM-L12, untrained": 50.71,
-            "batch attention, manifold": 60.28,
-            "batch attention, manifold, ensemble": 63.56,
-        },
-    ),
-    _task(
-        name="type_naming",
-        title="Names of event types",
-        kind=Induction(name_types, ("clusters",)),
-        metric="ranking",
-        main_score="mrr",
-        description="Mean reciprocal rank, in percent, of the name of each unseen type among the names of "
-        "all, by the centroid of its mentions.",
-        paper_reference=_REFERENCE,
-        published={"paraphrase-MiniLM-L12, untrained": 75.8, "batch attention, true clusters": 80.0},
-    ),
-    _task(
-        name="frame_linking",
-        title="Frames of event types",
-        kind=Induction(link_types, ("clusters", "valid_frames")),
-        metric="ranking",
-        main_score="mrr",
-        description="Mean reciprocal rank, in percent, of the best correct frame of each unseen type among "
-        "all frames, by their definitions and the centroid of its mentions.",
-        paper_reference=_REFERENCE,
-        published={"paraphrase-MiniLM-L12, untrained": 37.4, "batch attention, true clusters": 53.9},
-        companions=("frames",),
-    ),
-)
-"""Clustering of mentions, and names and frames of clusters. Scores on other mentions are not comparable."""

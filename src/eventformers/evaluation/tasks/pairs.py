@@ -21,7 +21,6 @@ from eventformers.evaluation.tasks.base import (
     Prepared,
     ProtocolOutput,
     Row,
-    Task,
     TaskKind,
     TaskSettings,
     read_event,
@@ -188,71 +187,3 @@ def _pair_cosines(
     ends = chosen.reshape(-1, len(pairs), 2)
     cosines = np.einsum("rpd,rpd->rp", vectors[ends[..., 0]], vectors[ends[..., 1]])
     return rounded_cosines(cosines), len(chosen), len(distinct.events)
-
-
-_task = partial(Task, dataset="event_similarity", splits=("test",))
-
-_PUBLISHED_MODELS = (
-    "BERT-base, margin loss (Gao et al. 2022)",
-    "BERT-base, InfoNCE (Gao et al. 2022)",
-    "SWCC, BERT-base (Gao et al. 2022)",
-    "HeterEvent [W+E], BERT-base (Zheng et al. 2022)",
-    "MulCL [W+E], BERT-base (Zheng et al. 2022)",
-)
-
-
-def _published(*scores: float) -> dict[str, float]:
-    return dict(zip(_PUBLISHED_MODELS, scores, strict=True))
-
-
-SIMILARITY_TASKS: tuple[Task, ...] = (
-    _task(
-        name="hard_similarity",
-        title="Hard similarity (original)",
-        config="hard",
-        kind=Pairs(compare_pairs),
-        metric="hard_similarity",
-        main_score="accuracy",
-        description="Percentage of rows in which the two events of the same meaning are closer than the two "
-        "that share words; a tie is wrong.",
-        paper_reference="Weber et al., AAAI 2018",
-        published_rows=115,
-        published=_published(43.5, 72.1, 80.9, 76.6, 78.3),
-    ),
-    _task(
-        name="hard_similarity_extended",
-        title="Hard similarity (extended)",
-        config="hard_extended",
-        kind=Pairs(compare_pairs),
-        metric="hard_similarity",
-        main_score="accuracy",
-        description="As hard_similarity, on the extended set, where both pairs of a row share one event.",
-        paper_reference="Ding et al., EMNLP 2019",
-        published_rows=1_000,
-        published=_published(51.4, 63.4, 72.1, 62.3, 64.3),
-    ),
-    _task(
-        name="transitive_similarity",
-        title="Transitive sentence similarity",
-        config="transitive",
-        kind=Pairs(grade_pairs),
-        metric="transitive_similarity",
-        main_score="spearman",
-        description="Spearman's rank correlation between the cosines of pairs of transitive sentences and "
-        "their human ratings.",
-        paper_reference="Kartsaklis and Sadrzadeh, QPL 2014",
-        published_rows=108,
-        published=_published(0.67, 0.75, 0.82, 0.73, 0.76),
-    ),
-    _task(
-        name="verb_similarity",
-        title="Verb similarity in context",
-        config="verbs_in_context",
-        kind=Pairs(grade_pairs),
-        metric="transitive_similarity",
-        main_score="spearman",
-        description="As transitive_similarity, for pairs of sentences that differ only in the verb.",
-        paper_reference="Wijnholds and Sadrzadeh, NAACL 2019",
-    ),
-)
-"""Hard similarity, and graded similarity of transitive sentences and of verbs."""
