@@ -101,7 +101,6 @@ def read_ace(
 
     Args:
         annotations: `.apf.xml` files, with their `.sgm` files in the same folder.
-        source: the corpus.
         license_name: its terms of use.
         read: counts of documents and of checked spans; added to.
         notes: counts of spans with character references, of corrected spans, and of triggers that are missing

@@ -221,8 +221,6 @@ def _build(
     """Write the configs and move them into place together.
 
     Args:
-        builders: the configs to build.
-        folder: the folder to write.
         more_files: see `build_dataset`.
         skips_empty: skip a config without rows if there are several.
     """

@@ -46,10 +46,7 @@ class ClozeItem:
 
     Args:
         item_id: stem of the file name and index of the item from 0.
-        context: the events of the context.
-        held_out: the event to predict.
         wrong: the wrong candidates.
-        line: the last line of the item.
     """
 
     item_id: str

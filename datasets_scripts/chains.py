@@ -62,8 +62,6 @@ class Chain:
 
     Args:
         chain_id: id of the document and the protagonist, or the id in the raw file.
-        document_id: the document.
-        source: its corpus.
         license: its terms of use.
         protagonist: the protagonist; in lower case if it was found as an equal argument.
         events: the distinct events in the order of the text; a repeated event is at its first position.
@@ -106,7 +104,6 @@ def document_chains(
     chains, and the chains are sorted by the first mention of their protagonists.
 
     Args:
-        document: a document or a chain as read.
         events: its kept events, in the order of the text.
         min_length: minimum number of distinct events.
         skipped: counts of skipped items, by reason; added to.
@@ -313,7 +310,6 @@ def question_columns(
 
     Args:
         kind: a key of `QUESTION_EVENTS`.
-        events: the events of the question.
         chain_keys, pool, draws: see `draw_distractors`.
         protagonist: replaces one argument of every distractor (Granroth-Wilding and Clark,
             AAAI 2016); None fills in random arguments of the chain instead (Lee and Goldwasser, ACL 2019).

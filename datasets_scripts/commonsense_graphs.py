@@ -66,8 +66,6 @@ class GraphCounts:
 
     Args:
         entities: the heads and tails.
-        relations: the relations.
-        premises: the premises.
         texts: number of premises and alternatives, each as often as it occurs.
         words: number of their words.
     """

@@ -50,8 +50,6 @@ class SiqaRule(NamedTuple):
     try every `before` with every `after`, in quadratic time.
 
     Args:
-        name: its name.
-        before: pattern before the person.
         after: pattern after the person; None for the question mark or the end.
         template: the text after the context, with a slot for the person.
     """
@@ -195,7 +193,6 @@ def read_siqa(
     A row is skipped together with its label, so that later rows keep theirs.
 
     Args:
-        path: the rows.
         labels_path: the labels, one per line.
         rules: counts of the rules that the questions match; added to.
         skipped: count of blank lines, and policy for malformed rows and labels.

@@ -34,7 +34,6 @@ def dataset_card(
     """Write the README for the configs of a folder.
 
     Args:
-        builder: the builder of all configs.
         reports: the build report by config.
         first_rows: the first row of each config, shown only if every source is openly licensed.
     """

@@ -22,7 +22,6 @@ class DocumentSplits:
     Args:
         validation_share: expected share of documents in validation, 0 to 1.
         test_share: expected share of documents in test, 0 to 1.
-        seed: seed of the hash.
     """
 
     validation_share: float

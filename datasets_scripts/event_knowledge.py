@@ -307,7 +307,6 @@ def move_components(
 
     Args:
         components: lists of events; the first id of each identifies it.
-        split_of: the split of every event.
         mentions: number of mentions that count, by event.
         wanted: number of such mentions in validation.
         seed: seed of the order.

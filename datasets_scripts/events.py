@@ -45,7 +45,6 @@ def event_text(event: Event, order: EventOrder = "subject_predicate_object") -> 
     """The text of an event: its roles in the given order, joined by one blank, without absent ones.
 
     Args:
-        event: the event.
         order: a key of `EVENT_ORDERS`.
 
     Raises:

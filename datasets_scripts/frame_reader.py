@@ -50,7 +50,6 @@ class Frame(NamedTuple):
 
     Args:
         frame_id: its number in FrameNet, else its name.
-        name: its name, which is unique.
         definition: its definition, without markup and examples.
         parents: names of the frames from which it inherits directly, in the order of the raw file.
         examples: the example sentences of its definition, without markup.
@@ -81,7 +80,6 @@ def read_frames(paths: Iterable[Path], skipped: SkippedRows) -> Iterator[Frame]:
     ignored. Another key is an error if it may be a misspelt one that is missing.
 
     Args:
-        paths: the files.
         skipped: count of blank lines, and policy for malformed rows and, in XML, for malformed frame files
             and relations.
 

@@ -148,10 +148,8 @@ def read_triples(
     template.
 
     Args:
-        files: the files of the split.
         graph: "conceptnet" or "atomic".
         split: the rows to read from a csv that contains all splits.
-        templates: the known relations.
         read: counts of what is read; added to.
         skipped: counts of skipped rows, added to, and policy for malformed rows.
         read_before: files of which an earlier split reads rows, too. Lines of no split, such as blank lines,

@@ -114,7 +114,6 @@ class HierarchyFile(NamedTuple):
     """A raw file and the facts in its name.
 
     Args:
-        path: its path.
         kind: its content.
         split: the split in its name, or test for a Wikinews file without one; else None.
         domain: `wikinews` if its name or that of its folder says so, else `wikipedia`.

@@ -95,9 +95,7 @@ class LinkedMention(NamedTuple):
     Args:
         line: its line, from 1.
         mention_id: the id in the file, else "".
-        language: the code of its language.
         context_left: the text before the mention, with blanks at its ends.
-        mention: the words of the mention.
         context_right: the text after it.
         title: the title of its document, "" if unknown.
         date: the date of its document, "" if unknown.
@@ -126,8 +124,6 @@ class StatedTitle(NamedTuple):
 
     Args:
         line: its line, from 1.
-        event_id: the event.
-        language: the code of the language.
         title: its title, "" if the file has none.
         description: its description, "" if there is none.
     """
@@ -439,7 +435,6 @@ def read_entities(path: Path, skipped: SkippedRows, edges_only: bool = False) ->
         path: the dump, plain, gzip or bzip2, with its brackets and commas or as JSON lines.
         skipped: counts of blank lines, of entities that are not items, of deprecated statements, and of
             statements whose value is not an item; policy for malformed entities.
-        edges_only: read only items with edges.
 
     Raises:
         DataFormatError: a line is not an entity.
@@ -495,7 +490,6 @@ def read_item_properties(path: Path, skipped: SkippedRows) -> Iterator[Statement
     The other item is at `datavalue[i]["value"]["id"]["value"]`, or directly at `"id"`.
 
     Args:
-        path: the file.
         skipped: counts of blank lines, of lines with other properties and of values that are not items;
             policy for malformed rows.
 

@@ -78,7 +78,6 @@ def pairs_of_texts(premise_texts: Iterable[str], alternative_texts: Iterable[str
     """Collect the distinct premises and alternatives of pairs.
 
     Args:
-        premise_texts: the premise of each pair.
         alternative_texts: the alternative of each pair, in the same order.
 
     Raises:
@@ -102,8 +101,6 @@ def grouped(
     Args:
         premise: `(pairs,)`, the index of each pair's premise.
         alternative: `(pairs,)`, the index of its alternative.
-        num_premises: number of premises.
-        num_alternatives: number of alternatives.
 
     Returns:
         `offsets` and `positions` of `KnownPairs`.

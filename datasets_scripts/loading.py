@@ -71,7 +71,6 @@ def load_built(
     Args:
         data: a built folder or a Hub id; or a folder or file with raw data, which is first built into the
             cache of `datasets`; None and `samples` use the bundled samples.
-        config: the config.
         builder: a key of `BUILDERS`; needed if several builders have a config of that name.
         streaming: read rows one after another instead of copying them into the cache.
         **settings: settings of the builder; for all builders, `malformed="skip"`. They do not change an

@@ -81,7 +81,6 @@ class SkippedRows(Counter[str]):
             contains it, counts it as `malformed_<whole>` and lists it; None uses the active policy.
 
     Attributes:
-        malformed: the policy.
         parts: the first `LISTED_PARTS` skipped malformed parts, in the order of the files, as entries of a
             build report: `file` (its name), `line` (None for a fault of the whole file), `whole` (the unit
             skipped) and `found`.
@@ -119,7 +118,6 @@ class SkippedRows(Counter[str]):
         """Skip a malformed part, or raise an error, depending on the policy.
 
         Args:
-            error: the fault.
             whole: the unit to skip: "line", "row", "item", "document", "row group" (of Parquet) or "file".
 
         Raises:

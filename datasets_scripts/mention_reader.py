@@ -76,7 +76,6 @@ def ace_frames(event_type: str, parent_type: str = "") -> tuple[str, ...]:
 
     Args:
         event_type: `Type:Subtype` or `Type.Subtype`; or only the subtype if its type is given.
-        parent_type: the type of a subtype.
     """
     name = f"{parent_type}:{event_type}" if parent_type else event_type.replace(".", ":", 1)
     return ACE_FRAMES.get(name, ())
@@ -119,9 +118,7 @@ class Mention(NamedTuple):
     """A sentence and an event in it.
 
     Args:
-        mention_id: unique id of the mention.
         document_id: the document of the sentence, "" if unknown.
-        source: its corpus.
         license: its terms of use.
         text: the sentence.
         trigger: the words in `text` that express the event; "" if unknown.
@@ -217,7 +214,6 @@ def nearest(text: str, wanted: str, start: int) -> Span | None:
     any other.
 
     Args:
-        text: the text to search.
         wanted: the text to find; it has at least one word.
         start: the stated offset.
     """

@@ -208,7 +208,6 @@ def start_nodes(
         states: states of the events, `(C, n, D)`.
         chains: rows of `words`, `(C, n)`; padded with -1 at the end.
         words: vectors of the words of each event, `(E, W, D)`.
-        graph: the graphs of the chains.
 
     Returns:
         `(V, D)`.

@@ -29,7 +29,6 @@ class ItemError(ValueError):
 
     Args:
         found: what was found.
-        accepted: what is accepted.
     """
 
     def __init__(self, found: str, accepted: str) -> None:
@@ -50,7 +49,6 @@ def checked_text(value: object, name: str, *, may_be_empty: bool = False) -> str
     """Check a text and return it.
 
     Args:
-        value: the text.
         name: its name in the error message.
         may_be_empty: accept a text without a word, and None as the empty text.
 
@@ -83,7 +81,6 @@ def checked_list(value: object, name: str, of: str) -> list[Any]:
     """Check a non-empty list, tuple, column, array or series and return it as a list.
 
     Args:
-        value: the list.
         name: its name in the error message.
         of: what it contains, for the error message.
 
@@ -100,7 +97,6 @@ def checked_mapping(value: object, accepted: str) -> Mapping[str, Any]:
     """Check a mapping and return it.
 
     Args:
-        value: the mapping.
         accepted: what it contains, for the error message.
 
     Raises:

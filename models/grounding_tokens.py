@@ -20,9 +20,6 @@ class MentionText(NamedTuple):
     """A mention in its context.
 
     Args:
-        context_left: the text before it.
-        mention: the mention itself.
-        context_right: the text after it.
         title: title of its document; empty if unknown.
         date: date of its document; empty if unknown.
     """
@@ -49,7 +46,6 @@ class EventText(NamedTuple):
     """The title and description of an event in one language.
 
     Args:
-        title: its title.
         description: its description; may be empty.
     """
 
@@ -140,7 +136,6 @@ class GroundingTokens:
         """Make the tokeniser of a model.
 
         Args:
-            tokenizer: the tokenizer of the model.
             settings: its configuration or its processor, with `mention_tokens`, `event_tokens`,
                 `read_heading` and `prompts`.
             limit: maximum number of tokens of a text with its prompt; None leaves those of the settings.
@@ -162,9 +157,6 @@ class GroundingTokens:
         keeps its last tokens, the right one its first. Title and date together take at most half of the room
         after the mention, or what the contexts do not need. A title that is too long is truncated at its end;
         a date that is too long is omitted.
-
-        Args:
-            mentions: the mentions.
 
         Returns:
             At most `mention_tokens` tokens each, and which mentions were truncated.
@@ -217,9 +209,6 @@ class GroundingTokens:
 
     def events(self, events: Sequence[EventText]) -> TokenisedTexts:
         """Tokenise events: `[CLS] title [ENT_TITLE] description [SEP]`, truncated at the end.
-
-        Args:
-            events: the events.
 
         Returns:
             At most `event_tokens` tokens each, and which events were truncated.

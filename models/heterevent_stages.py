@@ -137,7 +137,6 @@ def needed_inputs(config, stage: str, given: dict[str, torch.Tensor | None]) -> 
 
     Args:
         config: the head's configuration; a weight of 0 disables its term.
-        stage: name of the stage.
         given: inputs by name; None for missing ones.
 
     Returns:

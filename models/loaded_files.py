@@ -21,10 +21,6 @@ PROBES = (
 def check_loaded(model, tokenizer) -> None:
     """Reject non-finite weights, and a tokenizer that does not belong to the model.
 
-    Args:
-        model: the loaded model.
-        tokenizer: its tokenizer.
-
     Raises:
         ValueError: a weight is not finite, or the tokenizer does not fit.
     """
@@ -34,9 +30,6 @@ def check_loaded(model, tokenizer) -> None:
 
 def check_finite_weights(model) -> None:
     """Reject NaN and infinite weights, in one pass over them.
-
-    Args:
-        model: the loaded model.
 
     Raises:
         ValueError: a weight is not finite; the message names the first such tensor.
@@ -50,7 +43,6 @@ def check_tokenizer(tokenizer, vocab_size: int | None) -> None:
     """Reject a tokenizer without a vocabulary, or one that does not fit the embeddings of a model.
 
     Args:
-        tokenizer: the tokenizer.
         vocab_size: number of rows of the embeddings; None if the model has no such table.
 
     Raises:

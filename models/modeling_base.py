@@ -132,9 +132,6 @@ def start_wide(layer: nn.Linear) -> None:
 
     Call it from `_init_weights`, which keeps loaded weights. The small initial weights of encoders would make
     the output of a small layer vanish.
-
-    Args:
-        layer: a linear layer.
     """
     bound = 1 / math.sqrt(layer.in_features)
     init.uniform_(layer.weight, -bound, bound)
@@ -263,11 +260,7 @@ class EventPreTrainedModel(PreTrainedModel):
         return [self.base_model.encoder]
 
     def make_processor(self, tokenizer) -> "EventProcessor":
-        """Create the processor of this model.
-
-        Args:
-            tokenizer: the tokenizer of the model.
-        """
+        """Create the processor of this model."""
         file, name = type(self.config).processor.split(".")
         # The package of another method may use a processor of this one.
         packages = [module.rpartition(".")[0] for module in (type(self).__module__, __name__)]
@@ -277,9 +270,6 @@ class EventPreTrainedModel(PreTrainedModel):
 
     def embed_text_alone(self, **inputs):
         """Raise an error; sentence-transformers calls this if a model needs more input than a text.
-
-        Args:
-            **inputs: the tokenised text.
 
         Raises:
             ValueError: always.

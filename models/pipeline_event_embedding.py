@@ -94,8 +94,6 @@ def in_order(items: Sequence[object], scores: Sequence[float], name: str, top_k:
     """Rank items by score, best first; ties keep their order; `index` is the position of each.
 
     Args:
-        items: the items.
-        scores: a score for each.
         name: key of the item in the result.
         top_k: number of items to return; None returns all.
     """

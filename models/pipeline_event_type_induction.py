@@ -85,7 +85,6 @@ def clusters_of(vectors: np.ndarray, num_clusters: int) -> list[int]:
 
     Args:
         vectors: `(mentions, d)`.
-        num_clusters: number of clusters.
 
     Returns:
         The cluster of each vector, 0 for the largest; clusters of equal size are ordered by their first

@@ -64,8 +64,6 @@ def tokenise_after(prompt: str, tokenizer: Any, texts: Sequence[str], **settings
 
     Args:
         prompt: the prompt; may be empty.
-        tokenizer: the tokenizer.
-        texts: the texts.
         **settings: arguments of the tokenizer.
 
     Returns:

@@ -49,7 +49,6 @@ def training_forward(
         model_class: class of the encoder, the head's `base_model`.
         encode_views: method that computes the vectors of the views; it requires masks.
         losses_from_views: method that computes the losses of these vectors.
-        output_class: class of the output.
 
     Returns:
         A method with the inputs of both steps.

@@ -115,7 +115,6 @@ class TriggerFinder(nn.Module):
     Args:
         hidden_size: size of a token vector in one layer of the encoder.
         num_layers: number of layers that it reads.
-        num_seen_types: number of seen types.
         dropout: probability of both dropout layers.
     """
 

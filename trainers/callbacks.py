@@ -123,9 +123,6 @@ class SettledLossCallback(TrainerCallback):
 
     MICO's rule (section 4.4): |L_t - L_(t-1)| / L_(t-1) < 0.01. The losses are read from the log, so a
     resumed run stops at the same step as an uninterrupted one.
-
-    Args:
-        relative_change: the threshold.
     """
 
     def __init__(self, relative_change: float) -> None:
@@ -253,8 +250,6 @@ class SilhouetteCallback(TrainerCallback):
     first vectors, and with them the later distances.
 
     Args:
-        unseen: the mentions.
-        num_clusters: number of clusters.
         window: number of checkpoints in a window; see `choose_checkpoint`.
     """
 

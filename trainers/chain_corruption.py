@@ -77,7 +77,6 @@ def replace_events(
         chains: `(..., n)`.
         others: `(..., P)`, events to substitute, none of which is in the chain.
         draws: `(..., 2, n)`.
-        probability: probability for each event.
         only_one: substitute exactly one event, drawn uniformly.
 
     Returns:
@@ -173,7 +172,6 @@ def corrupt_chains(
     Args:
         chains: `(B, n)`; n is the same in every batch, since a chain draws numbers for n events.
         others: `(B, P)`, events to substitute in each chain, none of which is in it.
-        generators: the random generator of each chain.
         settings: number and strength of the corruptions.
         order: make corruptions by another order (Eq. 3).
         replacement: make corruptions by substitution (Eq. 4).

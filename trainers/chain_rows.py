@@ -253,9 +253,6 @@ def stream_chains(
 class StreamedChains:
     """The events of a pool and those of the current batch, by number.
 
-    Args:
-        pool: the chains of the pool.
-
     Attributes:
         draw: as in `ChainRows`, of the pool.
         reading: as in `ChainRows`, of the pool and the batch.
@@ -272,7 +269,6 @@ class StreamedChains:
         """Number the events of a batch; the numbers hold until the next call.
 
         Args:
-            rows: the rows.
             substitutes: whether the pool must have other events than each chain.
 
         Raises:

@@ -88,9 +88,7 @@ def with_counts(
     """Add counts of the training rows to a build report.
 
     Args:
-        report: the build report.
         skipped: number of further skipped items, by reason; zeros are left out.
-        statistics: further statistics.
 
     Returns:
         The report; empty if the given one is.
@@ -109,9 +107,7 @@ def file_report(path: Path, config: str, sources: Mapping[str, Mapping[str, Any]
     """Describe a file that is read beside the training rows, for `report_with`.
 
     Args:
-        path: the file.
         config: the name of what it holds.
-        sources: as in a build report.
     """
     digest = file_digest(path)
     return {
@@ -143,9 +139,7 @@ def cached_arrays(kind: str, decides: Sequence[object], compute: Callable[[], Ar
     needs it.
 
     Args:
-        kind: folder of the arrays in the cache.
         decides: everything that the arrays depend on, as JSON values.
-        compute: computes the arrays, by name.
     """
     digest = hashlib.sha256(json.dumps(decides).encode()).hexdigest()
     root = Path(datasets.config.HF_DATASETS_CACHE).expanduser() / "eventformers"

@@ -184,7 +184,6 @@ def read_chains_once(
     Args:
         chains: rows with a column `events`.
         data: their raw or built data, which has the documents.
-        builder: their builder.
         settings: the builder's settings.
         share: share of windows among all rows; 0 reads no documents.
         cloze_share: share of the contexts of cloze files among the windows, if the data have such files.

@@ -66,7 +66,6 @@ class EventPools:
     """The events of a knowledge base, encoded and divided by language.
 
     Args:
-        encoder: the bi-encoder.
         events: the knowledge base.
         languages: codes of the languages whose events are encoded.
     """
@@ -112,7 +111,6 @@ def retrieve_candidates(
     """Retrieve the best candidates of each mention among the events of its language, or read the cache.
 
     Args:
-        retriever: the bi-encoder.
         pairs: the mentions, and the language of each mention's candidates.
         events: the knowledge base.
         number: maximum number of candidates of a mention.
@@ -145,7 +143,6 @@ class NullThreshold(NamedTuple):
     """A threshold, and its scores on the mentions it was chosen on.
 
     Attributes:
-        threshold: the threshold.
         found: number of mentions it was chosen on, those whose first candidate is gold.
         linked: share of them linked to a gold event.
         refused: share of them linked to nothing when their gold events are removed.
@@ -168,8 +165,6 @@ def calibrate_bi_encoder(
     Args:
         held_out: pairs of validation mentions; None where there are none.
         events: the knowledge base.
-        model: the trained head.
-        tokenizer: its tokenizer.
     """
 
     def choose(pairs: LinkingPairs) -> NullThreshold | None:
@@ -193,7 +188,6 @@ def calibrate_cross_encoder(
         held_out: pairs of validation mentions; None where there are none.
         events: the knowledge base.
         retriever: folder or Hub id of the bi-encoder that finds the candidates, and whose scores are added.
-        model: the trained head.
         tokeniser: makes tokens of mentions and events within the model's budgets.
     """
 

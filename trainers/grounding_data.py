@@ -112,7 +112,6 @@ def draw_mentions(mentions: Dataset, views: Mapping[str, Any], seed: int) -> tup
         mentions: rows of `EventHierarchies`, config `mentions`.
         views: views of the recipe. `mentions_per_event` limits the mentions of each atomic event, then
             `max_mentions` limits all mentions. None or absent means no limit.
-        seed: seed of the draw.
 
     Returns:
         The mentions, and their number as `mentions_drawn`, which is 0 if all are taken.
@@ -158,8 +157,6 @@ class MentionStream(Sized):
 
     Args:
         data: as for `load_training_splits`.
-        builder: the builder.
-        settings: its settings.
         events: the knowledge base.
 
     Attributes:
@@ -239,7 +236,6 @@ def streams_mentions(
     """Return whether a recipe streams mentions, as `is_streamed` does.
 
     Args:
-        recipe: the recipe.
         views: its settings `views`.
         further: settings that need all mentions, beside those of `draw_mentions`.
     """
@@ -300,8 +296,6 @@ def describe_data(
     Args:
         data: as for `load_training_splits`.
         names: the configs; the first is the config of the training rows.
-        builder: the builder.
-        settings: its settings.
         skipped: number of skipped items, by reason.
         told: further counts; zeros are left out.
 
@@ -319,10 +313,7 @@ def validation_pairs(
 
     Args:
         data: as for `load_training_splits`.
-        builder: the builder.
-        settings: its settings.
         events: the knowledge base.
-        seed: seed of the sample.
 
     Returns:
         The pairs; None if there is no split `validation`, or no mention in it has a gold event.

@@ -176,8 +176,6 @@ class WrongCandidates:
 
         Args:
             pair: the row of `pairs`.
-            number: number of candidates to draw.
-            generator: the random generator.
 
         Returns:
             The text and the number of each; empty if the mention has none.

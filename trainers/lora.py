@@ -89,9 +89,7 @@ def add_lora(head: EventPreTrainedModel, encoder_name: str, rank: int = 8) -> Pe
     since half precision loses small updates; see `merged`.
 
     Args:
-        head: the training head.
         encoder_name: base model in the adapter's configuration; only the name of a folder is recorded.
-        rank: rank of the adapters.
 
     Returns:
         The head with adapters.
@@ -164,9 +162,7 @@ class Adapter:
     """Trained adapters and the modules trained without adapters, separate from their model.
 
     Args:
-        settings: the settings of PEFT.
         weights: the weights as PEFT saves them.
-        head_class: class of the head.
         config: configuration of the head.
     """
 

@@ -87,7 +87,6 @@ class Translated(NamedTuple):
     """A translation.
 
     Args:
-        text: the translation.
         was_cut: whether the original text was truncated.
     """
 
@@ -123,7 +122,6 @@ def back_translate(
     Back-translations are cached on disk by models and text. Runs on a GPU if there is one.
 
     Args:
-        texts: the texts.
         models: for each language, the ids or folders of two sequence-to-sequence models, such as Marian's: to
             the language, and back. Their input is the bare text, without a language code.
         cache: folder of the cache; None takes one in the cache of `datasets`.

@@ -114,7 +114,6 @@ def check_columns(rows: Sequence[Any], *accepted: str) -> None:
     """Check that a collator got the rows of its dataset and not what `Trainer` left of them.
 
     Args:
-        rows: the rows of a batch.
         *accepted: names of columns; a row has one of them.
 
     Raises:
@@ -202,7 +201,6 @@ class IndexedRows(TorchDataset):
     """Dataset whose rows hold their index, so that draws depend on the row and not on the order.
 
     Args:
-        rows: the rows.
         chosen: the indices of the rows to take, in order; None takes all.
     """
 
@@ -231,7 +229,6 @@ def is_streamed(recipe: Recipe, lacks: str, settings: Mapping[str, tuple[object,
     """Return the recipe's setting `streaming`, after checking the settings that need all rows.
 
     Args:
-        recipe: the recipe.
         lacks: what a stream cannot do, for the error.
         settings: the value of each setting and the only value that a stream accepts, by name.
 
@@ -259,7 +256,6 @@ def indexed_stream(
     """Repeat a stream endlessly, shuffle it and number its rows.
 
     Args:
-        rows: the stream.
         seed: seed of the order.
         then: changes the shuffled rows before they are numbered.
     """

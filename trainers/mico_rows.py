@@ -160,7 +160,6 @@ def distillation_texts(
         source: a file with a text a line; None takes `SENTENCES`.
         share: see `DistillationTexts`.
         model: the untrained encoder.
-        tokenizer: its tokenizer.
         max_seq_length: maximum number of tokens of a text.
 
     Raises:

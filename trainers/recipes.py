@@ -181,7 +181,6 @@ def apply_settings(recipe: Recipe, settings: Sequence[str], accepted: Mapping[st
     and `stages=[name, ...]` selects stages.
 
     Args:
-        recipe: the recipe to change.
         settings: the overrides; values are read as YAML.
         accepted: the keys of each section.
 

@@ -57,10 +57,6 @@ class TrainingRun(StageRun):
     """A finished training run, with the head, the arguments and the data of its last stage.
 
     Args:
-        method: the method.
-        recipe: the recipe with its overrides.
-        seed: the seed.
-        stages: the record of each stage.
         chosen: sections of the card about the calibration of the trained model: titles and Markdown.
     """
 
@@ -171,12 +167,10 @@ def train_head(
     Args:
         recipe: a recipe from `resolve_recipe`.
         encoder: folder or Hub id of the pretrained encoder.
-        encoder_name: name of the encoder in records.
         output: folder of the run and its checkpoints.
         data: built dataset, folder of raw files, or None for the bundled samples.
         lora: train low-rank adapters instead of the whole encoder.
         resume: continue from the last checkpoint in `output`, or after its last finished stage.
-        device: `cpu` or `cuda`; None takes an accelerator if there is one.
         dtype: `bfloat16` or `float16` for mixed precision; None for float32.
         on_ready: called once before anything is written, after the settings of all stages and the data of the
             first one are accepted.

@@ -73,11 +73,9 @@ class StageRun:
         model: the trained head with merged adapters.
         adapter: the adapters, including those of earlier stages; None without `lora`.
         tokenizer: the encoder's tokenizer.
-        arguments: the training arguments.
         data: description of the data for the card.
         validation_rows: number of rows of the validation loss.
         is_main_process: True on rank 0; only rank 0 writes.
-        finished: the record of the stage.
         calibrate: see `TrainingData`.
     """
 
@@ -120,9 +118,6 @@ def train_stage(
     """Train one stage.
 
     Args:
-        method: the method.
-        stage: the stage.
-        options: the options of the run.
         earlier: folder of the previous stage, whose head this stage starts from; None starts from the
             encoder.
         on_ready: called with the description of the data right before the first step, after settings and data

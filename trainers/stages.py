@@ -201,7 +201,6 @@ def check_rows(
 
     Args:
         rows: what `check_resume` returned; without a fingerprint of the stage, nothing is checked.
-        stage: the stage.
         description: description of its training data.
         output: the folder of the run.
 

@@ -153,8 +153,6 @@ class FrameExample(NamedTuple):
 
     Attributes:
         sentence: the sentence.
-        definition: the definition of its frame.
-        frame_id: number of the frame.
     """
 
     sentence: str
@@ -166,8 +164,6 @@ class FrameExamples(NamedTuple):
     """The frames with a definition and examples.
 
     Attributes:
-        definitions: the definition of each frame.
-        sentences: its examples.
         left_out: number of frames left out because mentions without a known type evoke them, or a frame from
             which they inherit.
     """

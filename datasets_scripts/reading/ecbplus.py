@@ -68,7 +68,6 @@ class EcbDocument:
     Args:
         topic: the topic, such as "12".
         name: the name of its file without `.xml`, such as "12_3ecbplus".
-        tokens: its tokens.
         sentences: the sentence of each token, from 0; of `ecbplus` documents, sentence 0 is an address.
         mentions: its mentions, in the order of the file.
         listed: the sentences whose annotation is complete: score no others.

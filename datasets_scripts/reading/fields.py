@@ -108,7 +108,6 @@ class Record(dict[str, Any]):
 
     Args:
         values: its values by key or column.
-        path: its file.
         line: its line, from 1; of Parquet its row.
     """
 
@@ -138,7 +137,6 @@ class Record(dict[str, Any]):
         """Read a list of texts; empty if it is absent or null.
 
         Args:
-            name: its key.
             accepted: the accepted content, for errors.
             owner: what the texts belong to, for errors, such as " of a frame".
 
@@ -220,7 +218,6 @@ def event_of(value: object, path: Path, line: int, accepted: str = ACCEPTED_EVEN
     Args:
         value: the event; null is an absent role.
         path: the file, for errors.
-        line: the line, for errors.
         accepted: the accepted content, for errors.
 
     Raises:

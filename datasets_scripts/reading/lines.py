@@ -327,7 +327,6 @@ def parse_yaml(text: str | bytes, path: Path, accepted: str) -> Any:
     """Parse a YAML text strictly, so that no content is lost.
 
     Args:
-        text: the YAML.
         path: its file, for errors.
         accepted: the accepted content, for errors.
 

@@ -122,7 +122,6 @@ def replace_marked(pattern: re.Pattern[str], closing: str, replacement: str, tex
         pattern: a part, from its opening to the first `closing` after it.
         closing: the end of a part.
         replacement: the text to insert.
-        text: the text.
     """
     # After the last closing, the pattern would search from every opening to the end of the text in vain.
     marked, last, rest = text.rpartition(closing)

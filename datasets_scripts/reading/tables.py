@@ -113,10 +113,8 @@ class _Records:
     A quote that is not closed would otherwise swallow the lines up to the next quote.
 
     Args:
-        path: the file.
         lines: its lines with their numbers, from the header on.
         longest_field: maximum number of characters of a field.
-        row_is_line: a record is one line.
 
     Attributes:
         line: the last line of the latest record.
@@ -180,7 +178,6 @@ def csv_file_rows(
     malformed row, only the first line is skipped: the next one may begin another row.
 
     Args:
-        path: the file.
         skipped: count of blank lines, and policy for malformed rows.
         header: checks the columns, and chooses those to read.
         row: name of a row, for errors, such as "event".
@@ -236,7 +233,6 @@ def parquet_file_rows(
     """Read the rows of a Parquet file in blocks.
 
     Args:
-        path: the file.
         header: checks the columns, and chooses those to read.
         row: name of a row, for errors, such as "event".
         skipped: policy for damaged row groups; None raises an error for the first one.
@@ -327,7 +323,6 @@ def tab_rows(
     meaning.
 
     Args:
-        path: the file.
         skipped: count of blank lines, and policy for malformed rows.
         needed: the required columns.
         known: the allowed columns.
@@ -442,7 +437,6 @@ def table_fault(table: Path, known: Collection[str]) -> str:
     known, or the fault of its header.
 
     Args:
-        table: the table.
         known: the accepted columns.
     """
     try:
@@ -485,7 +479,6 @@ def read_records(
     """Read a file of records: JSON lines, CSV, TSV or Parquet.
 
     Args:
-        path: the file.
         skipped: count of blank lines, and policy for malformed lines and rows.
         columns: the columns of a table, and the keys of JSON objects.
         accepted: the accepted content of a line of JSON, for errors.

@@ -200,7 +200,6 @@ def write_text(path: str | Path, text: str) -> None:
 
     Args:
         path: the file; its folder is created if absent.
-        text: the whole content.
 
     Raises:
         EventformersError: the path is not a regular file.

@@ -100,7 +100,6 @@ def setting(default: Any, test: Callable[[Any], bool], accepted: str) -> Any:
     """Define a field whose values must pass a test.
 
     Args:
-        default: the default.
         test: receives a value of the field's type other than None; returns whether it is accepted.
         accepted: description of accepted values for the error.
     """

@@ -46,8 +46,6 @@ class FinishedRun:
 
     Args:
         folder: the model repository.
-        run: the training run.
-        results: one result for each task.
         pushed_to: address of the repository that the run was pushed to; None without `push_to_hub`.
     """
 

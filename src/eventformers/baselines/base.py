@@ -35,7 +35,6 @@ class BaselineTask:
     """A task with the data that a baseline will be scored on.
 
     Attributes:
-        task: the task.
         data: source of its data; None for the samples.
         scored_data: its splits, and the scored split.
         record: the record of the scored rows.
@@ -78,9 +77,7 @@ class ReadyBaseline:
         model: its name in results.
         revision: distinguishes it from the baseline with other weights or settings.
         run: scores the rows: the metric's inputs and the predictions.
-        settings: its settings for the result.
         load_seconds: time to load or train it.
-        seed: the seed of its training.
         count_truncated: returns the number of truncated texts after the run.
     """
 

@@ -184,7 +184,6 @@ class Bm25(Baseline):
         """See `Baseline`.
 
         Args:
-            opened: the task.
             settings: weighting of words; None uses the defaults.
         """
         weights = settings or Bm25Settings()

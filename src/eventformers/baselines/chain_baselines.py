@@ -43,8 +43,6 @@ class TrainingChains:
 
     Attributes:
         events: the events of each chain, in order.
-        protagonists: the protagonist of each chain.
-        documents: the documents of the chains.
         fingerprint: SHA-256 of their rows.
     """
 
@@ -61,7 +59,6 @@ class ChainBaseline:
     Attributes:
         title: its name in results.
         settings: its default settings.
-        train: function that trains it.
         needs_gensim: True if it starts from word vectors; it then also has vectors of events.
     """
 
@@ -77,9 +74,6 @@ class ChainTraining:
 
     Attributes:
         name: a key of `CHAIN_BASELINES`.
-        settings: its settings.
-        seed: the seed of its training.
-        chains: its training chains.
     """
 
     name: str
@@ -112,12 +106,7 @@ class ChainTraining:
 
 @dataclass(frozen=True)
 class TrainedChainBaseline(ChainTraining):
-    """A trained baseline, which can score several tasks.
-
-    Attributes:
-        scorer: the scorer of the tasks.
-        seconds: training time.
-    """
+    """A trained baseline, which can score several tasks."""
 
     scorer: ChainScorer
     seconds: float
@@ -256,7 +245,6 @@ class OnChains(Baseline):
         """See `Baseline`.
 
         Args:
-            opened: the task.
             training_data: source of the training chains; None uses the scored data, for tasks whose questions
                 are built from chains. The cloze of Weber et al. and the similarity tasks have no training
                 chains.

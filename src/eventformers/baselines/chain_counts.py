@@ -83,7 +83,6 @@ def event_keys(event: Event, role: Role) -> tuple[Key, Key, Key]:
     """Compute the keys under which an event is counted, from fine to coarse.
 
     Args:
-        event: the event.
         role: the role of the shared argument; empty if there is none.
 
     Returns:
@@ -122,7 +121,6 @@ def count_chains(
 
     Args:
         chains: the events of each chain, in order.
-        protagonists: the protagonist of each chain.
         settings: the counting settings; None uses the defaults.
 
     Raises:
@@ -143,12 +141,7 @@ def count_chains(
 
 @dataclass
 class _PairScorer(ABC):
-    """A scorer of chains by pairs of events.
-
-    Attributes:
-        counts: the counts of the training chains.
-        settings: the smoothing settings.
-    """
+    """A scorer of chains by pairs of events."""
 
     counts: ChainCounts
     settings: CountSettings = field(default_factory=CountSettings)

@@ -89,7 +89,6 @@ class EventNetwork(nn.Module, ABC):
             context: the earlier event of each pair, `(P, D)`.
             event: the later event, `(P, D)`.
             corrupted: its corruptions, `(P, N, D)`.
-            margin: margin of a max-margin loss.
 
         Returns:
             The mean over pairs.
@@ -269,7 +268,6 @@ class CoherenceScorer:
 
     Attributes:
         trained: a trained Event-comp.
-        name: its name in results.
     """
 
     trained: TrainedNetwork
@@ -427,10 +425,8 @@ def train_network(
     Args:
         name: a key of `NETWORKS`.
         chains: the events of each chain, in order.
-        vectors: initial word vectors.
         settings: training settings; None uses the method's own (`DEFAULTS`).
         seed: seed of the initial weights, the order of the chains, the dropout and the corruptions.
-        show_progress: draw a progress bar on standard error.
 
     Raises:
         UnknownNameError: the network is unknown.

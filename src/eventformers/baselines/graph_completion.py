@@ -104,7 +104,6 @@ class EntityQueries:
         is_forward: True if the query asks for the tail, (P,).
         candidate: with `member`, the distinct pairs of a candidate and one of its entities, in the order of
             the candidates.
-        member: the entities of these pairs.
         answer: the entity that is the correct answer of each row, (N,).
     """
 
@@ -121,9 +120,7 @@ def entity_queries(graph: NumberedGraph, pairs: Mapping[str, Dataset], split: st
     """Map the pairs of a split to entities.
 
     Args:
-        graph: the numbered triples.
         pairs: the pairs of the same triples by split, two rows for each: forward, then reverse.
-        split: the split to rank.
 
     Raises:
         EventformersError: the pairs do not belong to the triples.
@@ -183,7 +180,6 @@ class GraphBaseline(Baseline):
         """See `Baseline`; the data need triples and pairs.
 
         Args:
-            opened: the task.
             settings: training settings; None uses the method's own (`knowledge_graph_embeddings.METHODS`).
             seed: seed of the training. The default is that of MICO's experiments.
 
@@ -269,7 +265,6 @@ def rank_by_embeddings(embeddings: GraphEmbeddings, asked: EntityQueries) -> Fil
 
     Args:
         embeddings: the trained embedding.
-        asked: the queries.
 
     Raises:
         EventformersError: a score is NaN or infinite.

@@ -60,11 +60,9 @@ class EmbeddingMethod:
         name: its name in `METHODS`.
         model: the class in `pykeen.models`.
         loss: the loss, as PyKEEN names it.
-        loss_settings: arguments of the loss.
         optimizer: the optimizer, as PyKEEN names it.
         has_inverse_relations: True if queries for heads use separate relations.
         corrupts: the ends of a triple that are replaced for a negative.
-        defaults: the settings.
     """
 
     name: str
@@ -128,7 +126,6 @@ class GraphEmbeddings:
     matrix product replaces them: the order of the entities is the same.
 
     Attributes:
-        method: the method.
         model: PyKEEN's model, in evaluation mode, with all entities.
         losses: mean loss of each epoch.
     """
@@ -216,10 +213,8 @@ def train_embeddings(
         entities: number of entities; those of other splits come after those of the triples.
         relations: number of relations. One without a triple keeps its initial vector.
         settings: training settings; None uses the method's own.
-        device: torch device.
         seed: seed of the initial vectors, the order of the triples and the negatives. PyKEEN sets the global
             random states of torch, numpy and Python.
-        show_progress: draw a progress bar on standard error.
 
     Raises:
         UnknownNameError: the method is unknown.

@@ -47,7 +47,6 @@ class LanguageModel:
 
     Attributes:
         model: the model, in evaluation mode, on its device.
-        tokenizer: its tokenizer.
         name: Hub id, or the folder's name.
         revision: commit on the Hub, or digest of a folder's configuration and weights; None if unknown.
         max_length: maximum number of tokens, special tokens included. Longer inputs lose the start of the
@@ -166,8 +165,6 @@ def load_language_model(
         name_or_path: folder or Hub id of any model with a head that predicts tokens.
         causal: load a model that predicts each token from those before it, such as GPT-2; False loads a
             masked one.
-        device: a torch device; None uses an accelerator if there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
 
     Raises:
         EventformersError: the model does not exist or has no trained head, or its tokenizer has no character
@@ -205,10 +202,8 @@ def choose_by_likelihood(
     """Score the alternatives of questions.
 
     Args:
-        model: the model.
         rows: with the texts `premise` and `alternatives`, and `label`, the index of the correct one.
         batch_size: see `LanguageModel.score`.
-        show_progress: draw a progress bar on standard error.
 
     Returns:
         Inputs `predictions` (scores per choice) and `references` (labels) of the metric `mcnc`.
@@ -249,10 +244,7 @@ class LanguageModelBaseline(Baseline):
         """See `Baseline`.
 
         Args:
-            opened: the task.
             model: folder or Hub id of a language model, or a loaded one, which keeps device and dtype.
-            dtype: `float32`, `bfloat16` or `float16` for a model given by name; None uses that of the
-                weights.
             batch_size: see `LanguageModel.score`.
 
         Raises:

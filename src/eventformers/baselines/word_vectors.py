@@ -47,7 +47,6 @@ class WordVectors:
     """Vectors of words.
 
     Attributes:
-        index: the row of each word.
         vectors: `(words, dimension)`.
     """
 

@@ -54,7 +54,6 @@ class Demonstration:
     """A finished demo.
 
     Args:
-        run: the finished run.
         showing: the queries and candidates.
         neighbours: query, text and cosine, query by query, nearest first.
     """
@@ -72,7 +71,6 @@ def explore_samples(
     Args:
         output: folder of the demos; the exploration gets a subfolder.
         encoder: Hub id or folder of an encoder of events; None takes the packaged all-MiniLM-L6-v2.
-        device: `cpu` or `cuda`; None takes an accelerator if there is one.
     """
     return explore(
         SAMPLES / "texts" / "extracted",
@@ -92,7 +90,6 @@ def run_demo(
         method: the `model_type`; None takes the first one.
         output: folder of the demos; each method gets a subfolder.
         encoder: Hub id or folder of a pretrained encoder; None takes the packaged all-MiniLM-L6-v2.
-        device: `cpu` or `cuda`; None takes an accelerator if there is one.
 
     Returns:
         The run and the neighbours found by the reloaded model.
@@ -118,7 +115,6 @@ def find_neighbours(model: EventEncoder, showing: Showing) -> list[tuple[str, st
     """Find the sample texts nearest to the queries, excluding the queries themselves.
 
     Args:
-        model: the encoder.
         showing: the queries and candidates.
 
     Returns:

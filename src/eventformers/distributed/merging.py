@@ -32,7 +32,6 @@ def merge_counts(
     """Add up the counts that `CountCoEvents` wrote, by DuckDB in bounded memory.
 
     Args:
-        shards: the folder of all shards.
         output: the Parquet file to write, with the columns `event, co_events, frequencies` of the dataset
             `event_chains`, config `cooccurrence`.
         min_event_frequency: leave out events with fewer occurrences.
@@ -97,7 +96,6 @@ class MergeCounts(PipelineStep):
     Only the first task merges.
 
     Args:
-        shards: the folder of all shards.
         output: the Parquet file to write, on a disk that the job sees.
         **limits: the keywords of `merge_counts`.
     """

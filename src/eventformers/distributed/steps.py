@@ -106,10 +106,6 @@ class ShardStep(PipelineStep):
 def shard_file(folder: DataFolder, name: str) -> Iterator[Callable[[pa.Table], None]]:
     """Write a Parquet file that gets its name at the end, if it has rows.
 
-    Args:
-        folder: its folder.
-        name: its name.
-
     Yields:
         The function that writes rows.
     """
@@ -213,7 +209,6 @@ class AssignTypes(ShardStep):
     Args:
         output_folder: a folder, or any location that datatrove can write to.
         induction: folder that `eventformers induce` wrote, which every task must be able to read.
-        model: the model of that induction.
         device: a torch device; None uses an accelerator if there is one.
         dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
     """
@@ -262,7 +257,6 @@ class LinkEvents(ShardStep):
         knowledge_base: see `load_knowledge_base`; every task must be able to read it.
         index: folder of the index of its vectors, which all tasks share; the first task builds it.
         model: a bi-encoder of event grounding or any plain encoder.
-        candidates: number of candidates of an event.
         threshold: see `ground`.
         language: language of the texts; None uses the knowledge base's, if it has only one.
         search: see `ground`.

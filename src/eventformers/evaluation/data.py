@@ -62,9 +62,6 @@ class TaskData:
     """The data that a task reads.
 
     Attributes:
-        task: the task.
-        config: the config of the dataset.
-        built: its data.
         companions: the data of the task's companion configs by name.
         split: the split to score; empty if none is chosen yet.
     """
@@ -274,7 +271,6 @@ def plan_evaluation(
     """Choose the tasks and data of a run, and load them, so that errors show before the training.
 
     Args:
-        recipe: the recipe of the run.
         data: the training data; None for the bundled samples.
         evaluation_data: the data to score on: raw files, a built folder, a Hub id or `samples`; None takes
             the held-out splits of `data`.

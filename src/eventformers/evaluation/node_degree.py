@@ -31,7 +31,6 @@ class DegreeBin:
     Attributes:
         low: lower bound, inclusive.
         high: upper bound, exclusive; infinite for the last interval.
-        questions: number of questions.
         accuracy: percentage of correct decisions.
     """
 

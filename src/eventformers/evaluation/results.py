@@ -91,11 +91,7 @@ class BaselineRecord:
     """The untrained start encoder on the same rows, with the same pooling and event order.
 
     Attributes:
-        model: its name.
-        model_revision: its revision.
         main_value: its main score; None if the metric is undefined.
-        scores: all its scores.
-        settings: its settings.
     """
 
     model: str
@@ -243,7 +239,6 @@ def write_result(result: TaskResult, directory: str | Path, *, overwrite: bool =
     """Write a result and its predictions atomically; replace a result on the same rows.
 
     Args:
-        result: the result.
         directory: the folder that holds `results/`; created if missing.
         overwrite: also replace a result on other rows.
 
@@ -273,7 +268,6 @@ def read_result(path: str | Path, *, with_predictions: bool = True) -> TaskResul
     """Read a result file.
 
     Args:
-        path: the file.
         with_predictions: read the predictions, too; without the file that has them, there are none.
 
     Raises:
@@ -499,7 +493,6 @@ class ResultNotes:
         task: the task's name.
         main_score: the key of the metric's scores.
         rows: number of rows scored.
-        split: their split.
         malformed: number of malformed parts of the raw files that were skipped.
         origin: `samples`, `local`, or None for the Hub.
         benchmark: False for the bundled samples, which are not a benchmark; None for other data.
@@ -507,7 +500,6 @@ class ResultNotes:
         fingerprint: the first digits of the rows' SHA-256.
         baseline: name of the untrained encoder.
         baseline_value: its main score, with four digits.
-        seed: the seed of the run.
     """
 
     task: str

@@ -40,9 +40,7 @@ class PairedComparison:
         high: its upper end.
         p_value: one-sided: share of resamples in which the first is not better, with one added to numerator
             and denominator, so that it is never 0.
-        questions: number of questions.
         clusters: number of resampled groups; equals `questions` without clusters.
-        resamples: number of resamples.
         unit: `points`, percentage points of accuracy, or `spearman`, Spearman's rank correlation.
     """
 
@@ -71,7 +69,6 @@ def paired_bootstrap(
             from 0 to 1.
         correct_b: the same for the second model, in the same order.
         num_resamples: number of resamples, drawn with replacement.
-        seed: seed of the resamples.
         clusters: a group for each question, such as its document, if questions depend on each other; whole
             groups are resampled. None resamples single questions.
 
@@ -116,7 +113,6 @@ def paired_correlations(
         predictions_b: the same by the second model, in the same order.
         references: rating of each pair, `(pairs,)`.
         num_resamples: number of resamples, drawn with replacement.
-        seed: seed of the resamples.
         clusters: a group for each pair; whole groups are resampled. None resamples single pairs.
 
     Raises:
@@ -160,9 +156,7 @@ def compare_results(
 
     Args:
         result_a: the result that is expected to be better.
-        result_b: the other result.
         num_resamples: number of resamples, drawn with replacement.
-        seed: seed of the resamples.
         clusters: the cluster of each row, such as the rows' `document_id`; None takes those that the
             predictions name, such as the gold events of mentions, else makes each row a cluster.
 
@@ -207,7 +201,6 @@ def compare_answers(
         answers_a: from `answers_of`, of the model that is expected to be better, or the mean of several runs.
         answers_b: the same of the other model.
         num_resamples: number of resamples, drawn with replacement.
-        seed: seed of the resamples.
         clusters: the cluster of each row; None makes each row a cluster.
 
     Raises:
@@ -250,7 +243,6 @@ def row_clusters(
     """Read the document or the gold events of each row of a result, as clusters for `compare_results`.
 
     Args:
-        result: the result.
         data: folder of raw files, built folder or Hub id of the scored data; None takes the samples.
         malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
             one; None takes the active policy, by default `error`.
@@ -395,7 +387,6 @@ def answers_of(result: TaskResult, part: str = "", score: str = "") -> list[list
     result are not those of another. A row without a rank is a miss.
 
     Args:
-        result: the result, with its predictions.
         part: the part of the result that the decisions belong to, such as `top_min`, whose predictions have
             `top_min_correct`; empty for all rows.
         score: the score that the answers average to; empty for the main score.

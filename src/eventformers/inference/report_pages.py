@@ -19,12 +19,7 @@ _ENVIRONMENT = Environment(
 
 
 def render_page(template: Path, **values: object) -> str:
-    """Render a page from a template, with all texts escaped.
-
-    Args:
-        template: path to the template.
-        **values: values of its variables.
-    """
+    """Render a page from a template, with all texts escaped."""
     return _ENVIRONMENT.from_string(template.read_text(encoding="utf-8")).render(**values)
 
 
@@ -32,8 +27,6 @@ def check_results_free(folder: Path, names: Sequence[str], what: str, *, overwri
     """Raise an error, before the work starts, if the output folder is a file or holds results.
 
     Args:
-        folder: folder for the results.
-        names: names of their files.
         what: owner of the results, with its article, for the error.
         overwrite: replace existing results.
 

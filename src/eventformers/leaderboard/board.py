@@ -120,10 +120,6 @@ class ScoreColumn:
     """A task on one split of one version of its data.
 
     Attributes:
-        task: its name.
-        title: its title.
-        description: meaning of the score.
-        split: the split.
         metric: the metric's key of the score.
         data: short name of the data, as in `Measurement.data`.
         dataset_revision: commit of the dataset on the Hub, if known.
@@ -184,15 +180,11 @@ class Row:
     """A model with one set of evaluation settings, over its seeds.
 
     Attributes:
-        kind: kind of the row.
         model: name of the model, without the seed if the row combines several seeds.
         variant: settings that differ from the model's own.
         cells: a score for each column; None if there is none.
-        revisions: the measured revisions.
-        seeds: their seeds.
         parameters: number of parameters, if recorded.
         texts_per_second: distinct texts encoded and compared in a second, if recorded.
-        device: device of this measurement.
         card: address or path of the card of the first revision that has one.
     """
 
@@ -219,8 +211,6 @@ class Board:
 
     Attributes:
         dataset: its builder, in snake_case.
-        title: its title.
-        columns: the tasks that have scores.
         rows: models, baselines and published scores, in this order, each sorted by a column.
         sorted_by: index of the score column, or the name of another column.
     """
@@ -237,7 +227,6 @@ class Leaderboard:
     """Boards, and notes about results left out.
 
     Attributes:
-        boards: one board for each dataset.
         left_out: sentences about results that are not shown.
     """
 
@@ -363,7 +352,6 @@ def sorted_board(board: Board, sort: str | None) -> Board:
     Scores, parameters and speed sort in descending order, missing values last, ties by name.
 
     Args:
-        board: the board.
         sort: as for `leaderboard`; a task that the board does not have counts as None.
     """
     places = [place for place, column in enumerate(board.columns) if column.task == sort]

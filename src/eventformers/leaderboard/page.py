@@ -44,8 +44,6 @@ def cell_text(cell: Cell | None, row: Row, column: ScoreColumn) -> str:
 
     Args:
         cell: the score; None returns an empty text.
-        row: its row.
-        column: its column.
     """
     if cell is None:
         return ""
@@ -242,7 +240,6 @@ def leaderboard_page(leaderboard: Leaderboard, folder: str | Path = ".") -> str:
     """Render the page.
 
     Args:
-        leaderboard: the leaderboard.
         folder: folder of the page; links to cards of local models are relative to it.
     """
     script = _SCRIPT.read_text(encoding="utf-8")
@@ -269,7 +266,6 @@ def write_page(text: str, path: str | Path) -> Path:
     """Write a page atomically, replacing an existing one.
 
     Args:
-        text: the page.
         path: the file; `-` and `/dev/stdout` mean standard output.
 
     Raises:
@@ -300,9 +296,6 @@ _FRAME = "width: 100%; height: 88vh; border: 0; color-scheme: light dark"
 
 def leaderboard_app(leaderboard: Leaderboard) -> gradio.Blocks:
     """Make the app, which shows the page of the leaderboard in a sandboxed frame.
-
-    Args:
-        leaderboard: the leaderboard.
 
     Raises:
         EventformersError: gradio is not installed.

@@ -37,7 +37,6 @@ class PublishedScore:
 
     Attributes:
         task: the task's name.
-        split: the split.
         score: the task's main score: percent, or a correlation.
         model: name of the model or system.
         source: where it is published: a citation or an address.
@@ -164,7 +163,6 @@ class BaselineScore:
     """Score of a model's untrained encoder on the same rows.
 
     Attributes:
-        model: its name.
         revision: its revision; None if unknown.
         value: its main score; None if the metric is not defined.
         reading: pooling and order of an event's roles, as far as recorded.
@@ -182,7 +180,6 @@ class Measurement:
 
     Attributes:
         task: a name in `TASKS`.
-        split: the scored split.
         metric: the metric's key of the score.
         model: Hub id, or the name of the model's folder.
         value: the score; None if the metric is not defined.
@@ -193,13 +190,11 @@ class Measurement:
         origin: `samples`, `local` or `hub`.
         fingerprint: fingerprint of the rows, at least its first `DATA_DIGITS` digits.
         dataset_revision: commit of the dataset on the Hub.
-        seed: seed of the run.
         baseline: the untrained encoder's score.
         is_baseline: True for a baseline, False for a trained model.
         parameters: number of the model's parameters.
         texts: number of distinct texts encoded in `seconds`.
         seconds: time for encoding and comparing.
-        device: device of this measurement.
         card: address or path of the model's card.
         created: date and time, ISO 8601; empty if unknown.
         answers: whether each decision of each row is correct; None if the source has no predictions that say
@@ -358,7 +353,6 @@ def read_model_files(
     Args:
         folder: the repository, or a copy of these files.
         model: the model's name.
-        revision: the commit.
         card: address or path of the card.
         parameters: number of the model's parameters, if known.
         source: name of the repository in errors and warnings.
@@ -550,7 +544,6 @@ def read_author(author: str, api: HfApi | None = None) -> list[Measurement]:
     Repositories without results are ignored. A repository with an unreadable file is left out with a warning.
 
     Args:
-        author: the name.
         api: the client; None takes one with the user's settings.
 
     Raises:

@@ -87,7 +87,6 @@ def read_object(source: str, file: str, revision: str | None = None) -> dict[str
 
     Args:
         source: folder or Hub id.
-        file: name of the file.
         revision: commit of a Hub id; None uses the latest.
 
     Raises:
@@ -177,7 +176,6 @@ def check_weights(
     """Reject weights that are not numeric or not finite, or that the configuration has no place for.
 
     Args:
-        model: the loaded model.
         files: the tensors of its files; None checks only the loaded weights.
         source: folder or Hub id, as named in errors.
         unused: the names of weights of the files that were not loaded, as transformers reports them; None

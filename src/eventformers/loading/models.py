@@ -76,7 +76,6 @@ class LoadedEncoder(NamedTuple):
 
     Attributes:
         model: the model, in evaluation mode, on its device.
-        tokenizer: its tokenizer.
         name: Hub id, or the folder's name.
         revision: commit on the Hub, or digest of the folder's configuration and weights.
         max_length: maximum number of tokens of a text.
@@ -126,8 +125,6 @@ def load_with_tokenizer(
     Args:
         name_or_path: folder or Hub id; None for the packaged all-MiniLM-L6-v2.
         load_model: loads the model from its folder or Hub id, given its configuration.
-        device: a torch device; None uses an accelerator if there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
 
     Raises:
         EventformersError: the model or its tokenizer cannot be loaded.
@@ -254,7 +251,6 @@ def load_whole(
     """Load a model and check that it has all of its weights and that they are finite.
 
     Args:
-        model_class: its class, or an Auto class.
         source: folder or Hub id.
         revision: commit of a Hub id; None uses the latest.
         **settings: passed to `from_pretrained`.
@@ -283,7 +279,6 @@ def start_from_encoder(model_class: Any, source: str, **fields: Any) -> Any:
     """Build a model of this suite over a pretrained encoder, with the same checks of its weights.
 
     Args:
-        model_class: the model's class.
         source: folder or Hub id of the encoder.
         **fields: fields of the model's configuration.
 

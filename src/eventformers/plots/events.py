@@ -92,7 +92,6 @@ def plot_events(
         by: `tsne`, or `pca` for the first two principal components.
         beside: another model, whose vectors place the same events in a second panel on the left, with the
             groups of `run`.
-        device: a torch device; None uses an accelerator if there is one.
         seed: seed of the choice of events and of their places.
         malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises an error for
             the first one; None uses the active policy, by default `error`.
@@ -146,8 +145,6 @@ def sample_events(documents: Dataset, number: int, seed: int) -> tuple[list[Even
 
     Args:
         documents: rows with a column `events`.
-        number: number of events to draw.
-        seed: seed of the draw.
 
     Returns:
         The events, and the number of distinct events.
@@ -179,7 +176,6 @@ def describe_groups(events: Sequence[Event], cosines: Array, members: Members) -
     """Return the name, size and nearest events of each group.
 
     Args:
-        events: the events.
         cosines: their cosines with the centre of each group, `(events, groups)`.
         members: the group of each event, `(events,)`.
     """
@@ -214,7 +210,6 @@ def load_prototypes(run: str | Path, encoder: EventEncoder) -> Array | None:
 
     Args:
         run: folder or Hub id of the model.
-        encoder: its loaded encoder.
     """
     config = encoder.model.config
     heads = [name for name in config.architectures or () if name.endswith("ForPreTraining")]
@@ -241,7 +236,6 @@ def draw_groups(
     Args:
         panels: the places of the events in each panel, `(n, 2)`, by its title; from left to right.
         members: the group of each event, `(n,)`.
-        groups: the groups.
     """
     figure = Figure(figsize=(11 * len(panels), 8), layout="constrained")
     for number, (title, places) in enumerate(panels.items(), start=1):

@@ -112,7 +112,6 @@ def plot_chain_training(
     come from the run's own results on questions that chains answer.
 
     Args:
-        run: folder of a run.
         output: the figure, `.png` or `.svg`; the numbers go to a file beside it with the suffix `.md`.
         data: the data of the run's results; None uses the bundled samples. Results on other rows are left out
             and listed in the table.
@@ -185,7 +184,6 @@ def draw_training(
     Args:
         histories: the log lines of each stage.
         degrees: the bins of the model.
-        title: title of the figure.
     """
     validated = {name: _curves(history, "_accuracy") for name, history in histories.items()}
     validated = {name: curves for name, curves in validated.items() if curves}

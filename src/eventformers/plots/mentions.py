@@ -44,8 +44,6 @@ def plot_mentions(
             `.md`.
         data: raw files, built dataset or Hub id of mentions; None uses the bundled samples.
         types: the types to draw; empty for all unseen types.
-        device: a torch device; None uses an accelerator if there is one.
-        seed: seed of UMAP.
         malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises an error for
             the first one; None uses the active policy, by default `error`.
 

@@ -106,7 +106,6 @@ class LocalRepository:
 
     Attributes:
         kind: its content.
-        folder: its path.
         files: the files to send, by their paths in the repository.
         left_out: the files that are never sent, with the reason.
         closed_licenses: licences of its rows that do not allow everyone to publish.
@@ -390,8 +389,6 @@ def _files(kind: Kind, folder: Path, more: Iterable[str]) -> tuple[dict[str, Pat
     """The files of a folder to send, and the others with the reason why they are not sent.
 
     Args:
-        kind: its kind.
-        folder: the folder.
         more: patterns of files to send besides the known ones.
 
     Raises:

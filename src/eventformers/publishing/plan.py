@@ -139,8 +139,6 @@ class PlannedFile:
     """A file of a push.
 
     Attributes:
-        path: path in the repository.
-        file: path on this machine.
         size: size in bytes.
         large: True if the Hub stores it as a large file (LFS); for a new file by the Hub's default rules.
         state: new, changed, or already there.
@@ -158,9 +156,7 @@ class PushPlan:
     """The changes of a push to one repository.
 
     Attributes:
-        local: the folder.
         repo_id: `owner/name`.
-        branch: the branch to change.
         files: all files of the folder that belong in the repository.
         deleted: files of an earlier push to delete, because they would be loaded together with the new ones.
         kept: other files of the repository, which are kept.
@@ -205,7 +201,6 @@ def check_repo_id(repo_id: str, local: LocalRepository | None = None, option: st
     """Reject an id that the Hub would not accept, or under which the repository would not load.
 
     Args:
-        repo_id: the id.
         local: what is to be pushed; None checks the id alone.
         option: name of the id, for errors.
 
@@ -258,10 +253,7 @@ def plan_push(
     """Compare a folder with the repository on the Hub, without sending anything.
 
     Args:
-        api: the client.
-        local: the folder.
         repo_id: `owner/name`.
-        branch: the branch to change.
         private: make a new repository private.
         overwrite: allow replacing files that others wrote.
         offline: plan a new repository, with a warning, if the Hub cannot be reached.

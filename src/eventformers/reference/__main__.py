@@ -62,7 +62,6 @@ def update(files: Sequence[Path], results_folder: Path, *, check: bool = False) 
     """Write the generated tables of files, or only find the stale ones.
 
     Args:
-        files: Markdown files.
         results_folder: the folder that holds `results/`.
         check: only check; write nothing.
 

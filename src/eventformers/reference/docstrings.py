@@ -32,7 +32,6 @@ class Documented:
     """A name and its description in a docstring.
 
     Attributes:
-        name: the name.
         meaning: its description, on one line.
     """
 

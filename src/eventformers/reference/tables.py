@@ -270,11 +270,7 @@ def tasks_table() -> str:
 
 
 def task_sections(results: Sequence[TaskResult]) -> str:
-    """Make a section for every evaluation task: description, command, and published and own scores.
-
-    Args:
-        results: the committed results.
-    """
+    """Make a section for every evaluation task: description, command, and published and own scores."""
     return "\n\n".join(
         _task_section(task, [one for one in results if one.task == task.name]) for task in TASKS.values()
     )

@@ -114,7 +114,6 @@ def with_settings(task: Task, settings: Mapping[str, object] | TaskSettings) -> 
     """Return a copy of a task with other settings.
 
     Args:
-        task: the task.
         settings: an instance of `task.kind.Settings`, or values by name, which replace those of the task.
 
     Raises:

@@ -206,7 +206,6 @@ class TaskKind(ABC):
 
         Args:
             task: the task's name, for error messages.
-            settings: the settings.
 
         Raises:
             EventformersError: the task does not use one of them.
@@ -227,7 +226,6 @@ class TaskKind(ABC):
         """Prepare a model for the task.
 
         Args:
-            model: the model.
             session: caches models, vectors and data.
             computing: device, precision and batch size.
 
@@ -339,7 +337,6 @@ class Task:
         """Check whether a score was measured on the rows of the published scores.
 
         Args:
-            split: the scored split.
             rows: its number of rows; None if unknown.
             origin: `samples`, `local` or `hub`, as in `DatasetRecord`; None if unknown.
         """
@@ -354,7 +351,6 @@ class Task:
         """Choose the split to score.
 
         Args:
-            found: the splits of the data.
             wanted: one of them; None takes the first of `splits` that the data has.
 
         Raises:

@@ -145,7 +145,6 @@ def choose_next_event(scorer: ChainScorer, rows: Iterable[Row]) -> ProtocolOutpu
     """Score the possible next events of a chain: the multiple-choice narrative cloze.
 
     Args:
-        scorer: the scorer of chains.
         rows: rows with `context`, a list of events, `choices`, two or more events, and `label`, the index of
             the correct choice.
 

@@ -218,9 +218,6 @@ def ranks_output(
     """Make the output of a protocol from filtered ranks.
 
     Args:
-        ranks: the ranks of the rows.
-        queries: the ranked queries.
-        directions: the direction of each row.
         other_splits: the names of the other splits that candidates come from.
         distinct_texts: number of texts that the model read.
     """

@@ -154,7 +154,6 @@ def link_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSet
     threshold. A mention without such a candidate is linked to nothing.
 
     Args:
-        model: the model.
         data: the mentions, the knowledge base, and the mentions that the threshold is chosen on. If the
             scored split is the development split, these are the scored mentions, and the details say so.
         settings: the number of candidates, and the threshold unless it is to be chosen.
@@ -244,7 +243,6 @@ def discover_parents(model: GroundingModel, data: TaskRows, *, settings: Groundi
     split; one that is among no mention's first candidates is a miss at every depth.
 
     Args:
-        model: the model.
         data: the mentions, the knowledge base and the hierarchy.
         settings: the number of candidates that count as linked.
 
@@ -522,7 +520,6 @@ def remembering_model(
     """Make the scorer of an encoder; set its `truncated` to the number of all truncated texts.
 
     Args:
-        encoder: the model.
         session: keeps the vectors of mentions and events.
         batch_size: as for `encode_texts`.
         cross_encoder: reranks the candidates; None keeps the scores of the retriever.

@@ -183,7 +183,6 @@ def name_types(
     encoder vectors.
 
     Args:
-        model: the model.
         rows: rows of `EventTypes`, config `mentions` or `ace2005`.
         frames: unused.
         settings: which clusters are named, and how the model makes them.
@@ -212,7 +211,6 @@ def link_types(
     skipped. If none of a type's frames has a definition, the rank is infinite.
 
     Args:
-        model: the model.
         rows: rows of `EventTypes`, config `mentions` or `ace2005`.
         frames: rows of its config `frames`.
         settings: which clusters are linked, and how the model makes them.
@@ -498,7 +496,6 @@ def mention_model(
     """Make the scorer of event type induction.
 
     Args:
-        encoder: the model.
         settings: how mentions are read.
         session: caches their vectors.
         batch_size: as for `encode_mentions`.

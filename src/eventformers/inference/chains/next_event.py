@@ -121,13 +121,10 @@ def indexed_events(
     """Open the index of events in a folder, or build it there.
 
     Args:
-        folder: the folder of the index.
         events: the events; None uses those of the index.
-        encoder: the model.
         scorer: computes the vectors of candidates by this model.
         dimension: size of a vector.
         search: kind of search, see `open_index`.
-        show_progress: draw a progress bar on standard error while the index is built.
         overwrite: replace an existing index; events that it has by the same model are not encoded again.
 
     Returns:
@@ -227,7 +224,6 @@ class Prediction:
         left_out: number of events dropped from the start of a chain that was too long.
         candidates: the best candidates, best first; ties keep the order of the input.
         considered: number of distinct candidates; in an index, with those equal to an event of the chain.
-        model: name of the model.
         recall: share of the nearest events that the approximate search of an index found when it was built;
             None if the search is exact.
     """

@@ -34,7 +34,6 @@ class EventStates:
     """A model's encodings of distinct events, before it reads any chain.
 
     Attributes:
-        encoder: the model.
         events: vectors of the events, (E, d).
         candidates: vectors of the events as candidates, without a graph, (E, D).
         word_vectors: vectors of the distinct words of all events, event by event, (occurrences, D).
@@ -361,7 +360,6 @@ class CosineScorer(ABC):
         """Compute the vectors, at length 1, of the events of each entry on the left and on the right.
 
         Args:
-            left: events that are followed.
             right: events that may follow.
             alone: True if each event on the left is a separate chain; False if those of an entry form one
                 chain.
@@ -442,7 +440,6 @@ class EncoderChainScorer(CosineScorer):
 
     Attributes:
         embed: events to vectors; called once, with each distinct event of a call.
-        name: name in results.
         aggregation: `mean` over the events of the context, or only the `last` one.
     """
 

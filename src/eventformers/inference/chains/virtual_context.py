@@ -68,9 +68,6 @@ class ChainIndex:
     Args:
         chains: the chains. A chain of more than `MAX_EVENTS` yields several contexts, without overlap.
 
-    Attributes:
-        contexts: the contexts.
-
     Raises:
         EventformersError: there are no chains.
     """
@@ -94,7 +91,6 @@ class ChainIndex:
         context is the mean over the context's events (Eq. 17).
 
         Args:
-            events: the events.
             number: maximum number of contexts of an event.
 
         Returns:
@@ -119,7 +115,6 @@ class ContextEncoder:
 
     Args:
         encoder: a model that reads chains.
-        index: the index to retrieve contexts from.
         retrieved: maximum number of contexts of an event.
         num_layers: number of graph layers.
 

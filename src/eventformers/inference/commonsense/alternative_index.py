@@ -67,12 +67,9 @@ class AlternativeIndex:
     """The alternatives and premises of a graph, with their vectors by one model.
 
     Attributes:
-        folder: its folder.
-        record: the record of its source.
         alternatives: the distinct alternatives.
         premises: the distinct premises.
         offsets: `(premises + 1,)`; the alternatives of premise p are at `known[offsets[p]:offsets[p + 1]]`.
-        known: positions of alternatives.
     """
 
     folder: Path
@@ -102,13 +99,10 @@ def build_alternative_index(
     """Encode a graph's distinct alternatives and premises, and write their index.
 
     Args:
-        encoder: the model.
         pairs: splits by name, with the columns `premise` and `alternative`.
-        folder: the folder of the index.
         graph: config of the graph, for the record and for its relations.
         splits: the splits to index; None uses all.
         batch_size: maximum number of texts in a batch, or `auto`.
-        show_progress: draw a progress bar on standard error.
         overwrite: replace an existing index; texts that it has by the same model are not encoded again.
         search: kind of search in the index that is returned, see `open_index`.
 
@@ -210,7 +204,6 @@ def load_pairs(
     """Build or load the pairs of a graph, with the templates of the model and of a file.
 
     Args:
-        encoder: the model.
         data: raw files, a built dataset or a Hub id; None for the bundled samples.
         config: the graph's config.
         templates: YAML file with templates of more relations.

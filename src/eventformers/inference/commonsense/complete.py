@@ -137,7 +137,6 @@ class Alternative:
     """An alternative of the graph that answers a query.
 
     Attributes:
-        text: the alternative.
         score: the ranking score: the cosine, or with votes the cosine with the expanded query plus the votes.
         cosine: cosine of its vector with the query's.
         known: True if the graph contains it for exactly this premise.
@@ -154,7 +153,6 @@ class NearestPremise:
     """A premise of the graph near the query, which explains the answers.
 
     Attributes:
-        text: the premise.
         cosine: cosine of its vector with the query's.
         alternatives: its known alternatives nearest to the query, best first.
         number: number of its known alternatives.
@@ -171,12 +169,8 @@ class Completion:
     """Result of `complete`.
 
     Attributes:
-        query: the parsed query.
         alternatives: the nearest alternatives, best first.
         explanation: the nearest known premises, best first.
-        model: name of the model.
-        graph: config of the graph.
-        index: folder of the index.
         reranked: True if neighbours voted.
         recall: share of the nearest alternatives that the approximate search found when it was built; None if
             the search is exact.
@@ -201,7 +195,6 @@ class Answer:
     """The choice among a question's alternatives.
 
     Attributes:
-        premise: the premise.
         alternatives: the alternatives, in the order received.
         scores: the cosine of each with the premise.
         index: position of the chosen one; the first wins ties.
@@ -459,8 +452,6 @@ class ManyCompletions(NamedTuple):
     """The best alternatives of a head and a relation.
 
     Attributes:
-        head: the head.
-        relation: the relation.
         alternatives: the alternatives with their scores, best first.
     """
 
@@ -488,13 +479,9 @@ def complete_many(
     Args:
         encoder: the model of the index.
         heads: the heads, such as texts of events.
-        relations: relations of the graph.
-        index: the alternatives of the graph.
-        templates: the templates of its relations.
         top: number of alternatives of a head and a relation.
         votes: settings of the votes of the nearest known premises; None ranks by the cosine only.
         batch_size: maximum number of texts in a batch, or `auto`.
-        show_progress: draw a progress bar on standard error.
 
     Yields:
         One result for each head and relation, all relations of a head in turn.

@@ -50,7 +50,6 @@ def for_inference(model: nn.Module, *, pack: bool) -> nn.Module:
     changes of a packed weight do not reach the copy, so do not keep it.
 
     Args:
-        model: any model.
         pack: pack the weights of the linear layers where that is possible.
     """
     pack = pack and can_pack()
@@ -189,12 +188,10 @@ class DeviceProcesses(nn.Module):
 
     Args:
         config: the configuration of the model.
-        devices: the device of each process.
         load: loads the model; it receives `device` and must be picklable.
 
     Attributes:
         device: the device of the arguments and of the output.
-        devices: the devices that compute.
 
     Raises:
         EventformersError: a process cannot load the model.

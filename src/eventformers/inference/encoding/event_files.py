@@ -50,7 +50,6 @@ class EventRow:
 
     Attributes:
         id: the row's `id`, or its number from 0 if the file has no ids.
-        text: the event's text.
         event: its roles; None if the file has only its text.
     """
 
@@ -292,7 +291,6 @@ def _encoded_rows(
     """Yield rows block by block, each block after the vectors of its new texts were appended to a file.
 
     Args:
-        rows: the rows.
         positions: the number of each row's text, `(rows,)`, in the order of first occurrence.
         encode: encodes rows with distinct texts.
         store: the file of vectors, by number.

@@ -105,8 +105,6 @@ def tokenise_texts(
     """Tokenise texts without padding.
 
     Args:
-        tokenizer: the tokenizer.
-        texts: the texts.
         max_length: tokens of a text at most, special tokens and prompt included.
         prompt: text before each text; the offsets of tokens are those in the text alone.
         **settings: arguments of the tokenizer.
@@ -199,9 +197,7 @@ class DistinctRows:
         keys: identity of the input in each row.
 
     Attributes:
-        number: number of rows.
         distinct: the distinct keys, in the order of their first occurrence.
-        counts: number of rows of each.
         known: pairs of positions among `distinct`: a key, and an earlier one with the same tokens.
     """
 

@@ -60,7 +60,6 @@ def values_in(items: Any, header: Header, accepted: str) -> Iterable[object]:
     """Return the values of a container; frames, tables and datasets yield a dict for each row.
 
     Args:
-        items: the container.
         header: checks the columns of a frame, and chooses those to read.
         accepted: description of accepted input, for errors.
 
@@ -202,7 +201,6 @@ def read_item(value: object, path: Path, line: int | None) -> Item:
             absent subject or object are the empty string. In a row with several of these, the first counts.
             Other names beside `text`, `event` or all three roles are ignored.
         path: the file, for errors.
-        line: the line, for errors.
 
     Raises:
         DataFormatError: the value is something else, has a name that may be a misspelt role, or contains no
@@ -225,7 +223,6 @@ def file_values(path: str | Path, skipped: SkippedRows) -> Iterator[FileValue]:
     list of them. CSV and Parquet files have the columns of `read_item`. Plain text has one text on each line.
 
     Args:
-        path: the file.
         skipped: policy for malformed lines and rows.
 
     Returns:

@@ -39,8 +39,6 @@ class Document(NamedTuple):
     """A document.
 
     Attributes:
-        document_id: its id.
-        text: its text.
         title: its title; "" if unknown.
         date: its date; "" if unknown.
         source: its corpus; "" if unknown.
@@ -59,13 +57,9 @@ class EventMention(NamedTuple):
     """An event in its sentence.
 
     Attributes:
-        event_id: its id.
-        document: its document.
         sentence: its sentence, without space around it.
         trigger_start: start of its trigger in the sentence, in characters (code points).
         trigger_end: end of its trigger, exclusive.
-        lemma: lemma of its verb.
-        predicate: its predicate.
         object: its object; "" if absent.
     """
 

@@ -56,7 +56,6 @@ class OnnxModel(nn.Module):
 
     Args:
         path: the file of the graph.
-        config: the configuration of the model.
 
     Raises:
         EventformersError: ONNX Runtime cannot load the file.

@@ -49,7 +49,6 @@ class PlainTokeniser:
     """Tokeniser of mentions and events as plain texts, for an encoder that does not ground events.
 
     Args:
-        tokenizer: the tokenizer of the model.
         mention_tokens: maximum number of tokens of a mention with its context and its prompt.
         event_tokens: maximum number of tokens of an event with its prompt.
         prompts: text before each mention and before each event.
@@ -265,7 +264,6 @@ class SideInputs(TextInputs):
     Args:
         tokenizer: the model's tokenizer.
         max_length: maximum number of tokens in a text.
-        tokenise: tokenises them.
 
     Attributes:
         cut: the truncated texts, by part.

@@ -43,7 +43,6 @@ class Ancestor(NamedTuple):
     """An ancestor of a linked event, from the hierarchy and not from the model.
 
     Attributes:
-        event_id: its id.
         title: its title; see `CandidateEvent`.
         of: the ids of the linked events that are part of it.
     """
@@ -58,7 +57,6 @@ class GroundedMention:
     """A mention and its events.
 
     Attributes:
-        mention: the mention in its context.
         candidates: the events found for it, best first.
         ancestors: the ancestors of its linked events, without linked events, from below to the roots.
         has_pool: True if any event is described in its language.
@@ -105,10 +103,7 @@ class GroundedMentions(Sequence[GroundedMention]):
     """Mentions with their events, which are made on access: millions of them would not fit into memory.
 
     Args:
-        mentions: the mentions.
-        candidates: the candidates of each.
         event_ids: the index's.
-        linking: links the mentions to their candidates.
         knowledge_base: the titles and the ancestors of events.
     """
 

@@ -69,7 +69,6 @@ class DiscoveredHierarchy:
     """The mentions that events share.
 
     Attributes:
-        event_ids: the ids of the events.
         mentions: |M_e| of each event, `(events,)`.
         shared: |M_i ∩ M_j| of each pair of different events that share a mention, `(events, events)`.
     """
@@ -162,7 +161,6 @@ def discover_hierarchy(event_ids: Sequence[str], candidates: Positions) -> Disco
     """Count the mentions that events share.
 
     Args:
-        event_ids: the ids of the events.
         candidates: the first candidates of each mention as positions in `event_ids`, -1 for none, `(mentions,
             k)`; a repeated event counts once.
 

@@ -280,14 +280,12 @@ def stored_candidates(
     """Open the index of a knowledge base in a folder, or build it there.
 
     Args:
-        folder: the folder of the index.
         events: rows of `EventHierarchies`, config `events`.
         encode: encodes a block of rows, `(block, dimension)`.
         model: the model that `encode` runs.
         dimension: size of a vector.
         by_language: create a pool for each language; if off, one pool serves mentions in any language.
         kind: kind of search, see `CandidateIndex`.
-        show_progress: draw a progress bar on standard error while the index is built.
         overwrite: replace an index of another model, of other events or with other pools; known events of
             the same model are not encoded again.
 

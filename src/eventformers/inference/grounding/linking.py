@@ -89,7 +89,6 @@ def link_best(candidates: Candidates, event_ids: Sequence[str], numbers: Sequenc
     Args:
         candidates: best first.
         event_ids: the index's.
-        numbers: number of links for each mention.
 
     Raises:
         EventformersError: the length of `numbers` differs from the number of mentions.
@@ -182,11 +181,9 @@ def find_threshold(
 
     Args:
         given: the user's threshold.
-        encoder: finds the candidates.
         cross_encoder: reranks them; None without a reranker.
         retriever_weight: weight of the encoder's score, added to that of the cross-encoder.
         candidates: number of candidates of a mention.
-        index: the events.
     """
     with_reranker = cross_encoder is not None
     if given is not None:

@@ -64,9 +64,7 @@ class TextMention(NamedTuple):
     """A mention in a text.
 
     Attributes:
-        mention_id: its unique id.
         language: the code of its language; empty if unknown.
-        text: the mention in its context.
     """
 
     mention_id: str

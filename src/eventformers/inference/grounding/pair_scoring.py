@@ -64,7 +64,6 @@ class PlainPairTokeniser(PlainTokeniser):
     A pair has the tokens that `tokenizer(mention in its context, "title . description")` gives.
 
     Args:
-        tokenizer: the tokenizer of the model.
         max_length: maximum number of tokens of a pair. A mention with its context has at most half of it.
     """
 
@@ -219,8 +218,6 @@ class PairScores:
     """A scorer of pairs of given mentions and events, for `rerank`.
 
     Args:
-        cross_encoder: the model.
-        mentions: the mentions.
         events: the texts of the events, each in the language in which it is a candidate.
         batch_size: maximum number of pairs in a batch; `auto` fills batches by their number of tokens.
         show_progress: draw a progress bar on standard error with each call.

@@ -35,7 +35,6 @@ class EventRow(NamedTuple):
 
     Attributes:
         level: 1 for a root, one more for each step down.
-        event_id: the event.
         repeated: True if it already occurred with its descendants, under another parent.
     """
 
@@ -139,7 +138,6 @@ def event_tree(
     Args:
         by_event: the mentions of each event and of its parts.
         parents: the parents of each event, without cycles; all of them are in `by_event`.
-        title: returns the title of an event.
     """
     order = sorted(by_event, key=lambda event_id: (-len(by_event[event_id]), title(event_id), event_id))
     children: dict[str, list[str]] = {}

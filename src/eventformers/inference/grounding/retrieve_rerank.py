@@ -116,7 +116,6 @@ def grounding_model(
         cross_encoder: reranks them; None keeps the scores of the encoder.
         batch_size: see `encode_texts`.
         search: kind of search, see `CandidateIndex`.
-        show_progress: draw progress bars on standard error.
         event_progress: draw one for events; None follows `show_progress`.
         recall: returns known vectors of texts, or encodes them.
     """
@@ -197,7 +196,6 @@ def retrieve_and_rerank(
         mentions: see `retrieve`.
         languages: see `retrieve`.
         number: see `retrieve`.
-        events: the texts of events.
         rows: maps positions of mentions and of their candidates in the index, `(pairs,)` each, to positions
             in `events`.
         retriever_weight: see `rerank`.

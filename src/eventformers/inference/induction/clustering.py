@@ -103,7 +103,6 @@ class AverageLinkage:
             kind: see `distances`.
             manifold: cluster by manifold weights.
             rho: see `distances_to_cluster`.
-            show_progress: draw a progress bar on standard error for a large number of mentions.
 
         Raises:
             EventformersError: there are no runs, the runs differ in their mentions, or a vector is not valid.
@@ -275,10 +274,7 @@ def choose_num_clusters(
     If all mentions are equal and `candidates` is None, the number is 1.
 
     Args:
-        tree: the tree of the mentions.
-        vectors: the vectors of the mentions.
         candidates: numbers to try; None uses `candidate_numbers`.
-        show_progress: draw a progress bar on standard error.
 
     Returns:
         The number with the highest silhouette, the smallest if several have it, and the mean silhouette of
@@ -307,7 +303,6 @@ def candidate_numbers(mentions: int, most: int | None = None) -> list[int]:
     """Return numbers of clusters to try: from 2, in growing steps.
 
     Args:
-        mentions: number of mentions.
         most: largest number to try; None uses the square root of the number of mentions. The bound is a rule
             of thumb. Without it, the silhouette of mentions with many near-duplicates grows until each group
             of near-duplicates is a cluster.

@@ -24,9 +24,7 @@ class FittedTypes(NamedTuple):
     """The types of an induction.
 
     Attributes:
-        names: their names.
         centroids: their centroids at length 1, `(types, d)`.
-        encoder: the model.
         trigger_input: how the model reads mentions, see `encode_mentions`.
         token_factors: factors of the weights of tokens, see `encode_mentions`.
     """

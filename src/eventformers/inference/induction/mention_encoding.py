@@ -220,9 +220,7 @@ def encode_labels(
 
     Args:
         encoder: a model of event type induction, or any plain encoder.
-        labels: the texts.
         batch_size: see `encode_mentions`.
-        show_progress: draw a progress bar on standard error.
 
     Returns:
         `(labels, d)`.
@@ -467,7 +465,6 @@ def weighting_rounds_of(
     """Return the number of rounds for some models.
 
     Args:
-        encoders: the models.
         readings: how each reads triggers.
         asked: the number to use; None takes the highest of the models' own.
 

@@ -148,12 +148,7 @@ class GrowingTree:
         return np.array(self._children, dtype=np.int64).reshape(-1, 2)
 
     def grow(self, sums: GraphSums | ProductSums, *, show_progress: bool = False) -> None:
-        """Merge clusters, the nearest first, until there is one or no pair is left.
-
-        Args:
-            sums: those of the clusters.
-            show_progress: draw a progress bar on standard error.
-        """
+        """Merge clusters, the nearest first, until there is one or no pair is left."""
         with Progress(console=Console(stderr=True), disable=not show_progress) as bar:
             task = bar.add_task("merges", total=len(self.sizes) - 1)
             for merged in self._rounds(sums):
@@ -216,10 +211,8 @@ def merge_mentions(
     of their mentions. Without, the tree is exact but for rounding.
 
     Args:
-        factors: the distances of n mentions.
         num_neighbours: number of weights kept for each mention; None clusters by the distances themselves.
         rho: see `manifold_weights`.
-        show_progress: draw a progress bar on standard error.
 
     Returns:
         The two nodes of each merge, nearest first, `(n - 1, 2)`; node n + i is the i-th merge.
@@ -250,8 +243,6 @@ def nearest_to_each_other(pairs: Pairs, number: int, draw: np.random.Generator) 
     """Find the pairs whose clusters are nearest to each other, a cluster in at most one of them.
 
     Args:
-        pairs: pairs of clusters.
-        number: number of clusters.
         draw: decides between equally near clusters, as always preferring the same one would merge many equal
             clusters one at a time.
     """

@@ -72,7 +72,6 @@ def label_cosines(
     Args:
         centroids: at length 1, `(clusters, d)`.
         vectors: encoder vectors of the labels' texts, `(labels, d)`.
-        labels: the labels, for errors.
 
     Raises:
         EventformersError: a vector is NaN, infinite or zero.
@@ -87,7 +86,6 @@ def label_ranks(
 
     Args:
         cosines: `(clusters, labels)`.
-        labels: the labels.
         valid: the correct labels of each cluster.
 
     Returns:
@@ -300,7 +298,6 @@ class Frames(NamedTuple):
     """Frames to link to.
 
     Attributes:
-        names: their names.
         definitions: their definitions, which the model encodes.
         descendants: the frames that inherit from each, directly and through others.
         left_out: frames without a definition, which cannot be linked.
@@ -347,11 +344,6 @@ def defined_frames(rows: Sequence[Mapping[str, Any]], place: str = "the data") -
 
 
 def valid_frames(mapped: Iterable[str], descendants: Mapping[str, Collection[str]]) -> set[str]:
-    """Return the correct frames for a type: the frames it maps to and their descendants.
-
-    Args:
-        mapped: the frames of the type.
-        descendants: the descendants of each frame.
-    """
+    """Return the correct frames for a type: the frames it maps to and their descendants."""
     found = set(mapped)
     return found.union(*(descendants.get(name, ()) for name in found))

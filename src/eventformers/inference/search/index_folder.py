@@ -108,15 +108,11 @@ class IndexRecord:
 
     Attributes:
         tables: names of the tables, and the columns of each.
-        model: name of the model.
         model_revision: commit on the Hub, or digest of the model's folder.
-        pooling: the pooling of the model.
         dimension: size of the vectors.
-        fingerprint: fingerprint of the indexed data.
         rows: number of rows of each table.
         sizes: size in bytes of each file of a table, by name.
         digests: SHA-256 of each, in hexadecimal.
-        versions: versions of the libraries.
         created: time of the build, UTC.
         format: version of the file format.
     """
@@ -150,7 +146,6 @@ class IndexTable:
     """Rows and their vectors, both mapped from disk.
 
     Attributes:
-        rows: the rows.
         vectors: their vectors, `(rows, d)`, float32.
         approximate: searches them approximately; None searches exactly.
     """
@@ -201,15 +196,10 @@ def build_index(
     searches are kept with their lists and codes.
 
     Args:
-        folder: the folder of the index.
-        kind: the class of the record.
-        tables: the tables by name.
         encode: encodes a block of the rows of a table, given its name, `(block, dimension)`.
         model: the model that `encode` runs.
         dimension: size of a vector.
-        fingerprint: fingerprint of the data.
         details: more fields of the record, read after the last block is encoded.
-        show_progress: draw a progress bar on standard error.
         overwrite: replace an existing index.
 
     Raises:
@@ -327,8 +317,6 @@ def open_or_build(
     """Open the index in a folder, or build it there under a lock.
 
     Args:
-        folder: the folder of the index.
-        open_: opens it.
         build: builds it, and may open it; None if there is nothing to build it from.
         needed: what an index is built from, and how to give it, for the error.
         overwrite: rebuild an existing index.
@@ -409,8 +397,6 @@ def check_index(
     """Raise an error for an index of another model or other data; renaming a model is allowed.
 
     Args:
-        folder: the folder of the index.
-        record: its record.
         model: the model to use the index with; None skips the check.
         fingerprint: fingerprint of the data that it should be of; None skips the check.
 
@@ -432,8 +418,6 @@ def check_files(folder: Path, record: IndexRecord, largest: int | None = None) -
     """Raise an error for a file of an index that is not as it was written.
 
     Args:
-        folder: the folder of the index.
-        record: its record.
         largest: size in bytes of the largest file whose digest is checked; None checks all. Sizes are always
             checked.
 
@@ -454,10 +438,6 @@ def check_files(folder: Path, record: IndexRecord, largest: int | None = None) -
 
 def verify_index(folder: str | Path, kind: type[IndexRecord]) -> None:
     """Check the digests of all files of an index, also of large ones; a folder without an index passes.
-
-    Args:
-        folder: the folder of the index.
-        kind: the class of its record.
 
     Raises:
         EventformersError: the index is of another kind or format, or a file is absent or damaged.

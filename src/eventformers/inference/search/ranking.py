@@ -156,7 +156,6 @@ def rank_by_cosine(
     Args:
         premise_vectors: one vector for each of the queries' premises, (P, d); they need not be normalised.
         alternative_vectors: one vector for each candidate, (C, d).
-        queries: what is to be ranked.
         device: device for the cosines; None uses an accelerator with double precision.
         rerank: replaces a block of cosines by other scores before ranking.
 
@@ -190,7 +189,6 @@ def filtered_ranks(
 
     Args:
         score: the scores of all candidates for a block of premises.
-        queries: what is to be ranked.
         device: device of the positions that `score` receives.
 
     Raises:
@@ -233,7 +231,6 @@ class _Units:
 
     Args:
         vectors: one vector for each text, (N, d).
-        texts: the texts, for errors.
     """
 
     def __init__(self, vectors: NDArray[np.floating], texts: Sequence[str]) -> None:
