@@ -23,6 +23,7 @@ from eventformers.commands.grounding import ground
 from eventformers.commands.hub import data_push, push
 from eventformers.commands.induction import induce
 from eventformers.commands.leaderboard import leaderboard, result_add
+from eventformers.commands.mcp import mcp
 from eventformers.commands.options import console, errors
 from eventformers.commands.release import release
 from eventformers.commands.reproduction import reproduce
@@ -41,7 +42,7 @@ app.add_typer(data_app, name="data")
 result_app = typer.Typer(help="Add published scores to the leaderboard.", no_args_is_help=True)
 app.add_typer(result_app, name="result")
 for command in (
-    *(explore, embed, extract, next_event, compare, induce, ground, leaderboard, push, release),
+    *(explore, mcp, embed, extract, next_event, compare, induce, ground, leaderboard, push, release),
     *(demo, train, evaluate, complete, plot, reproduce),
 ):
     app.command()(command)

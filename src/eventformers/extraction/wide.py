@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +18,9 @@ import pyarrow.parquet as pq
 from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.files import replaced_file
+
+if TYPE_CHECKING:
+    import duckdb
 
 WIDE_FILES = {
     "csv": "events.csv",
@@ -96,24 +100,25 @@ def write_wide(folder: Path, format_name: str, path: Path) -> None:
         closing(duckdb.connect(config={"temp_directory": spilled})) as database,
         replaced_file(path) as temporary,
     ):
-        names = (EVENTS_TABLE, DOCUMENTS_TABLE, *JOINED_TABLES)
-        there = [name for name in names if (folder / name).exists()]
-        for name in there:
-            # DuckDB reads `*` and `[` in a path as a pattern.
-            table = database.read_parquet(glob.escape(str(folder / name)), file_row_number=True)
-            table.create_view(Path(name).stem)
+        query = wide_query(database, folder)
         if format_name == "xlsx":
             [(events,)] = database.execute("SELECT count(*) FROM events").fetchall()
             if events > XLSX_ROWS:
                 raise EventformersError(
                     f"{events:,} events for an xlsx file; accepted: at most {XLSX_ROWS:,}, or csv or parquet"
                 )
-        rows = pa.RecordBatchReader.from_stream(database.sql(_query(there)))
+        rows = pa.RecordBatchReader.from_stream(database.sql(query))
         writers[format_name](temporary, rows)
 
 
-def _query(there: Iterable[str]) -> str:
-    """The query that joins the tables that are there."""
+def wide_query(database: duckdb.DuckDBPyConnection, folder: Path) -> str:
+    """Create a view of each table of an extraction or exploration, and return the query that joins them."""
+    names = (EVENTS_TABLE, DOCUMENTS_TABLE, *JOINED_TABLES)
+    there = [name for name in names if (folder / name).exists()]
+    for name in there:
+        # DuckDB reads `*` and `[` in a path as a pattern.
+        table = database.read_parquet(glob.escape(str(folder / name)), file_row_number=True)
+        table.create_view(Path(name).stem)
     has_actors = "actors.parquet" in there
     columns, joins = [_EVENT], ["LEFT JOIN documents d USING (document_id)"]
     for role in _ROLES:

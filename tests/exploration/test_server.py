@@ -1,0 +1,277 @@
+"""The server of an exploration, as an agent uses it: with the client of the MCP SDK, in process and outside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from command_lines import run_command_line
+
+import eventformers
+from eventformers.datasets_scripts.base import SAMPLES
+from eventformers.errors import EventformersError
+
+mcp = pytest.importorskip("mcp", reason='needs the MCP SDK: pip install "eventformers[mcp]"')
+server = pytest.importorskip("eventformers.exploration.server")
+
+EXTRACTED = SAMPLES / "texts" / "extracted"
+Call = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def exploration(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("explored") / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("eventformers.loading.encoders._default_encoder", lambda: tiny_encoder)
+        eventformers.explore(
+            EXTRACTED, out, events=tiny_encoder, types=tiny_encoder, stories=True, skip=["map", "page"]
+        )
+    return out
+
+
+def called(target: Any, name: str, arguments: dict[str, Any]) -> Any:
+    """Call a tool; `target` is what the client connects to."""
+
+    async def call() -> Any:
+        async with mcp.Client(target) as client:
+            return await client.call_tool(name, arguments)
+
+    return asyncio.run(call())
+
+
+def answer_of(result: Any) -> dict[str, Any]:
+    assert not result.is_error, result.content[0].text
+    assert result.structured_content == json.loads(result.content[0].text)
+    return result.structured_content
+
+
+@pytest.fixture(scope="module")
+def tools(exploration: Path, tiny_encoder: Path) -> Any:
+    return server.ExplorationTools(
+        exploration, events=tiny_encoder, grounding=tiny_encoder, knowledge_base=SAMPLES / "event_hierarchies"
+    )
+
+
+@pytest.fixture
+def call(tools: Any) -> Call:
+    target = server.exploration_server(tools)
+    return lambda name, **arguments: answer_of(called(target, name, arguments))
+
+
+@pytest.fixture
+def fault(tools: Any) -> Callable[..., str]:
+    target = server.exploration_server(tools)
+
+    def run(name: str, **arguments: Any) -> str:
+        result = called(target, name, arguments)
+        assert result.is_error
+        return result.content[0].text
+
+    return run
+
+
+def test_all_tools_say_what_they_do_and_change_nothing(tools: Any, exploration: Path) -> None:
+    async def listed() -> Any:
+        async with mcp.Client(server.exploration_server(tools)) as client:
+            return (await client.list_tools()).tools
+
+    found = asyncio.run(listed())
+    assert [one.name for one in found] == list(server.TOOLS)
+    assert all(one.description and one.annotations.read_only_hint for one in found)
+
+
+def test_about_has_the_counts_of_the_report(call: Call, exploration: Path) -> None:
+    found = call("about")
+    report = json.loads((exploration / "report.json").read_text(encoding="utf-8"))
+    assert found["counts"] == report["counts"]
+    assert found["events"] == report["counts"]["events"] == 498
+    assert found["first_date"] == "2025-01-14"
+    mentions = pq.read_table(exploration / "actors.parquet").to_pandas().groupby("name")["mentions"].sum()
+    assert found["frequent_actors"] == mentions[list(found["frequent_actors"])].to_dict()
+    assert list(found["frequent_actors"].values())[0] == mentions.max()
+
+
+def test_conditions_of_a_search_hold_together(call: Call, exploration: Path) -> None:
+    everything = pq.read_table(exploration / "events.parquet").to_pylist()
+    arrested = [row["event_id"] for row in everything if row["lemma"] == "arrest"]
+    found = call("search_events", predicate="arrest")
+    assert {row["event_id"] for row in found["rows"]} == set(arrested)
+    [one, *_] = found["rows"]
+    assert "arrest" in one["sentence_text"]
+    assert not any(value in ("", None) for row in found["rows"] for value in row.values())
+    by_role = call("search_events", predicate="arrest", subject="police", since="2025-02", until="2025-09")
+    assert 0 < by_role["total"] < found["total"]
+    assert all("police" in row["subject_span"].lower() for row in by_role["rows"])
+    assert all("2025-02" <= row["date"] < "2025-10" for row in by_role["rows"])
+    assert call("search_events", words="storm power")["total"] == 1
+    assert call("search_events", factuality="negated")["total"] == 2
+    assert call("search_events", factuality="all")["total"] == len(everything)
+    assert call("search_events", words="no' OR 'such")["total"] == 0
+
+
+def test_pages_follow_each_other(call: Call) -> None:
+    first = call("search_events", limit=100)
+    ids = [row["event_id"] for row in first["rows"]]
+    while "next_offset" in first:
+        first = call("search_events", limit=100, offset=first["next_offset"])
+        ids += [row["event_id"] for row in first["rows"]]
+    assert len(ids) == len(set(ids)) == first["total"] == 498
+
+
+def test_like_ranks_by_the_vectors_of_the_exploration(
+    call: Call, exploration: Path, tiny_encoder: Path
+) -> None:
+    table = pq.read_table(exploration / "vectors.parquet")
+    vectors = np.array(table["embedding"].to_pylist())
+    query = eventformers.encode(tiny_encoder, ["police arrested two men"], normalize=True)[0]
+    found = call("search_events", like="police arrested two men", limit=5)
+    cosines = dict(zip(table["text"].to_pylist(), vectors @ query, strict=True))
+    assert found["rows"][0]["score"] == pytest.approx(max(cosines.values()), abs=1e-3)
+    for row in found["rows"]:
+        assert row["score"] == pytest.approx(cosines[row["text"]], abs=1e-3)
+
+
+def test_events_of_an_actor(call: Call, fault: Callable[..., str]) -> None:
+    found = call("actor_events", actor="torvik")
+    assert found["actor"]["actor_id"] == "torvik.organisation"
+    assert found == call("actor_events", actor="torvik.organisation")
+    assert found["total"] == len(found["rows"]) == 7
+    message = fault("actor_events", actor="police")
+    assert "8 actors match" in message
+    assert "trial-1@0 (Police, group" in message
+    assert "no actors match 'nobody'" in fault("actor_events", actor="nobody")
+
+
+def test_a_story_has_its_sources(call: Call, fault: Callable[..., str], exploration: Path) -> None:
+    told = call("search_stories", limit=1)["rows"][0]
+    found = call("read_story", story_id=told["story_id"], limit=100)
+    assert found["total"] == told["events"]
+    assert len({row["document_id"] for row in found["rows"]}) == told["documents"]
+    assert all(row["sentence_text"] and row["title"] for row in found["rows"])
+    assert "search_stories" in fault("read_story", story_id="none")
+
+
+def test_next_events_are_those_of_the_command(call: Call, exploration: Path, tiny_encoder: Path) -> None:
+    chain = ["police | arrested | man", "judge | sentenced | man"]
+    expected = eventformers.next_event(tiny_encoder, chain, corpus=exploration, top=3)
+    rows = call("next_events", events=chain, limit=3)["rows"]
+    assert [row["text"] for row in rows] == [one.text for one in expected.candidates]
+
+
+def test_a_text_is_linked(call: Call, fault: Callable[..., str], english_pipeline: str) -> None:
+    found = call("ground_text", text="The [[landings]] in Normandy began.", language="en")
+    [row] = found["rows"]
+    assert (row["mention"], row["start_char"]) == ("landings", 4)
+    assert len(row["candidates"]) == 5
+    assert "events are described in de, en, es, fr" in fault("ground_text", text="The [[landings]] began.")
+
+
+def test_raw_texts_are_parsed(exploration: Path, tiny_encoder: Path, english_pipeline: str) -> None:
+    tools = server.ExplorationTools(
+        exploration,
+        grounding=tiny_encoder,
+        knowledge_base=SAMPLES / "event_hierarchies",
+        pipeline=english_pipeline,
+    )
+    found = tools.ground_text("Soldiers attacked the harbour.", language="en")
+    assert [row["mention"] for row in found["rows"]] == ["attacked"]
+
+
+def test_limits_and_errors_are_for_the_agent(fault: Callable[..., str]) -> None:
+    assert "less than or equal to 100" in fault("search_events", limit=101)
+    assert "Accepted: all, fact" in fault("search_events", factuality="true")
+    assert "offset: found 9999" in fault("search_events", offset=9999)
+
+
+def test_long_values_are_truncated(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_CHARACTERS", 10)
+    [row] = call("search_events", limit=1)["rows"]
+    assert len(row["sentence_text"]) == 11
+    assert row["sentence_text"].endswith("…")
+
+
+def test_an_extraction_has_fewer_tools(tiny_encoder: Path, exploration: Path) -> None:
+    tools = server.ExplorationTools(EXTRACTED)
+    assert tools.search_events(words="storm")["total"] == 3
+    for run, needed in (
+        (lambda: tools.search_events(like="storm"), "explore without --skip vectors"),
+        (lambda: tools.search_stories(), "explore --stories"),
+        (lambda: tools.ground_text("a text"), "--knowledge-base"),
+    ):
+        with pytest.raises(EventformersError, match=needed):
+            run()
+
+
+def test_vectors_of_another_model_are_refused(exploration: Path, tiny_modernbert: Path) -> None:
+    tools = server.ExplorationTools(exploration, events=tiny_modernbert)
+    with pytest.raises(EventformersError, match="--events and the model that explore had"):
+        tools.search_events(like="storm hit city")
+
+
+def test_a_folder_without_tables(tmp_path: Path) -> None:
+    outcome = run_command_line(["mcp", str(tmp_path)])
+    assert outcome["code"] == 2
+    assert "accepted: a folder that explore or extract wrote" in outcome["errors"]
+
+
+def test_without_the_sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eventformers.commands.mcp.find_spec", lambda name: None)
+    outcome = run_command_line(["mcp", str(tmp_path)])
+    assert outcome["code"] == 2
+    assert 'pip install "eventformers[mcp]"' in outcome["errors"]
+
+
+def test_the_example_of_the_page(
+    exploration: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "neighbours.md").read_text(encoding="utf-8")
+    code = page.partition("\n## Agents\n")[2].partition("```python\n")[2].partition("```")[0]
+    monkeypatch.chdir(exploration.parent)
+    exec(code.replace("my-exploration", exploration.name), {})  # noqa: S102
+    assert "arrested" in capsys.readouterr().out
+
+
+COMMAND = ["-m", "eventformers.cli", "mcp"]
+
+
+@pytest.mark.process
+def test_over_standard_input_and_output(exploration: Path, tiny_encoder: Path) -> None:
+    arguments = [*COMMAND, str(exploration), "--events", str(tiny_encoder)]
+    started = mcp.stdio_client(mcp.StdioServerParameters(command=sys.executable, args=arguments))
+    found = answer_of(called(started, "search_events", {"like": "storm hit city", "limit": 1}))
+    assert found["total"] == 498
+
+
+@contextmanager
+def serving(exploration: Path) -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen([sys.executable, *COMMAND, str(exploration), "--port", str(port)])
+    try:
+        for _ in range(600):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.mark.process
+def test_over_http(exploration: Path) -> None:
+    with serving(exploration) as address:
+        assert answer_of(called(address, "search_events", {"words": "storm"}))["total"] == 3
