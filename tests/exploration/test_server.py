@@ -1,4 +1,4 @@
-"""The server of an exploration, as an agent uses it: with the client of the MCP SDK, in process and outside."""
+"""The server of an exploration, as an agent uses it, with the client of the MCP SDK."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_about_has_the_counts_of_the_report(call: Call, exploration: Path) -> No
     assert found["first_date"] == "2025-01-14"
     mentions = pq.read_table(exploration / "actors.parquet").to_pandas().groupby("name")["mentions"].sum()
     assert found["frequent_actors"] == mentions[list(found["frequent_actors"])].to_dict()
-    assert list(found["frequent_actors"].values())[0] == mentions.max()
+    assert next(iter(found["frequent_actors"].values())) == mentions.max()
 
 
 def test_conditions_of_a_search_hold_together(call: Call, exploration: Path) -> None:
