@@ -1,13 +1,36 @@
 // Starts the page, and shows what its address says.
 
 const words = document.getElementById("words");
-const typeChooser = document.getElementById("type");
-const toldChooser = document.getElementById("told");
+const controls = [...document.querySelectorAll("[data-filter]")];
 const bars = document.getElementById("bars");
 const status = document.getElementById("status");
+const moreFilters = document.getElementById("more-filters");
+const fine = document.getElementById("fine");
 const TYPING_PAUSE = 120;
+const MOST_CHOICES = 300;
 let shownFilters = null;
 let waitingForMap;
+
+// What fills each view with the chosen events; the other views are whole from the start.
+const FILL = {
+  events: (section, state, chosen) => {
+    showList(document.getElementById("event-list"), chosen, eventRow);
+    if (!hasBlock("map")) return;
+    // A map in a hidden view has no size.
+    startMapOnce();
+    // The list comes first: a map of many points takes longer.
+    clearTimeout(waitingForMap);
+    waitingForMap = setTimeout(() => drawMap(chosen), 50);
+  },
+  documents: (section, state, chosen) => {
+    showList(document.getElementById("document-list"), chosenDocuments(state, chosen), documentRow);
+  },
+  table: showTableView,
+  actors: showActors,
+  stories: showStories,
+  places: showPlaces,
+  compare: showCompare,
+};
 
 function show() {
   const state = stateOf(location.hash);
@@ -16,59 +39,76 @@ function show() {
     if (section !== null) section.hidden = view !== state.view;
   }
   for (const link of document.querySelectorAll("nav a")) {
-    link.href = addressWith({ view: link.dataset.view, document: null, event: null });
+    link.href = addressWith({ view: link.dataset.view, document: null, event: null, sort: "" });
     if (link.dataset.view === state.view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  document.getElementById("filters").hidden = state.view === "about" || state.view === "types";
-  const filters = JSON.stringify([state.words, state.type, state.period, state.told]);
+  document.getElementById("filters").hidden = !(state.view in FILL);
+  // The reader lies above what is shown.
+  const filters = JSON.stringify({ ...state, document: null, event: null });
   if (filters !== shownFilters) showChosen(state);
   shownFilters = filters;
-  // A map in a hidden view has no size.
-  if (state.view === VIEWS[0] && hasBlock("map")) startMapOnce();
   return showReader(state);
 }
 
 function showChosen(state) {
-  if (words.value !== state.words) words.value = state.words;
-  if (typeChooser !== null) typeChooser.value = state.type ?? "";
-  if (toldChooser !== null) toldChooser.value = state.told === "all" ? "all" : "";
-  document.getElementById("clear").hidden =
-    state.words === "" && state.type === null && state.period === "" && state.told === "";
+  for (const control of controls) {
+    const value = String(state[control.dataset.filter] ?? "");
+    if (control.value !== value && control.value.trim() !== value) control.value = value;
+  }
+  if (controls.some((control) => fine.contains(control) && control.value !== "")) openFine(true);
+  document.getElementById("clear").hidden = FILTERS.every((key) => state[key] === null || state[key] === "");
   const chosen = chosenEvents(state);
   const found = chosenDocuments(state, chosen);
-  const period = state.period ? ` from ${periodName(state.period)}` : "";
+  const period = state.from && state.from === state.until ? ` from ${periodName(state.from)}` : "";
   status.textContent = chosen.length === 0 && found.length === 0
     ? "Nothing found."
     : `${counted(chosen.length, "event")} in ${counted(found.length, "document")}${period}`;
-  showList(document.getElementById("event-list"), chosen, eventRow);
-  showList(document.getElementById("document-list"), found, documentRow);
-  if (bars !== null) showTimeLine(bars, state, state.period ? chosenEvents(state, { anyPeriod: true }) : chosen);
-  // The lists come first: a map of many points takes longer.
-  clearTimeout(waitingForMap);
-  waitingForMap = setTimeout(() => drawMap(chosen), 50);
+  showChips(state);
+  FILL[state.view]?.(document.getElementById(`view-${state.view}`), state, chosen);
+  if (bars === null) return;
+  const isNarrow = state.from !== "" || state.until !== "";
+  showTimeLine(bars, state, isNarrow ? chosenEvents({ ...state, from: "", until: "" }) : chosen);
+}
+
+// The filters without a field of their own; a click takes one away.
+function showChips(state) {
+  const names = { actor: actors, story: stories };
+  const chips = Object.keys(names).filter((key) => state[key] !== null);
+  document.getElementById("chips").replaceChildren(...chips.map((key) =>
+    make("a", { class: "chip", href: addressWith({ [key]: null }), "aria-label": `Without the ${key} ${names[key].name.at(state[key])}` }, `${names[key].name.at(state[key])} ×`)));
 }
 
 function go(changes) {
   location.hash = addressWith(changes);
 }
 
-// Typing replaces the address, so that Back leaves the search at once.
-function replaceWords() {
-  location.replace(addressWith({ words: words.value.trim() }));
+function openFine(isOpen) {
+  fine.hidden = !isOpen;
+  moreFilters.setAttribute("aria-expanded", String(isOpen));
 }
 
 function startFilters() {
   let waiting;
-  words.addEventListener("input", () => {
-    clearTimeout(waiting);
-    waiting = setTimeout(replaceWords, TYPING_PAUSE);
-  });
-  typeChooser?.addEventListener("change", () => go({ type: typeChooser.value === "" ? null : typeChooser.value }));
-  toldChooser?.addEventListener("change", () => go({ told: toldChooser.value }));
+  for (const control of controls) {
+    const change = () => ({ [control.dataset.filter]: control.value.trim() });
+    if (control.tagName === "SELECT") control.addEventListener("change", () => go(change()));
+    // Typing replaces the address, so that Back leaves the search at once.
+    else control.addEventListener("input", () => {
+      clearTimeout(waiting);
+      waiting = setTimeout(() => location.replace(addressWith(change())), TYPING_PAUSE);
+    });
+  }
+  const fill = (id, choices) => document.getElementById(id)?.append(...choices.map(([value, text]) => make("option", { value }, text)));
+  fill("source", sources().map((source) => [source, source]));
+  if (places !== null) {
+    const all = Array.from({ length: events.rows }, (_, event) => event);
+    fill("place", counts(all, (event) => events.place.at(event)).slice(0, MOST_CHOICES).map(([place, count]) => [place, `${places.name.at(place)} (${count})`]));
+  }
+  moreFilters.addEventListener("click", () => openFine(fine.hidden));
   document.getElementById("filters").addEventListener("submit", (event) => event.preventDefault());
   document.getElementById("clear").addEventListener("click", () => {
-    go({ words: "", type: null, period: "", told: "" });
+    go(CLEARED);
     words.focus();
   });
 }
@@ -76,7 +116,7 @@ function startFilters() {
 // One stop of the Tab key; the arrow keys move between the bars.
 function startTimeLine() {
   if (bars === null) return;
-  for (const [number, period] of timeLinePeriods().entries()) {
+  for (const [number, period] of timeLine.periods.entries()) {
     bars.append(make("button", { type: "button", "data-period": period, tabindex: number === 0 ? "0" : "-1" }));
   }
   document.getElementById("time-line").hidden = bars.children.length < 2;
@@ -84,7 +124,10 @@ function startTimeLine() {
   document.getElementById("last-period").textContent = periodName(bars.lastElementChild?.dataset.period ?? "");
   bars.addEventListener("click", (event) => {
     const period = event.target.dataset.period;
-    if (period) go({ period: stateOf(location.hash).period === period ? "" : period });
+    if (!period) return;
+    const { from, until } = stateOf(location.hash);
+    const isOn = from === period && until === period;
+    go({ from: isOn ? "" : period, until: isOn ? "" : period });
   });
   bars.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
@@ -107,8 +150,11 @@ function startReader() {
 }
 
 async function start() {
-  [documents, events, types] = await Promise.all(["documents", "events", "types"].map(loadTable));
+  const names = ["documents", "events", "types", "actors", "stories", "places"];
+  [documents, events, types, actors, stories, places] = await Promise.all(names.map(loadTable));
   eventTypes = events.type?.values ?? null;
+  eventOrder = orderedEvents();
+  startPeriods();
   startFilters();
   startTimeLine();
   startReader();

@@ -1,28 +1,25 @@
-"""The page of an exploration: one file that shows all tables in a browser, without network.
-
-Tables are in it as compressed bytes of their columns, which `page_data.js` reads.
-"""
+"""The page of an exploration: one file that shows all tables in a browser, without network."""
 
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
-import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from markupsafe import Markup
 
 from eventformers.datasets_scripts.events import (
+    DOCUMENT_SCHEMA,
     DOCUMENTS_TABLE,
+    EVENT_SCHEMA,
     EVENTS_TABLE,
     FACTUALITIES,
     check_factuality,
@@ -32,6 +29,13 @@ from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError
 from eventformers.exploration import PAGE_FILE, REPORT_FILE
+from eventformers.exploration.page_data import (
+    NEIGHBOURS_TOGETHER,
+    TEXTS_TOGETHER,
+    compressed,
+    data_blocks,
+    used_actors,
+)
 from eventformers.exploration.related import COMPLETIONS_JUDGED, NEXT_JUDGED
 from eventformers.exploration.steps import Context, Step, StepRun
 from eventformers.extraction.wide import JOINED_TABLES, WIDE_FILES, write_wide
@@ -39,97 +43,38 @@ from eventformers.files import write_explained, write_text
 from eventformers.inference.report_pages import render_page
 from eventformers.provenance import installed_version
 
-SCORE_STEPS = 100
-"""Steps of a score between 0 and 1: the page shows two digits."""
-
-_ALIGNMENT = 4
-_LEVEL = 6
-_WHOLE_TYPES = (np.int8, np.uint8, np.int16, np.uint16, np.int32)
-
-
-def packed(columns: Mapping[str, pa.Array | pa.ChunkedArray | np.ndarray]) -> str:
-    """Pack columns of equal length for a page.
-
-    Texts are stored once with the number of their text in each row, whole numbers in the smallest type that
-    holds them, scores in hundredths, and lists as their values with the start of each row. The first bytes of
-    all numbers of a column come first, then the second ones: so they compress to two thirds.
-
-    Args:
-        columns: texts, whole numbers, truth values, scores, or lists of them, by name; null texts are "".
-
-    Returns:
-        The base64 text of a gzip stream: the length of a JSON header, the header, and the bytes of the
-        columns.
-    """
-    body = bytearray()
-    described = {name: _column(_array(values), body) for name, values in columns.items()}
-    rows = max((len(values) for values in columns.values()), default=0)
-    header = json.dumps(
-        {"rows": rows, "columns": described}, ensure_ascii=False, separators=(",", ":")
-    ).encode()
-    header += b" " * (-len(header) % _ALIGNMENT)
-    return compressed(len(header).to_bytes(4, "little") + header + bytes(body))
-
-
-def packed_texts(texts: list[str]) -> str:
-    """Pack a list of texts as JSON."""
-    return compressed(json.dumps(texts, ensure_ascii=False).encode())
-
-
-def compressed(content: bytes) -> str:
-    """Compress bytes with gzip; equal bytes give equal texts."""
-    return base64.b64encode(gzip.compress(content, _LEVEL, mtime=0)).decode()
-
-
-def _array(values: pa.Array | pa.ChunkedArray | np.ndarray) -> pa.Array:
-    if isinstance(values, pa.ChunkedArray):
-        return values.combine_chunks()
-    return pa.array(values) if isinstance(values, np.ndarray) else values
-
-
-def _column(values: pa.Array, body: bytearray) -> dict[str, Any]:
-    if pa.types.is_list(values.type):
-        lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        return {"starts": _numbers(starts, body), **_column(values.flatten(), body)}
-    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-        found = pc.fill_null(values, "").dictionary_encode()
-        codes = found.indices.to_numpy(zero_copy_only=False)
-        return {"texts": found.dictionary.to_pylist(), **_numbers(codes, body)}
-    if pa.types.is_boolean(values.type):
-        values = values.cast(pa.int8())
-    return _numbers(pc.fill_null(values, 0).to_numpy(zero_copy_only=False), body)
-
-
-def _numbers(values: np.ndarray, body: bytearray) -> dict[str, Any]:
-    steps = SCORE_STEPS if np.issubdtype(values.dtype, np.floating) else 1
-    whole = np.rint(values * steps) if steps > 1 else values
-    low, high = (int(whole.min()), int(whole.max())) if len(whole) else (0, 0)
-    fitting = next(kind for kind in _WHOLE_TYPES if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
-    place = len(body)
-    body += whole.astype(fitting).view(np.uint8).reshape(len(whole), np.dtype(fitting).itemsize).T.tobytes()
-    body += b"\0" * (-len(body) % _ALIGNMENT)
-    described = {"type": np.dtype(fitting).name, "at": place, "length": len(whole)}
-    return described | ({"steps": steps} if steps > 1 else {})
-
-
 _HERE = Path(__file__).parent
-_SCRIPTS = ("page_data.js", "page_state.js", "page_lists.js", "page_document.js", "page_map.js", "page.js")
-# A browser unpacks the texts of a few documents at once, so that a page of 10,000 documents opens quickly.
-_TEXTS_TOGETHER = 64
-_NEIGHBOURS_TOGETHER = 8192
-_TITLE_LENGTH = 80
-_MAP_STEPS = 65_535
+_SCRIPTS = tuple(
+    f"{name}.js"
+    for name in (
+        *("page_data", "page_state", "page_lists", "page_document", "page_map", "page_table", "page_actors"),
+        *("page_stories", "page_places", "page_compare", "page"),
+    )
+)
 # Multiples of the golden angle keep the hues of neighbouring numbers far apart; more hues look alike.
 _GOLDEN_ANGLE = 137.508
 _HUES = 24
+_VIEWS = {
+    "events": "Events",
+    "table": "Who did what",
+    "actors": "Actors",
+    "stories": "Stories",
+    "places": "Places",
+    "compare": "Compare",
+    "documents": "Documents",
+    "types": "Types",
+    "about": "About",
+}
 _TABLES = {
     "documents": "texts with title, date, source and licence",
     "events": "who did what to whom, with character offsets",
     "vectors": "a vector for each distinct event text",
     "chains": "events of one protagonist in a document",
+    "actors": "who takes part in events, with kind and aliases",
     "types": "event types with words, frames and examples",
     "event_types": "the type of each event",
+    "stories": "events that are the same, in one or many documents",
+    "event_stories": "the story of each event",
     "next_events": "events of the corpus related to each chain",
     "links": "links of events to the knowledge base",
     "completions": "what precedes and follows each event",
@@ -169,9 +114,13 @@ def write_page(
         name: table for name, table in tables.items() if table.num_rows or name in ("documents", "events")
     }
     # Tables of earlier versions lack these.
-    for name, column in (("documents", "url"), *(("events", detail) for detail in _DETAILS)):
-        if column not in tables[name].column_names:
-            tables[name] = tables[name].append_column(column, pa.array([""] * tables[name].num_rows))
+    for name, schema in (("documents", DOCUMENT_SCHEMA), ("events", EVENT_SCHEMA)):
+        for column in schema:
+            if column.name not in tables[name].column_names:
+                empty = pa.nulls(tables[name].num_rows, column.type)
+                if pa.types.is_string(column.type):
+                    empty = pc.fill_null(empty, "")
+                tables[name] = tables[name].append_column(column, empty)
     kinds = check_factuality(factuality)
     report_file = folder / REPORT_FILE
     report = read_json_object(report_file, "the report of an exploration") if report_file.exists() else {}
@@ -195,11 +144,18 @@ def _page(
     # The page finds the events of a document by binary search.
     events = events.append_column("counted", is_counted(events["factuality"], factuality))
     tables["events"] = events = events.sort_by([("document", "ascending"), ("number", "ascending")])
+    actors = used_actors(tables)
+    if actors is not None:
+        tables["actors"] = actors
     types = _types(tables)
     script = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
-    blocks = _blocks(tables, types)
+    blocks = data_blocks(tables, types)
     if plotly:
         blocks["plotly"] = _packed_script(plotly)
+    dated = pc.any(pc.not_equal(tables["documents"]["date"], "")).as_py() or False
+    sourced = pc.count_distinct(tables["documents"]["source"]).as_py() > 1
+    has = {name: name in blocks for name in ("actors", "stories", "places", "types")}
+    has["compare"] = dated or sourced
     return render_page(
         _HERE / "page.html.jinja",
         documents=tables["documents"].num_rows,
@@ -208,10 +164,17 @@ def _page(
         factuality=factuality,
         chains=tables["chains"].num_rows if "chains" in tables else 0,
         types=types,
-        dated=pc.any(pc.not_equal(tables["documents"]["date"], "")).as_py() or False,
+        families=[
+            (family, list(members)) for family, members in groupby(types, key=lambda each: each["family"])
+        ],
+        kinds=[kind for kind in FACTUALITIES if pc.any(pc.equal(events["factuality"], kind)).as_py()],
+        dated=dated,
+        views=[(name, title) for name, title in _VIEWS.items() if has.get(name, True)],
+        sourced=sourced,
+        has=has,
         mapped="map" in tables,
-        texts_together=_TEXTS_TOGETHER,
-        neighbours_together=_NEIGHBOURS_TOGETHER,
+        texts_together=TEXTS_TOGETHER,
+        neighbours_together=NEIGHBOURS_TOGETHER,
         related=NEXT_JUDGED,
         completed=COMPLETIONS_JUDGED,
         notes=notes,
@@ -254,12 +217,23 @@ def _types(tables: dict[str, pa.Table]) -> list[dict[str, Any]]:
         zip(tables["events"]["event_id"].to_pylist(), tables["events"]["text"].to_pylist(), strict=True)
     )
     numbers = {event_id: number for number, event_id in enumerate(texts)}
-    rows = tables["types"].sort_by("type_id").to_pylist()
-    largest = max(1, *(row["size"] for row in rows))
+    # Types of a list or of an earlier run may have no event in these texts.
+    rows = [row for row in tables["types"].to_pylist() if row["size"]]
+    sizes: Counter[str] = Counter()
+    for row in rows:
+        # Tables of earlier versions have no families.
+        row["family"] = row.get("family") or ""
+        sizes[row["family"]] += row["size"]
+    families = [family for family, _ in sizes.most_common() if family] + [""]
+    rows.sort(key=lambda row: (families.index(row["family"]), -row["size"]))
+    largest = max((row["size"] for row in rows), default=1)
     return [
         row
         | {
-            "hue": round(row["type_id"] % _HUES * _GOLDEN_ANGLE % 360),
+            "hue": round(families.index(row["family"]) * 360 / (len(families) - 1))
+            if row["family"]
+            else round(number % _HUES * _GOLDEN_ANGLE % 360),
+            "number": number,
             "share": round(100 * row["size"] / largest, 1),
             "examples": [
                 {"event": numbers[event_id], "text": texts[event_id]}
@@ -267,135 +241,8 @@ def _types(tables: dict[str, pa.Table]) -> list[dict[str, Any]]:
                 if event_id in numbers
             ],
         }
-        for row in rows
+        for number, row in enumerate(rows)
     ]
-
-
-def _blocks(tables: dict[str, pa.Table], types: list[dict[str, Any]]) -> dict[str, str]:
-    documents, events = tables["documents"], tables["events"]
-    event_ids = events["event_id"]
-    texts = documents["text"].to_pylist()
-    blocks = {"documents": packed(_documents(documents, texts)), "events": packed(_events(tables))}
-    for start in range(0, len(texts), _TEXTS_TOGETHER):
-        blocks[f"texts-{start // _TEXTS_TOGETHER}"] = packed_texts(texts[start : start + _TEXTS_TOGETHER])
-    if types:
-        blocks["types"] = packed(
-            {name: pa.array([row[name] for row in types]) for name in ("type_id", "name", "weak", "hue")}
-        )
-    if "chains" in tables:
-        chains = tables["chains"]
-        blocks["chains"] = packed(
-            {"protagonist": chains["protagonist"], "events": _in_lists(chains["event_ids"], event_ids)}
-        )
-        if "next_events" in tables:
-            following = _by(tables["next_events"], "chain", "chain_id", chains["chain_id"])
-            numbers = pc.fill_null(pc.index_in(following["event_id"], event_ids), -1)
-            blocks["next"] = packed(
-                {**{name: following[name] for name in ("chain", "text", "score")}, "event": numbers}
-            )
-    if "links" in tables:
-        links = _by(tables["links"], "event", "event_id", event_ids)
-        names = ("event", "knowledge_base_id", "title", "score", "linked", "ancestors")
-        blocks["links"] = packed({name: links[name] for name in names})
-    if "completions" in tables:
-        completions = _by(tables["completions"], "text_number", "text", pc.unique(events["text"]))
-        blocks["completions"] = packed(
-            {name: completions[name] for name in ("text_number", "relation", "tail", "score")}
-        )
-    if "map" in tables:
-        blocks |= _map_blocks(tables, event_ids)
-    return blocks
-
-
-def _documents(documents: pa.Table, texts: list[str]) -> dict[str, pa.ChunkedArray | pa.Array]:
-    titles = [
-        title or _first_words(text) or "(empty)"
-        for title, text in zip(documents["title"].to_pylist(), texts, strict=True)
-    ]
-    names = ("date", "source", "license", "url")
-    return {"title": pa.array(titles)} | {name: documents[name] for name in names}
-
-
-def _first_words(text: str) -> str:
-    line = text.strip().partition("\n")[0]
-    words = shorten(line, _TITLE_LENGTH, placeholder=" …")
-    # Some languages have no blanks between words.
-    return line[:_TITLE_LENGTH] if words == "…" else words
-
-
-_DETAILS = ("factuality", "subject_span", "object_span", "time_text", "time_start", "place_text", "country")
-_EVENT_COLUMNS = ("subject", "predicate", "object", "lemma", "negated", "passive", "counted", *_DETAILS)
-
-
-def _events(tables: dict[str, pa.Table]) -> dict[str, Any]:
-    events = tables["events"]
-    start, end = events["sentence_start"], events["sentence_end"]
-    columns: dict[str, Any] = {
-        "document": events["document"],
-        "sentence_start": start,
-        "sentence_length": pc.subtract(end, start),
-        "trigger_offset": pc.subtract(events["trigger_start"], start),
-        "trigger_length": pc.subtract(events["trigger_end"], events["trigger_start"]),
-    }
-    columns |= {name: events[name] for name in _EVENT_COLUMNS}
-    if "event_types" in tables and "types" in tables:
-        typed = tables["event_types"]
-        rows = pc.index_in(events["event_id"], typed["event_id"])
-        columns["type"] = pc.fill_null(typed["type_id"].take(rows), -1)
-    if "completions" in tables:
-        columns["text_number"] = pc.index_in(events["text"], pc.unique(events["text"]))
-    return columns
-
-
-def _by(table: pa.Table, name: str, key: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
-    """Add the position of each row's key among the values, and sort by it and by rank.
-
-    Rows with other keys are left out.
-    """
-    found = table.append_column(name, pc.index_in(table[key], values))
-    found = found.filter(pc.is_valid(found[name]))
-    return found.sort_by([(name, "ascending"), ("rank", "ascending")])
-
-
-def _in_lists(lists: pa.ChunkedArray, event_ids: pa.ChunkedArray) -> pa.Array:
-    """Replace event ids in lists by event numbers."""
-    together = lists.combine_chunks()
-    numbers = pc.fill_null(pc.index_in(together.flatten(), event_ids), -1)
-    starts = np.concatenate([[0], np.cumsum(pc.list_value_length(together).to_numpy())])
-    return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), numbers)
-
-
-def _map_blocks(tables: dict[str, pa.Table], event_ids: pa.ChunkedArray) -> dict[str, str]:
-    placed = tables["map"]
-    events = pc.index_in(placed["event_id"], event_ids).to_numpy()
-    places = np.stack([placed["x"].to_numpy(), placed["y"].to_numpy()], axis=1)
-    low = places.min(axis=0)
-    width = float((places.max(axis=0) - low).max()) or 1.0
-
-    def scaled(points: np.ndarray) -> np.ndarray:
-        return np.rint((points - low) / width * _MAP_STEPS).clip(0, _MAP_STEPS).astype(np.int32)
-
-    x, y = scaled(places).T
-    blocks = {"map": packed({"event": events, "x": x, "y": y})}
-    blocks |= _neighbour_blocks(placed["neighbors"].combine_chunks(), events)
-    if "regions" in tables:
-        regions = tables["regions"].sort_by([("size", "descending")])
-        x, y = scaled(np.stack([regions["x"].to_numpy(), regions["y"].to_numpy()], axis=1)).T
-        blocks["regions"] = packed({"name": regions["name"], "size": regions["size"], "x": x, "y": y})
-    return blocks
-
-
-def _neighbour_blocks(neighbours: pa.StructArray, events: np.ndarray) -> dict[str, str]:
-    """Pack the neighbours of each place on the map, in its order, as event numbers with cosines."""
-    blocks = {}
-    for start in range(0, len(neighbours), _NEIGHBOURS_TOGETHER):
-        ids, distances = neighbours.slice(start, _NEIGHBOURS_TOGETHER).flatten()
-        starts = pa.array(np.concatenate([[0], np.cumsum(pc.list_value_length(ids).to_numpy())]), pa.int32())
-        columns = {"event": events[ids.flatten().to_numpy()], "cosine": 1 - distances.flatten().to_numpy()}
-        blocks[f"neighbours-{start // _NEIGHBOURS_TOGETHER}"] = packed(
-            {name: pa.ListArray.from_arrays(starts, pa.array(values)) for name, values in columns.items()}
-        )
-    return blocks
 
 
 def _downloads(folder: Path) -> list[dict[str, str]]:

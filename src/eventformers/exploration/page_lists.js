@@ -65,12 +65,20 @@ async function excerpt(event) {
   ];
 }
 
+// Who did what to whom, each in its place.
+function rolesOf(event) {
+  const predicate = (events.negated.at(event) ? "not " : "") + events.predicate.at(event);
+  const parts = { who: events.who.at(event), did: predicate, whom: events.whom.at(event) };
+  const shown = Object.entries(parts).filter(([, text]) => text !== "");
+  return make("span", { class: "event" }, ...shown.flatMap(([role, text]) => [make("span", { class: role }, text), " "]));
+}
+
 function eventRow(event) {
-  const sentence = make("span", { class: "sentence" }, eventText(event));
+  const sentence = make("span", { class: "sentence" });
   excerpt(event).then((parts) => sentence.replaceChildren(...parts));
   const about = make("span", { class: "cut" }, factsOf(events.document.at(event)));
   const facts = make("span", { class: "facts" }, typeTag(event), about);
-  return make("li", {}, make("a", { class: "row", href: addressWith({ view: "", event }) }, sentence, facts));
+  return make("li", {}, make("a", { class: "row", href: eventAddress(event) }, rolesOf(event), sentence, facts));
 }
 
 function documentRow([number, count]) {
@@ -84,21 +92,20 @@ function counted(count, noun) {
   return `${NUMBERS.format(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-// Fills a list with the first items, and adds more when asked.
-function showList(list, items, row) {
-  const more = list.nextElementSibling;
+// Fills a list or the body of a table with the first items, and adds more when asked.
+function showList(list, items, row, more = list.nextElementSibling) {
   let shown = 0;
   const add = () => {
-    const first = list.children.length;
-    list.append(...items.slice(shown, shown + AT_ONCE).map(row));
-    shown = list.children.length;
+    const added = items.slice(shown, shown + AT_ONCE).map(row);
+    list.append(...added);
+    shown += added.length;
     more.hidden = shown >= items.length;
     more.textContent = `Show ${Math.min(AT_ONCE, items.length - shown)} more of ${NUMBERS.format(items.length)}`;
-    return list.children[first];
+    return added[0];
   };
   list.replaceChildren();
   add();
-  more.onclick = () => add().querySelector("a").focus();
+  more.onclick = () => add().querySelector("a, button").focus();
 }
 
 // The time line has at most this many bars, of days, months, years, decades or centuries.
@@ -124,6 +131,17 @@ function periodsBetween(first, last, length) {
   return periods;
 }
 
+// The periods of the time line, and the number of that of each document, -1 without a date.
+const timeLine = { periods: [], ofDocument: null };
+
+function startPeriods() {
+  timeLine.periods = timeLinePeriods();
+  const numbers = new Map(timeLine.periods.map((period, number) => [period, number]));
+  const length = timeLine.periods[0]?.length ?? 0;
+  timeLine.ofDocument = Int32Array.from({ length: documents.rows }, (_, document) =>
+    numbers.get(documents.date.at(document).slice(0, length)) ?? -1);
+}
+
 function timeLinePeriods() {
   const isDate = (date) => /^\d{4}(-\d\d(-\d\d)?)?$/.test(date) && !Number.isNaN(Date.parse(date));
   const days = new Set(documents.date.texts.map((date) => date.slice(0, 10)));
@@ -137,21 +155,34 @@ function timeLinePeriods() {
   return [];
 }
 
-function showTimeLine(bars, state, chosen) {
-  const periods = [...bars.children].map((bar) => bar.dataset.period);
-  const numbers = new Map(periods.map((period, number) => [period, number]));
-  const counts = new Array(periods.length).fill(0);
+// The number of events in each period of the time line.
+function countsByPeriod(chosen) {
+  const counts = new Array(timeLine.periods.length).fill(0);
   for (const event of chosen) {
-    const number = numbers.get(documents.date.at(events.document.values[event]).slice(0, periods[0].length));
-    if (number !== undefined) counts[number]++;
+    const period = timeLine.ofDocument[events.document.values[event]];
+    if (period >= 0) counts[period]++;
   }
+  return counts;
+}
+
+// Small bars of counts, which say where the highest one is.
+function smallBars(counts, highest = Math.max(...counts)) {
+  const top = counts.indexOf(Math.max(...counts));
+  const says = `Most in ${periodName(timeLine.periods[top])}: ${counted(counts[top], "event")}`;
+  const bars = counts.map((count, number) =>
+    make("i", { "--share": count / Math.max(1, highest), title: `${periodName(timeLine.periods[number])}: ${counted(count, "event")}` }));
+  return make("span", { class: "small-bars", role: "img", "aria-label": says }, ...bars);
+}
+
+function showTimeLine(bars, state, chosen) {
+  const counts = countsByPeriod(chosen);
   const highest = Math.max(1, ...counts);
   for (const [number, bar] of [...bars.children].entries()) {
-    const name = periodName(periods[number]);
+    const period = timeLine.periods[number];
     bar.style.setProperty("--share", counts[number] / highest);
-    bar.setAttribute("aria-label", `${name}: ${counted(counts[number], "event")}`);
+    bar.setAttribute("aria-label", `${periodName(period)}: ${counted(counts[number], "event")}`);
     bar.title = bar.getAttribute("aria-label");
-    bar.setAttribute("aria-pressed", String(state.period === periods[number]));
+    bar.setAttribute("aria-pressed", String(state.from === period && state.until === period));
   }
 }
 
