@@ -12,7 +12,8 @@ from eventformers.datasets_scripts.chains import NO_PROTAGONISTS
 from eventformers.datasets_scripts.document_splits import DistinctIds
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.extraction.coreference import resolve
-from eventformers.extraction.events import ExtractedEvent, head_text, mention_text
+from eventformers.extraction.events import ExtractedEvent
+from eventformers.extraction.participants import head_text, mention_text
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span

@@ -21,11 +21,13 @@ from eventformers.extraction.actor_kinds import (
     kind_of_noun,
 )
 from eventformers.extraction.grammar import LINKED, SUBJECTS, child_of
+from eventformers.extraction.lexicon import lexicon
 from eventformers.extraction.quotations import SPEECH, quotations_of
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span, Token
 
+_WORDS = lexicon("coreference")
 # fmt: off
 _HE = frozenset({"he", "him", "his", "himself"})
 _SHE = frozenset({"she", "her", "hers", "herself"})
@@ -36,27 +38,13 @@ _RELATIVE = frozenset({"who", "whom", "whose", "which"})
 _REFLEXIVE = frozenset({"himself", "herself", "itself", "themselves"})
 PRONOUN_FORMS = _HE | _SHE | _IT | _THEY | _FIRST
 _DEFINITE = frozenset({"the", "this", "that", "these", "those"})
-_GENERAL = frozenset({
-    "one", "ones", "other", "others", "someone", "something", "thing", "way", "lot", "number", "part",
-    "kind", "time", "day", "week", "month", "year", "hour", "minute", "morning", "evening", "night",
-    "today", "yesterday", "tomorrow", "weekend", "moment", "percent", "%", "case", "fact", "reason",
-})
 _ARGUMENTS = SUBJECTS | {
     "dobj", "obj", "iobj", "dative", "pobj", "poss", "attr", "appos", "conj", "agent", "oprd", "ROOT",
     "npadvmod", "obl", "nmod", "dep",
 }
-_COMPANIES = frozenset({
-    "ag", "co", "co.", "company", "corp", "corp.", "corporation", "gmbh", "group", "inc", "inc.", "ltd",
-    "ltd.", "llc", "plc", "sa",
-})
 _NOT_IN_NAMES = frozenset({"the", "a", "an", "'s", "'", "’s", "’", ",", ".", '"', "jr", "jr.", "sr", "sr."})
 _PLACING = frozenset({"at", "from", "in", "near", "to"})
 _INITIALS = frozenset({"of", "the", "and", "for", "&"})
-_TITLES = frozenset({
-    "mr", "mr.", "mrs", "mrs.", "ms", "ms.", "miss", "dr", "dr.", "sir", "lord", "lady", "president",
-    "sen.", "rep.", "gov.", "gen.", "col.", "lt.", "sgt.", "prof.", "rev.", "senator", "governor",
-    "king", "queen", "prince", "princess", "pope", "captain", "professor", "judge",
-})
 _ALIASES: dict[tuple[str, ...], tuple[str, ...]] = {
     **dict.fromkeys(
         [("us",), ("u.s.",), ("usa",), ("u.s.a.",), ("america",), ("united", "states", "of", "america")],
@@ -67,34 +55,6 @@ _ALIASES: dict[tuple[str, ...], tuple[str, ...]] = {
     ("eu",): ("european", "union"),
 }
 # fmt: on
-_MEN = """
-aaron adam ahmed al alan albert alex alexander ali andrew andy anthony antonio arthur ben benjamin bernard
-bill billy bob bobby boris brad brandon brian bruce carl carlos charles charlie chris christopher colin
-craig dan daniel danny dave david dean dennis derek dick dominic don donald doug douglas ed eddie edward
-eric ernest francis frank fred gary geoffrey george gerald gordon graham greg gregory hans harold harry
-henry herbert howard hugh ian isaac ivan jack jacob jake james jason jeff jeffrey jeremy jerry jesse jim
-jimmy joe joel john johnny jonathan jose joseph josh joshua juan justin karl keith ken kenneth kevin kurt
-kyle larry lawrence leo leonard lewis louis luke marc marcus mario mark martin matt matthew max michael mick
-miguel mike mohamed mohammed muhammad nathan neil nicholas nick nigel norman oliver oscar patrick paul pedro
-pete peter phil philip phillip pierre ralph ray raymond richard rick rob robert roger roland ron ronald roy
-russell ryan sam samuel scott sean sebastian sergei shane simon stanley stephen steve steven stuart ted
-terry theodore thomas tim timothy toby todd tom tommy tony trevor victor vincent vladimir walter warren
-wayne william willie zachary
-"""
-_WOMEN = """
-alice alison amanda amber amy andrea angela anita ann anna anne annie barbara beth betty brenda britney
-carol caroline catherine charlotte cheryl christina christine cindy claire claudia cynthia dawn deborah
-debra denise diana diane donna doris dorothy elaine eleanor elena elizabeth ellen emily emma erin esther eva
-evelyn fiona florence frances gloria grace hannah heather helen hillary irene isabel jacqueline jane janet
-janice jennifer jenny jessica jill joan joanna joanne joyce judith judy julia julie karen kate katherine
-kathleen kathryn kathy katie kimberly kristen laura lauren leah linda lindsay lisa liz louise lucy lynn
-madonna margaret maria marie marilyn martha mary megan meghan melanie melissa michelle miranda miriam monica
-nancy natalie nicola nicole olivia pamela patricia paula pauline rachel rebecca rita rosa rose ruth sally
-samantha sandra sara sarah sharon sheila shirley sophia sophie stella stephanie sue susan suzanne sylvia
-teresa theresa tina ursula valerie vanessa vera veronica victoria virginia wendy yvonne zoe
-"""
-
-_MALE_NAMES, _FEMALE_NAMES = frozenset(_MEN.split()), frozenset(_WOMEN.split())
 _FARTHEST = 3
 """Sentences before that of a pronoun in which it looks for an entity."""
 _FARTHEST_NOUN = 30
@@ -260,7 +220,7 @@ class _Resolution:
                 entity = self._new(kind, words)
                 first[entity] = same[0].head.i
                 if kind in ("person", ""):
-                    is_male, is_female = words[0] in _MALE_NAMES, words[0] in _FEMALE_NAMES
+                    is_male, is_female = words[0] in _WORDS.male_names, words[0] in _WORDS.female_names
                     entity.gender = "m" if is_male else "f" if is_female else _gender_of_noun(words[-1])
                 initials = "".join(word[0] for word in words if word not in _INITIALS)
                 for word in {words[0], words[-1], initials}:
@@ -421,7 +381,9 @@ def _mentions(doc: Doc) -> Iterator[_Mention]:
                 if words and (token.ent_type_ or token.dep_ in _ARGUMENTS):
                     yield _Mention(token, start, end, number, words)
                 elif (
-                    token.pos_ == "NOUN" and token.dep_ in _ARGUMENTS and token.lemma_.lower() not in _GENERAL
+                    token.pos_ == "NOUN"
+                    and token.dep_ in _ARGUMENTS
+                    and token.lemma_.lower() not in _WORDS.general
                 ):
                     start, end = _noun_bounds(token)
                     yield _Mention(token, start, end, number)
@@ -458,11 +420,11 @@ def _noun_bounds(head: Token) -> tuple[int, int]:
 def name_in(span: Span) -> list[str]:
     """The words of a mention that are its name, without title, article, possessive ending and legal form."""
     words = [token.text for token in span if not (token.is_space or token.like_num or token.is_punct)]
-    while words and (words[0].lower() in _NOT_IN_NAMES or words[0].lower() in _TITLES):
+    while words and (words[0].lower() in _NOT_IN_NAMES or words[0].lower() in _WORDS.titles):
         del words[0]
     while words and words[-1].lower() in _NOT_IN_NAMES:
         words.pop()
-    if len(words) > 1 and words[-1].lower() in _COMPANIES:
+    if len(words) > 1 and words[-1].lower() in _WORDS.companies:
         words.pop()
     return words
 

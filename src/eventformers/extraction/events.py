@@ -25,7 +25,6 @@ from eventformers.extraction.grammar import (
     cleft_of,
     coordinator,
     copula_of,
-    excluded_after,
     governs,
     is_adjective,
     is_clause_head,
@@ -35,73 +34,38 @@ from eventformers.extraction.grammar import (
     is_participle,
     is_past_participle,
     is_word,
-    joined,
     subject_of,
 )
-from eventformers.extraction.normalising import NORMALISED
+from eventformers.extraction.lexicon import lexicon
+from eventformers.extraction.participants import (
+    Participant,
+    head_text,
+    is_handle,
+    mention_text,
+    participants_of,
+)
 from eventformers.extraction.polarity import (
     Polarity,
-    alternative_of,
     governs_negatively,
-    is_contrasted,
-    is_negative_pronoun,
-    is_universal,
 )
 
 if TYPE_CHECKING:
-    from spacy.tokens import Doc, Span, Token
+    from spacy.tokens import Doc, Token
 
-_Participant = tuple["Token | None", bool]
+_WORDS = lexicon("events")
 
 ARGUMENT_FORMS = ("heads", "spans")
 # fmt: off
 _BEFORE_FINITE_VERBS = frozenset({"advmod", "aux", "auxpass", "neg"})
 # Dependents that replace a subject: "there was", "to leave is right".
 _NO_SUBJECTS = frozenset({"expl", "csubj", "csubjpass", "csubj:pass"})
-_PASSIVE_MARKS = frozenset(
-    {"nsubjpass", "auxpass", "csubjpass", "nsubj:pass", "aux:pass", "csubj:pass"}
-)
+_PASSIVE_MARKS = frozenset({"nsubjpass", "auxpass", "csubjpass", "nsubj:pass", "aux:pass", "csubj:pass"})
 _PARTICLES = frozenset({"prt", "compound:prt"})
 _RELATIVE_WORDS = RELATIVE_PRONOUNS | {"how", "what", "when", "where", "whereby", "whose", "why"}
-# Nouns of time, place, manner and reason are no object of their relative clause: "the day Anna left".
-_CIRCUMSTANCES = frozenset({
-    "day", "moment", "month", "night", "place", "reason", "time", "way", "week", "year",
-})
-# Verbs that do not share the object of a verb that is joined to them: "came and saw Peter".
-_INTRANSITIVE = frozenset({
-    "appear", "arrive", "awake", "bend", "bow", "break", "climb", "collapse", "collide", "come", "crash",
-    "cry", "dance", "die", "disappear", "emerge", "erupt", "escape", "exist", "explode", "fall", "fight",
-    "flee", "fly", "gather", "go", "happen", "hurry", "intervene", "jump", "kneel", "laugh", "lean", "leap",
-    "leave", "lie", "listen", "live", "look", "march", "meet", "move", "pause", "protest", "rally", "react",
-    "rebel", "resign", "retire", "return", "ride", "rise", "run", "rush", "sail", "scream", "sing", "sit",
-    "sleep", "smile", "speak", "stand", "start", "stay", "step", "stop", "stumble", "surrender", "swim",
-    "talk", "travel", "turn", "vanish", "wait", "wake", "walk", "work",
-})
-# Their object leaves in "advised him to leave", also where the parse takes "to leave" as a purpose.
-_VERBS_OF_ASKING = frozenset({
-    "advise", "allow", "ask", "beg", "cause", "challenge", "command", "compel", "convince", "enable",
-    "encourage", "expect", "forbid", "force", "instruct", "invite", "order", "permit", "persuade", "request",
-    "require", "teach", "tell", "urge", "warn",
-})
-# Verbs whose subject may follow them: "…, argued the lawyer".
-_VERBS_OF_SPEECH = frozenset({
-    "add", "admit", "announce", "argue", "claim", "conclude", "declare", "explain", "insist", "note",
-    "report", "reply", "say", "state", "suggest", "tweet", "warn", "write",
-})
-# "jailed him for leaving": the object leaves.
-_VERBS_OF_JUDGEMENT = frozenset({
-    "arrest", "ban", "blame", "commend", "condemn", "congratulate", "criticise", "criticize", "detain",
-    "discipline", "dismiss", "execute", "expel", "fine", "fire", "forgive", "honor", "honour", "imprison",
-    "investigate", "jail", "mock", "pardon", "penalise", "penalize", "praise", "prosecute", "punish",
-    "rebuke", "reprimand", "reward", "sack", "sanction", "scold", "sentence", "sue", "suspend", "thank",
-})
 # "accused him of leaving", "kept him from leaving": the object leaves.
 _PREPOSITIONS_OF_OBJECTS = frozenset({"as", "from", "into", "of"})
 # "the door was hard to open": its subject is opened.
 _ADJECTIVES_OF_OBJECTS = frozenset({"difficult", "easy", "hard", "impossible", "simple", "tough"})
-_OUTSIDE_SPANS = HELPERS | SUBJECTS | RELATIVE_CLAUSES | {
-    "appos", "advcl", "punct", "mark", "expl", "neg", "csubj", "parataxis", "agent", "ccomp",
-}
 # fmt: on
 
 
@@ -237,7 +201,7 @@ class _Clauses:
                 if token.dep_ == "cop" and not is_clause_head(token.head):
                     yield from self._copula(number, token)
                 elif is_clause_head(token) and not (
-                    self._joins_its_head(token) or _is_handle(token) or is_elliptical(token)
+                    self._joins_its_head(token) or is_handle(token) or is_elliptical(token)
                 ):
                     yield from self._event(number, token)
 
@@ -292,9 +256,9 @@ class _Clauses:
         passive: bool,
         negated: bool,
     ) -> Iterator[ExtractedEvent]:
-        subjects = _participants(subject, verb, negated)
-        targets = _participants(target, verb, negated)
-        pairs: Iterable[tuple[_Participant, _Participant]] = product(subjects, targets)
+        subjects = participants_of(subject, verb, negated)
+        targets = participants_of(target, verb, negated)
+        pairs: Iterable[tuple[Participant, Participant]] = product(subjects, targets)
         if len(subjects) * len(targets) > _MOST_PAIRS:
             pairs = chain(product(subjects, targets[:1]), product(subjects[:1], targets[1:]))
         made: dict[tuple[str, str, bool], ExtractedEvent] = {}
@@ -355,7 +319,7 @@ class _Clauses:
             return self._subject_of_complement(verb)
         if dependency in ("pcomp", "pobj"):
             return self._subject_of_gerund(verb)
-        if dependency == "advcl" and is_infinitive(verb) and head.lemma_.lower() in _VERBS_OF_ASKING:
+        if dependency == "advcl" and is_infinitive(verb) and head.lemma_.lower() in _WORDS.verbs_of_asking:
             if self._is_passive(head):
                 return self._grammatical_subject(head)
             if (target := self._direct_object(head)) is not None:
@@ -374,7 +338,9 @@ class _Clauses:
             return None
         noun = _inverted_subject(verb)
         # "hours spread over years" may have a participle.
-        is_clear = verb.tag_ != "VBD" or verb.pos_ == "AUX" or verb.head.lemma_.lower() in _VERBS_OF_SPEECH
+        is_clear = (
+            verb.tag_ != "VBD" or verb.pos_ == "AUX" or verb.head.lemma_.lower() in _WORDS.verbs_of_speech
+        )
         if noun is None and is_clear and verb.dep_ in ("ccomp", "advcl", "conj", "ROOT"):
             start = min(
                 (child.i for child in verb.lefts if child.dep_ in _BEFORE_FINITE_VERBS), default=verb.i
@@ -427,7 +393,7 @@ class _Clauses:
         word, lemma = preposition.lower_, head.lemma_.lower()
         of_object = word in _PREPOSITIONS_OF_OBJECTS or (
             # Not "detained him for questioning".
-            word == "for" and lemma in _VERBS_OF_JUDGEMENT and verb.lower_ != "questioning"
+            word == "for" and lemma in _WORDS.verbs_of_judgement and verb.lower_ != "questioning"
         )
         if preposition.head.i == head.i and of_object:
             target = child_of(head, DIRECT_OBJECTS)
@@ -501,7 +467,7 @@ class _Clauses:
     def _shared_object(self, verb: Token) -> Token | None:
         """The object of the last joined verb, which this one shares: "arrested and beat protesters"."""
         last = self._last_joined(verb)
-        if last.i == verb.i or verb.lemma_.lower() in _INTRANSITIVE or self._is_passive(last):
+        if last.i == verb.i or verb.lemma_.lower() in _WORDS.intransitive or self._is_passive(last):
             return None
         found = child_of(last, DIRECT_OBJECTS)
         return None if found is None or found.i < last.i else found
@@ -515,7 +481,7 @@ class _Clauses:
         before = verb.doc[verb.left_edge.i : verb.i]
         if verb.left_edge.i != noun.i + 1 or any(word.lower_ in _RELATIVE_WORDS for word in before):
             return None
-        if noun.lemma_ in _CIRCUMSTANCES or is_adjective(noun):
+        if noun.lemma_ in _WORDS.circumstances or is_adjective(noun):
             return None
         if last.pos_ == "AUX" or child_of(last, DIRECT_OBJECTS | LINKED | {"ccomp", "xcomp"}) is not None:
             return None
@@ -550,106 +516,6 @@ class _Clauses:
             focus = child_of(copula, {"attr"})
             return None if focus == self._grammatical_subject(verb) else focus
         return None if found is None else self._antecedent(found, verb)
-
-
-def head_text(head: Token) -> str:
-    """The head word of a mention in lower case; a handle has its `@`, and "no one" both words."""
-    if head.lower_ == "one" and is_negative_pronoun(head):
-        return "no one"
-    return f"@{head.lower_}" if _is_handle(head) else " ".join(head.lower_.split())
-
-
-def mention_text(head: Token) -> str:
-    """The words of a mention by its head (`mention_span`), in lower case."""
-    words = (head_text(token) + token.whitespace_ for token in mention_span(head))
-    return " ".join("".join(words).split())
-
-
-def mention_span(head: Token) -> Span:
-    """A mention by its head, without its relative clauses and appositions, without a `no`, which the event's
-    negation states, and without the ending of a possessor."""
-    start, end = head.i, head.i + 1
-    for child in sorted(head.lefts, key=lambda child: -child.i):
-        if (child.dep_ in _OUTSIDE_SPANS and child.dep_ != "punct") or child.lower_ in (
-            "no",
-            "neither",
-            "not",
-        ):
-            break
-        start = child.left_edge.i
-    for child in head.rights:
-        if child.dep_ in _OUTSIDE_SPANS or child.dep_ in ("cc", "conj") or child.tag_ == "POS":
-            break
-        end = child.right_edge.i + 1
-    return head.doc[start:end]
-
-
-def _is_handle(token: Token) -> bool:
-    normalised = token.doc.user_data.get(NORMALISED)
-    return normalised is not None and normalised.is_handle(token.idx)
-
-
-def _participants(head: Token | None, verb: Token, negated: bool) -> list[_Participant]:
-    """The heads of an argument: itself and those that are joined to it on the same side of the verb; True for
-    one that the text excludes, such as "but not Egypt"."""
-    if head is None:
-        return [(None, False)]
-    of = child_of(head, {"cc", "prep"}) if is_negative_pronoun(head) else None
-    if of is not None and (of.lower_ == "of" or not negated):
-        # "none of the men", "no one except Tom"
-        head = child_of(of, {"pobj"}) or head
-    found: list[_Participant] = []
-    if (
-        head.dep_ in DIRECT_OBJECTS
-        and child_of(verb, INDIRECT_OBJECTS) is not None
-        and (first := child_of(head, {"nmod"})) is not None
-        and child_of(first, {"cc"}) is not None
-    ):
-        # The house in "sold Tom a house and Anna a car", which the parse gives the car.
-        found.append((first, False))
-    for token in joined(head):
-        is_beside = (token.i < verb.i) == (head.i < verb.i)
-        # In "nobody failed to come", nobody did not come, so that somebody else is its subject.
-        is_nobody = is_negative_pronoun(token) and not negated
-        if (
-            is_beside
-            and is_word(token)
-            and not is_nobody
-            and (token.i == head.i or not is_clause_head(token))
-        ):
-            before = token.doc[token.left_edge.i - 1].lower_ if token.left_edge.i else ""
-            excluded = (
-                is_contrasted(token)
-                if token.i == head.i
-                else "not" in (before, *(child.lower_ for child in token.lefts))
-                # "everyone but Tom"
-                or (before == "but" and is_universal(head))
-            )
-            found.append((token if token.i == head.i else _given_second(token, verb), excluded))
-    for word in head.doc[head.i + 1 : verb.i]:
-        if is_clause_head(word):
-            break
-        if word.lower_ == "with" and word.nbor(-1).lower_ in ("along", "together"):
-            # "Tom, along with Anna, left"
-            found += [(one, False) for one in joined(child_of(word, {"pobj"}) or head) if one != head]
-    is_focus = head.dep_ == "attr" and head.i < verb.i
-    if (head.i < verb.i and is_focus == (cleft_of(verb) is not None)) and (other := excluded_after(verb)):
-        # "Anna won, not Tom"
-        found.append((other, True))
-    if found and found[-1][0] == head and is_contrasted(head):
-        # "blamed not Tom, but Anna"
-        found.append((alternative_of(head), False))
-    return found or [(None, False)]
-
-
-def _given_second(joined: Token, verb: Token) -> Token:
-    """The pen in "gave Tom a book and Bob a pen", where the parse joins Bob to the book; any other word
-    unchanged."""
-    if joined.head.dep_ not in DIRECT_OBJECTS or child_of(verb, INDIRECT_OBJECTS) is None:
-        return joined
-    following = (*joined.rights, *joined.head.rights, *verb.rights)
-    nouns = (one for one in following if one.pos_ in ("NOUN", "PROPN"))
-    return next((noun for noun in nouns if noun.left_edge.i == joined.i + 1), joined)
 
 
 def _particles(verb: Token) -> list[str]:
@@ -687,7 +553,7 @@ def _inverted_subject(verb: Token) -> Token | None:
     speaker = child_of(verb, DIRECT_OBJECTS)
     is_inverted = (
         speaker is not None
-        and verb.lemma_.lower() in _VERBS_OF_SPEECH
+        and verb.lemma_.lower() in _WORDS.verbs_of_speech
         and verb.i > verb.sent.start
         and verb.nbor(-1).is_punct
         and speaker.left_edge.i == verb.i + 1

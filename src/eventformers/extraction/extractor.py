@@ -29,14 +29,7 @@ from eventformers.extraction.chains import (
 )
 from eventformers.extraction.details import event_details
 from eventformers.extraction.entities import find_entities, separate_recogniser
-from eventformers.extraction.events import (
-    ARGUMENT_FORMS,
-    ExtractedEvent,
-    check_annotation,
-    extract_events,
-    head_text,
-    mention_text,
-)
+from eventformers.extraction.events import ARGUMENT_FORMS, ExtractedEvent, check_annotation, extract_events
 from eventformers.extraction.headlines import with_verbs
 from eventformers.extraction.language import other_language
 from eventformers.extraction.nominals import TRIGGERS, with_nominals
@@ -47,6 +40,7 @@ from eventformers.extraction.normalising import (
     normalise,
     place_given,
 )
+from eventformers.extraction.participants import head_text, mention_text
 from eventformers.extraction.texts import TextDocument
 from eventformers.files import file_digest, files_digest
 
@@ -401,7 +395,7 @@ def load_pipeline(name: str | Path) -> Language:
 def rules_digest() -> str:
     """Identify the rules of extraction by their code and weights, which decide what an event is."""
     folder = Path(__file__).parent
-    files = sorted((*folder.rglob("*.py"), *folder.glob("*.safetensors")))
+    files = sorted((*folder.rglob("*.py"), *folder.glob("*.safetensors"), *folder.glob("lexicons/*.yaml")))
     return sha256("".join(map(file_digest, files)).encode()).hexdigest()[:12]
 
 

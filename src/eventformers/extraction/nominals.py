@@ -16,11 +16,13 @@ from safetensors.numpy import load_file
 
 from eventformers.extraction.events import ExtractedEvent
 from eventformers.extraction.grammar import DIRECT_OBJECTS, SUBJECTS, child_of, is_infinitive, is_word
+from eventformers.extraction.lexicon import lexicon
 from eventformers.extraction.polarity import is_negative
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
 
+_WORDS = lexicon("nominals")
 WEIGHTS = Path(__file__).with_name("nominals.safetensors")
 TRIGGERS = ("all", "verbs")
 """Words that name events: verbs, nouns and adjectives, or only verbs."""
@@ -28,42 +30,8 @@ CANDIDATES = frozenset({"NOUN", "PROPN", "ADJ"})
 """Parts of speech of what may be an event."""
 
 # fmt: off
-_LIGHT_VERBS = frozenset({
-    "carry", "commit", "conduct", "do", "give", "have", "make", "mount", "pay", "perform", "stage", "take",
-    "wage",
-})
 # Entity types of subjects before a noun: "Israeli strike", "Microsoft takeover".
 _ACTORS = frozenset({"GPE", "NORP", "ORG", "PERSON"})
-_INSTITUTIONS = frozenset({
-    "army", "government", "guerrilla", "insurgent", "military", "militant", "mob", "navy", "opposition",
-    "parliament", "police", "rebel", "senate", "state", "student", "terrorist", "union", "voter", "worker",
-})
-# Prepositions of participants; those of places and times only are not among them.
-_PREPOSITIONS = frozenset({
-    "about", "against", "for", "from", "in", "into", "on", "over", "to", "toward", "towards", "with",
-})
-# Their possessor is the one it happens to: "his arrest", "the minister's assassination".
-_OF_OBJECTS = frozenset({
-    "abduction", "acquittal", "appointment", "arraignment", "arrest", "assassination", "assault", "beheading",
-    "bombing", "burial", "capture", "conviction", "creation", "demolition", "deportation", "destruction",
-    "detention", "dismissal", "election", "eviction", "execution", "expulsion", "extradition", "firing",
-    "hiring", "hospitalisation", "hospitalization", "imprisonment", "incarceration", "indictment",
-    "inauguration", "invasion", "kidnapping", "killing", "massacre", "murder", "nomination", "overthrow",
-    "promotion", "prosecution", "release", "removal", "rescue", "sentencing", "shooting", "suspension",
-    "torture", "trial",
-})
-# What follows their "of" does it or undergoes it: "the resignation of the minister".
-_OF_SUBJECTS = frozenset({
-    "absence", "appearance", "arrival", "birth", "bankruptcy", "breakup", "collapse", "comeback", "death",
-    "debut", "decline", "defection", "demise", "departure", "disappearance", "downfall", "emergence",
-    "eruption", "escape", "explosion", "failure", "fall", "fight", "flight", "growth", "illness", "injury",
-    "marriage", "meeting", "outbreak", "performance", "presence", "resignation", "retirement", "retreat",
-    "return", "rise", "spread", "success", "suicide", "surrender", "victory", "withdrawal",
-})
-# "likely to be president" says how likely an event is.
-_ADJECTIVES_OF_CHANCE = frozenset({
-    "able", "about", "bound", "certain", "due", "likely", "set", "sure", "unable", "unlikely",
-})
 # fmt: on
 
 
@@ -205,18 +173,20 @@ def _roles(noun: Token) -> tuple[Token | None, str, Token | None]:
     of = _noun_after(noun, ("of",))
     between = _noun_after(noun, ("between",))
     before = [one for one in noun.lefts if one.dep_ in ("compound", "nmod", "amod") and is_word(one)]
-    actor = next((one for one in before if one.ent_type_ in _ACTORS or one.lower_ in _INSTITUTIONS), None)
+    actor = next(
+        (one for one in before if one.ent_type_ in _ACTORS or one.lower_ in _WORDS.institutions), None
+    )
     matter = next((one for one in before if one.dep_ == "compound" and one != actor), None)
     if between is not None:
         return between, "", next((one for one in between.rights if one.dep_ == "conj"), None)
     subject = target = None
     if agent is not None:
         subject, target = agent, of or possessor or matter
-    elif lemma in _OF_OBJECTS:
+    elif lemma in _WORDS.of_objects:
         subject, target = actor, of or possessor or matter
         if of is not None:
             subject = possessor or actor
-    elif lemma in _OF_SUBJECTS:
+    elif lemma in _WORDS.of_subjects:
         subject = possessor or of or actor
     else:
         subject, target = possessor or actor, of
@@ -239,7 +209,7 @@ def _noun_after(noun: Token, prepositions: tuple[str, ...]) -> Token | None:
 def _prepositional(word: Token, after: int = 0) -> tuple[str, Token | None]:
     """The first preposition of participants after a word, and its noun."""
     for child in word.rights:
-        if child.i > after and child.dep_ == "prep" and child.lower_ in _PREPOSITIONS:
+        if child.i > after and child.dep_ == "prep" and child.lower_ in _WORDS.prepositions:
             target = child_of(child, {"pobj"})
             if target is not None and is_word(target):
                 return child.lower_, target
@@ -251,7 +221,7 @@ def _is_light(verb: Token) -> bool:
     lemma, particles = lemma_of(verb), [child.lower_ for child in verb.rights if child.dep_ == "prt"]
     if lemma == "be":
         return child_of(verb, {"expl"}) is not None
-    return lemma in _LIGHT_VERBS and particles == (["out"] if lemma == "carry" else [])
+    return lemma in _WORDS.light_verbs and particles == (["out"] if lemma == "carry" else [])
 
 
 def _is_quality(verb: Token) -> bool:
@@ -261,5 +231,5 @@ def _is_quality(verb: Token) -> bool:
         and is_infinitive(verb)
         and verb.dep_ in ("xcomp", "advcl", "ccomp")
         and verb.head.pos_ == "ADJ"
-        and lemma_of(verb.head) not in _ADJECTIVES_OF_CHANCE
+        and lemma_of(verb.head) not in _WORDS.adjectives_of_chance
     )

@@ -25,10 +25,12 @@ from eventformers.extraction.grammar import (
     joined,
     subject_of,
 )
+from eventformers.extraction.lexicon import lexicon
 
 if TYPE_CHECKING:
     from spacy.tokens import Token
 
+_WORDS = lexicon("polarity")
 # fmt: off
 _NOT = frozenset({"not", "n't", "n’t", "nt"})
 _ADVERBS = _NOT | {
@@ -41,51 +43,12 @@ _NO_AND_MORE = frozenset({"doubt", "fewer", "less", "question", "sooner", "wonde
 # "nothing but the truth"
 _EXCEPTIONS = frozenset({"but", "except", "less", "other", "save", "short"})
 _UNIVERSAL = frozenset({"all", "any", "anyone", "each", "every", "everybody", "everyone", "everything"})
-# "by no means", "at no time"
-_CIRCUMSTANCES = frozenset({
-    "account", "case", "circumstance", "mean", "means", "point", "stage", "time", "way",
-})
-# Their complement did not happen.
-_VERBS = frozenset({
-    "abstain", "avoid", "ban", "bar", "decline", "deny", "disallow", "disqualify", "evade", "fail", "forbid",
-    "forget", "forgo", "hesitate", "neglect", "omit", "preclude", "pretend", "prevent", "prohibit", "refrain",
-    "refuse", "resist",
-})
-_VERBS_WITH_FROM = _VERBS | {
-    "block", "deter", "discourage", "dissuade", "excuse", "exclude", "exempt", "hinder", "keep", "protect",
-    "restrain", "restrict", "save", "spare", "stop", "suspend",
-}
+_VERBS_WITH_FROM = _WORDS.verbs | _WORDS.verbs_with_from
 _VERBS_WITH_OF = frozenset({"absolve", "acquit", "clear", "exonerate"})
 _VERBS_WITH_CLAUSES = frozenset({"deny", "disprove", "doubt", "pretend", "refute"})
-# Their complement happens if they do: "did not allow him to leave".
-_VERBS_OF_ENABLING = frozenset({
-    "allow", "authorise", "authorize", "catch", "cause", "empower", "enable", "entitle", "find", "get",
-    "hear", "help", "let", "make", "observe", "permit", "qualify", "see", "spot", "want", "wish",
-})
-# "denied the claim that he left", "lacks the power to leave"
-_VERBS_OF_REJECTION = frozenset({
-    "contradict", "deny", "dismiss", "disprove", "dispute", "lack", "refuse", "refute", "reject",
-})
 # "did not think that he left" says that he did not leave.
 _VERBS_OF_OPINION = frozenset({"believe", "expect", "imagine", "suppose", "think"})
-_MISTAKEN = frozenset({
-    "erroneously", "falsely", "incorrectly", "mistakenly", "unjustly", "wrongfully", "wrongly",
-})
-_ADJECTIVES = frozenset({
-    "afraid", "false", "hesitant", "impossible", "incapable", "ineligible", "innocent", "loath", "powerless",
-    "reluctant", "unable", "unauthorised", "unauthorized", "unfit", "unlikely", "unprepared", "unqualified",
-    "unready", "unsuitable", "unsuited", "untrue", "unwilling",
-})
-# What these describe happened: "was not surprised to find".
-_FACTUAL_ADJECTIVES = frozenset({
-    "alone", "ashamed", "delighted", "disappointed", "first", "foolish", "glad", "happy", "last", "lucky",
-    "only", "pleased", "proud", "right", "sad", "shocked", "sorry", "stupid", "surprised", "wise", "wrong",
-})
 _ADJECTIVES_OF_CLAUSES = frozenset({"likely", "possible", "probable", "true"})
-_NOUNS = frozenset({
-    "ban", "denial", "failure", "impossibility", "inability", "prohibition", "refusal", "reluctance",
-    "unwillingness",
-})
 _PREPOSITIONS = frozenset({"against", "without"})
 # "instead of leaving", "rather than leave", "far from leaving", "let alone leave"
 _BEFORE = frozenset({
@@ -157,14 +120,14 @@ class Polarity:
         lemma, infinitive = head.lemma_.lower(), is_infinitive(verb)
         if verb.dep_ in ("advcl", "csubj"):
             return None
-        negates = lemma in (_VERBS if infinitive else _VERBS - {"forget"})
+        negates = lemma in (_WORDS.verbs if infinitive else _WORDS.verbs - {"forget"})
         # "could not help laughing"
         negates = negates or (lemma == "help" and verb.tag_ == "VBG" and self.is_negated(head))
         if verb.dep_ == "ccomp" and not infinitive:
             negates = lemma in _VERBS_WITH_CLAUSES or _is_mistaken(head)
             if not negates and lemma not in _VERBS_OF_OPINION:
                 return None
-        elif not (negates or self._joins(verb) or lemma in _VERBS_OF_ENABLING | _VERBS_OF_OPINION):
+        elif not (negates or self._joins(verb) or lemma in _WORDS.verbs_of_enabling | _VERBS_OF_OPINION):
             return None
         return negates ^ self.is_negated(head)
 
@@ -175,11 +138,15 @@ class Polarity:
             if word in ("doubtful", "false", "impossible", "improbable", "unlikely", "untrue"):
                 return not negated
             return negated if word in _ADJECTIVES_OF_CLAUSES else None
-        if verb.dep_ in ("advcl", "csubj") and not degrees & {"too", "enough"} and word not in _ADJECTIVES:
+        if (
+            verb.dep_ in ("advcl", "csubj")
+            and not degrees & {"too", "enough"}
+            and word not in _WORDS.adjectives
+        ):
             return None
-        if word in _ADJECTIVES or "too" in degrees:
+        if word in _WORDS.adjectives or "too" in degrees:
             return not negated
-        return None if word in _FACTUAL_ADJECTIVES else negated
+        return None if word in _WORDS.factual_adjectives else negated
 
     def _of_preposition(self, verb: Token, preposition: Token) -> bool | None:
         word, head = preposition.lower_, preposition.head
@@ -214,10 +181,10 @@ class Polarity:
         governor = noun.head
         lemma = governor.lemma_.lower()
         if not negated and noun.dep_ in DIRECT_OBJECTS | {"attr"}:
-            if lemma in _VERBS_OF_REJECTION:
+            if lemma in _WORDS.verbs_of_rejection:
                 return not self.is_negated(governor)
             negated = lemma in _LIGHT_VERBS and self.is_negated(governor)
-        if noun.lemma_.lower() in _NOUNS:
+        if noun.lemma_.lower() in _WORDS.nouns:
             return not negated
         return True if negated else None
 
@@ -349,7 +316,7 @@ def _has_adverb(verb: Token) -> bool:
                     return True
         elif child.dep_ == "prep":
             noun = child_of(child, {"pobj"})
-            if noun is not None and noun.lemma_.lower() in _CIRCUMSTANCES and is_negative(noun):
+            if noun is not None and noun.lemma_.lower() in _WORDS.circumstances and is_negative(noun):
                 return True
     return coordinator(verb) == "nor"
 
@@ -404,9 +371,9 @@ def _has_negative_object(verb: Token) -> bool:
 
 
 def _is_mistaken(verb: Token) -> bool:
-    return any(child.dep_ == "advmod" and child.lower_ in _MISTAKEN for child in verb.children)
+    return any(child.dep_ == "advmod" and child.lower_ in _WORDS.mistaken for child in verb.children)
 
 
 def governs_negatively(verb: Token) -> bool:
     """True for a verb whose complement did not happen, so that both are events: "failed to pay"."""
-    return verb.lemma_.lower() in _VERBS
+    return verb.lemma_.lower() in _WORDS.verbs

@@ -15,24 +15,16 @@ from eventformers.extraction.grammar import (
     copula_of,
     subject_of,
 )
+from eventformers.extraction.lexicon import lexicon
 from eventformers.extraction.normalising import NORMALISED
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
 
+_WORDS = lexicon("quotations")
 _KEY = "eventformers_quotations"
 # fmt: off
-SPEECH = frozenset({
-    "acknowledge", "add", "admit", "affirm", "agree", "allege", "announce", "answer", "argue", "ask",
-    "assert", "assure", "boast", "call", "cite", "claim", "comment", "complain", "concede", "conclude",
-    "confess", "confirm", "contend", "counter", "cry", "declare", "deny", "describe", "detail",
-    "emphasise", "emphasize", "estimate", "exclaim", "explain", "gasp", "groan", "growl", "grumble",
-    "hint", "inform", "inquire", "insist", "joke", "maintain", "mention", "murmur", "mutter", "note",
-    "observe", "opine", "pledge", "portray", "predict", "proclaim", "promise", "quote", "read", "recall",
-    "recount", "relate", "remark", "repeat", "reply", "report", "retort", "reveal", "roar", "say",
-    "scream", "shout", "sigh", "sob", "speculate", "state", "stress", "swear", "tell", "testify", "think",
-    "tweet", "utter", "vow", "warn", "whisper", "write", "yell",
-})
+SPEECH = _WORDS.speech
 # fmt: on
 """Lemmas of verbs of speech."""
 _DOUBLE = re.compile(r"[\"“”„«»]|``|''")

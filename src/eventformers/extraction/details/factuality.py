@@ -29,6 +29,7 @@ from eventformers.extraction.grammar import (
     is_participle,
     subject_of,
 )
+from eventformers.extraction.lexicon import lexicon
 from eventformers.extraction.quotations import SPEECH, quotations_of, speaker_of
 
 if TYPE_CHECKING:
@@ -37,78 +38,22 @@ if TYPE_CHECKING:
     from eventformers.extraction.events import ExtractedEvent
     from eventformers.extraction.texts import TextDocument
 
+_WORDS = lexicon("factuality")
+
 # fmt: off
-_BELIEF = frozenset({
-    "assume", "believe", "consider", "deem", "feel", "figure", "guess", "imagine", "presume", "reckon",
-    "regard", "suggest", "suppose", "think", "view",
-})
-_REPORTS = SPEECH | _BELIEF | {"propose"}
-# Their clause is what may be: "hopes that he left", "asked whether he left".
-_WISHES = frozenset({
-    "advise", "ask", "beg", "command", "demand", "desire", "doubt", "dream", "ensure", "expect", "fear",
-    "hope", "intend", "order", "plan", "pray", "prefer", "propose", "recommend", "request", "require",
-    "suspect", "urge", "want", "wish", "wonder", "worry",
-})
+_REPORTS = SPEECH | _WORDS.belief | {"propose"}
 _ASKING = frozenset({"ask", "pledge", "promise", "suppose", "swear", "tell", "vow", "warn"})
-# Their infinitive happens if they do: "began to leave", "forced him to leave".
-_DOING = frozenset({
-    "begin", "bother", "bring", "cause", "cease", "compel", "continue", "dare", "drive", "enjoy", "feel",
-    "find", "finish", "force", "get", "happen", "hear", "help", "induce", "keep", "know", "lead", "learn",
-    "let", "make", "manage", "notice", "oblige", "perceive", "persuade", "proceed", "prompt", "prove",
-    "quit", "remember", "see", "serve", "start", "stop", "succeed", "use", "watch",
-})
-# Their gerund may never happen.
-_OUTLOOKS = frozenset({
-    "advocate", "anticipate", "consider", "contemplate", "discuss", "favor", "favour", "imagine",
-    "intend", "oppose", "plan", "propose", "recommend", "require", "risk", "suggest", "threaten",
-})
-# "refused to leave" is an answer, no denial.
-_REFUSALS = frozenset({
-    "afraid", "ban", "bar", "decline", "disallow", "doubt", "doubtful", "forbid", "hesitant", "hesitate",
-    "improbable", "prohibit", "prohibition", "refusal", "refuse", "reluctance", "reluctant", "unlikely",
-    "unwilling", "unwillingness",
-})
-# "accused of leaving", "charged with leaving"
-_CHARGES = frozenset({
-    "accusation", "accuse", "allegation", "arrest", "charge", "detain", "indict", "investigate",
-    "suspect", "suspicion",
-})
 _HYPOTHETICAL_MODALS = frozenset({"may", "might", "must", "ought", "should"})
 _CONDITIONS = frozenset({"assuming", "if", "lest", "provided", "supposing", "unless", "whether"})
 _WHEN = frozenset({"after", "before", "once", "till", "until", "when", "whenever", "where", "while"})
-_FACTUAL_ADJECTIVES = frozenset({
-    "amazed", "angry", "ashamed", "astonished", "careful", "content", "delighted", "disappointed",
-    "fortunate", "glad", "grateful", "happy", "honoured", "lucky", "pleased", "proud", "relieved",
-    "right", "sad", "shocked", "sorry", "stupid", "surprised", "thrilled", "unlucky", "wise", "wrong",
-})
 _SURE = frozenset({"certain", "clear", "confident", "convinced", "sure"})
 _UNSURE_ADJECTIVES = frozenset({"likely", "possible", "probable", "uncertain", "unclear", "unsure"})
 _ORDINALS = frozenset({"first", "last", "latest", "next", "only", "second", "third"})
-_UNSURE = frozenset({
-    "apparently", "conceivably", "likely", "maybe", "perhaps", "possibly", "potentially", "presumably",
-    "probably", "seemingly",
-})
 _HEARSAY = frozenset({"allegedly", "purportedly", "reportedly", "reputedly", "supposedly"})
 _ALMOST = frozenset({"almost", "nearly"})
-_PURPOSES = frozenset({
-    "ability", "capable", "idea", "intent", "intention", "interested", "opposed", "way",
-})
-_CLAIMS = frozenset({
-    "accusation", "allegation", "announcement", "argument", "assertion", "assumption", "belief", "claim",
-    "comment", "conclusion", "idea", "opinion", "prediction", "remark", "report", "rumor", "rumour",
-    "statement", "suggestion", "theory", "view", "warning", "word",
-})
-_UNREAL = frozenset({
-    "alleged", "attempted", "expected", "future", "imminent", "impending", "intended", "likely",
-    "looming", "planned", "possible", "potential", "proposed", "prospective", "scheduled", "supposed",
-    "suspected", "threatened", "upcoming", "would-be",
-})
 # Nouns and verbs whose event is not there: "threat of war", "called for a strike", "avoided a strike".
-_AIMS = (_WISHES | _OUTLOOKS | _CHARGES) - {"discuss", "investigate", "oppose"} | frozenset({
-    "aim", "attempt", "avert", "avoid", "await", "bid", "call", "chance", "danger", "demand", "effort",
-    "fear", "hope", "need", "plan", "plot", "possibility", "prepare", "prevent", "prospect", "pursue",
-    "rule", "seek", "threat", "threaten", "try", "urge", "warn", "warning",
-})
+_AIMS = _WORDS.aims | _WORDS.wishes | _WORDS.outlooks | _WORDS.charges
+_AIMS -= {"discuss", "investigate", "oppose"}
 _DEFINITE = frozenset({"that", "the", "these", "this", "those"})
 # fmt: on
 # Governors that are looked through, so that a text cannot exhaust the stack.
@@ -252,7 +197,7 @@ class _Clauses:
         if adjective is not None and adjective.i < verb.i:
             return self._of_adjective(verb, adjective, governor).within(scope)
         if verb.dep_ == "xcomp" or to:
-            if lemma in _REFUSALS or (lemma in _WISHES and to):
+            if lemma in _WORDS.refusals or (lemma in _WORDS.wishes and to):
                 return _HYPOTHETICAL.within(scope)
             if to or is_infinitive(verb):
                 if (
@@ -262,13 +207,13 @@ class _Clauses:
                 ):
                     # "is said to be", "believed him to be"
                     return _report(head, outer)
-                return outer if lemma in _DOING or not to else _POSSIBLE.within(scope)
+                return outer if lemma in _WORDS.doing or not to else _POSSIBLE.within(scope)
             if lemma in _REPORTS:
                 # "admitted stealing"
                 return _report(head, outer)
-            return _POSSIBLE.within(scope) if lemma in _OUTLOOKS else outer
+            return _POSSIBLE.within(scope) if lemma in _WORDS.outlooks else outer
         mark = child_of(verb, {"mark"})
-        asked = lemma in _WISHES or (mark is not None and mark.lower_ in _CONDITIONS)
+        asked = lemma in _WORDS.wishes or (mark is not None and mark.lower_ in _CONDITIONS)
         if lemma in _REPORTS:
             between = verb.doc[min(verb.i, head.i) + 1 : max(verb.i, head.i)]
             is_quoted = verb.i < head.i or any(token.is_quote for token in between)
@@ -285,12 +230,12 @@ class _Clauses:
 
     def _of_adjective(self, verb: Token, adjective: Token, copula: Token) -> _Standing:
         word = adjective.lower_
-        if word in _REFUSALS:
+        if word in _WORDS.refusals:
             return _HYPOTHETICAL
         if verb.dep_ == "ccomp" and not _has_to(verb):
             unsure = word in _SURE and child_of(copula, {"neg"}) is not None
             return _HYPOTHETICAL if unsure or word in _UNSURE_ADJECTIVES else _FACT
-        return _POSSIBLE if _has_to(verb) and word not in _FACTUAL_ADJECTIVES else _FACT
+        return _POSSIBLE if _has_to(verb) and word not in _WORDS.factual_adjectives else _FACT
 
     def _of_adverbial(self, verb: Token, head: Token) -> _Standing:
         outer = self._of_verb(copula_of(head))
@@ -310,10 +255,10 @@ class _Clauses:
         governor, word = preposition.head, preposition.lower_
         outer = self._of_verb(governor) if is_clause_head(governor) else self._scope(governor)
         lemma = governor.lemma_.lower()
-        if lemma in _REFUSALS | _CHARGES and word in ("for", "from", "of", "over", "with"):
-            accuser = speaker_of(governor) if lemma in _CHARGES else None
+        if lemma in _WORDS.refusals | _WORDS.charges and word in ("for", "from", "of", "over", "with"):
+            accuser = speaker_of(governor) if lemma in _WORDS.charges else None
             return _HYPOTHETICAL._replace(source=accuser).within(outer)
-        if lemma in _AIMS or lemma in _PURPOSES:
+        if lemma in _AIMS or lemma in _WORDS.purposes:
             return _POSSIBLE.within(outer)
         return _report(governor, outer) if lemma in _REPORTS and word == "as" else outer
 
@@ -323,9 +268,9 @@ class _Clauses:
             # "the first man to walk there", "a plan to leave"
             if not _ORDINALS.isdisjoint({noun.lower_, *(child.lower_ for child in noun.lefts)}):
                 return scope
-            return (_HYPOTHETICAL if lemma in _REFUSALS else _POSSIBLE).within(scope)
+            return (_HYPOTHETICAL if lemma in _WORDS.refusals else _POSSIBLE).within(scope)
         if verb.dep_ == "acl" and child_of(verb, {"mark"}) is not None:
-            if lemma in _CLAIMS:
+            if lemma in _WORDS.claims:
                 return _Standing(reported=True, source=child_of(noun, {"poss"})).within(scope)
             if lemma in _AIMS:
                 return _HYPOTHETICAL.within(scope)
@@ -335,7 +280,7 @@ class _Clauses:
         """What a text says of the event of a noun: "planned attack", "called for an attack"."""
         quoted = self._of_quotation(noun)
         before = {child.lower_ for child in noun.lefts}
-        if before & _UNREAL:
+        if before & _WORDS.unreal:
             return _HYPOTHETICAL.within(quoted)
         word = noun
         while word.dep_ in ("appos", "compound", "conj") and word.head.i != word.i:
@@ -374,7 +319,7 @@ def _own(verb: Token) -> _Standing:
         word, label = child.lower_, child.dep_
         if label == "aux" and child.tag_ == "MD":
             found = (_HYPOTHETICAL if word in _HYPOTHETICAL_MODALS else _POSSIBLE).within(found)
-        elif label == "advmod" and word in _UNSURE:
+        elif label == "advmod" and word in _WORDS.unsure:
             found = _HYPOTHETICAL.within(found)
         elif label == "advmod" and word in _HEARSAY:
             found = _Standing(reported=True).within(found)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from eventformers.extraction.events import ExtractedEvent, mention_span
+from eventformers.extraction.events import ExtractedEvent
 from eventformers.extraction.grammar import INDIRECT_OBJECTS, LINKED, child_of, is_word, joined
 from eventformers.extraction.normalising import place_given
+from eventformers.extraction.participants import mention_span
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Token

