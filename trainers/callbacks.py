@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from peft import PeftModel
+from safetensors.numpy import load_file, save_file
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import silhouette_score
 from sklearn.preprocessing import normalize
@@ -25,10 +26,12 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, IntervalStrategy
 from eventformers.errors import EventformersError, counted, shown
 from eventformers.files import remove_folder
 from eventformers.trainers.arguments import EventTrainingArguments
+from eventformers.trainers.stages import SILHOUETTE
 
 SILENT_SECONDS = 30.0
 """Maximum time without a line while steps are made."""
 
+_VECTORS = "vectors"
 _LEFT_OUT = ("epoch", "grad_norm", "total_flos", "train_loss", "train_runtime")
 _RATES = ("_runtime", "_preparation_time", "_per_second")
 
@@ -246,31 +249,43 @@ class SilhouetteCallback(TrainerCallback):
     """Callback that logs the silhouette of the unseen mentions for every checkpoint (Appendix F).
 
     It also logs how far their vectors have moved since the first step, 1 - cosine: mean and standard
-    deviation (Appendix A). Checkpoints include the log, so a resumed run has the earlier values; it lacks the
-    first vectors, and with them the later distances.
+    deviation (Appendix A). Checkpoints include the log and the first vectors, for a resumed run.
 
     Args:
         window: number of checkpoints in a window; see `choose_checkpoint`.
+        curves: further numbers of clusters whose silhouettes are logged (Figure 7).
     """
 
-    def __init__(self, unseen: UnseenMentions, num_clusters: int, window: int) -> None:
+    def __init__(
+        self, unseen: UnseenMentions, num_clusters: int, window: int, curves: Sequence[int] = ()
+    ) -> None:
         self.unseen = unseen
         self.num_clusters = num_clusters
         self.window = window
+        self.curves = curves
         self.first: Matrix | None = None
 
     def on_train_begin(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
-        """Keep the vectors before the first step."""
+        """Keep the vectors before the first step, or read those of the checkpoint that a run resumes from."""
         if state.global_step == 0:
             self.first = normalize(_encode(kwargs["model"], self.unseen.batches)[2])
+        elif (kept := _first_vectors(args, state)).exists():
+            self.first = load_file(kept)[_VECTORS]
+
+    def on_save(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
+        """Keep the first vectors with the checkpoint."""
+        if self.first is not None and state.is_world_process_zero:
+            save_file({_VECTORS: self.first}, _first_vectors(args, state))
 
     def on_step_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
         """Measure if a checkpoint is saved after this step or epoch."""
         if not control.should_save or state.global_step in _measured(state):
             return
         query, key, embeddings = _encode(kwargs["model"], self.unseen.batches)
-        value = attention_silhouette(query, key, embeddings, self.num_clusters)
-        line = {"silhouette": value, "step": state.global_step, "epoch": state.epoch or 0.0}
+        line = {"step": state.global_step, "epoch": state.epoch or 0.0}
+        for number in (self.num_clusters, *self.curves):
+            name = SILHOUETTE if number == self.num_clusters else f"{SILHOUETTE}_{number}"
+            line[name] = attention_silhouette(query, key, embeddings, number)
         if self.first is not None:
             moved = 1 - np.vecdot(self.first, normalize(embeddings))
             line |= {"vectors_moved": float(moved.mean()), "vectors_moved_std": float(moved.std())}
@@ -290,6 +305,11 @@ class SilhouetteCallback(TrainerCallback):
             {"chosen_step": chosen, "silhouette_window": self.window, "step": state.global_step}
         )
         return folder / f"{PREFIX_CHECKPOINT_DIR}-{chosen}"
+
+
+def _first_vectors(args: Any, state: TrainerState) -> Path:
+    checkpoint = f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}"
+    return Path(args.output_dir) / checkpoint / "first_vectors.safetensors"
 
 
 def remove_other_checkpoints(chosen: Path, last: int) -> None:
@@ -325,12 +345,14 @@ def silhouette_callback(
             f"silhouette_window: found {unseen.num_types} unseen types in the data; accepted: 2 or more, the "
             "setting silhouette_clusters, or silhouette_window=null"
         )
-    if unseen.num_mentions <= num_clusters:
+    curves = arguments.silhouette_curves or []
+    most = max([num_clusters, *curves])
+    if unseen.num_mentions <= most:
         raise EventformersError(
-            f"silhouette_window: found {unseen.num_mentions} unseen mentions for {num_clusters} clusters; "
+            f"silhouette_window: found {unseen.num_mentions} unseen mentions for {most} clusters; "
             "accepted: more mentions than clusters, or silhouette_window=null"
         )
-    return SilhouetteCallback(unseen, num_clusters, window)
+    return SilhouetteCallback(unseen, num_clusters, window, curves)
 
 
 def check_silhouette_settings(settings: Mapping[str, Any]) -> None:
@@ -351,7 +373,7 @@ def check_silhouette_settings(settings: Mapping[str, Any]) -> None:
 
 def _measured(state: TrainerState) -> dict[int, float]:
     """Return the silhouette of each checkpoint by its step."""
-    return {cast(int, line["step"]): line["silhouette"] for line in state.log_history if "silhouette" in line}
+    return {cast(int, line["step"]): line[SILHOUETTE] for line in state.log_history if SILHOUETTE in line}
 
 
 def _encode(model: nn.Module, batches: Sequence[Mapping[str, torch.Tensor]]) -> tuple[Matrix, Matrix, Matrix]:

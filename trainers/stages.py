@@ -29,6 +29,8 @@ from eventformers.trainers.recipes import SECTIONS, Recipe
 
 LOG_FILE = "training_log.json"
 """The file with the records of all stages, beside a finished run's model."""
+SILHOUETTE = "silhouette"
+"""The silhouette that chooses a checkpoint, in such a log; others end with their number of clusters."""
 
 _KEPT_BY_A_RESUME = ("seed", "model", "data", "views")
 _FREE_AT_A_RESUME = (

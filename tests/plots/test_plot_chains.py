@@ -103,6 +103,7 @@ def test_the_choice_by_silhouettes_and_the_change_of_vectors_are_drawn():
     lines = [
         {
             "silhouette": value,
+            "silhouette_50": value / 4,
             "vectors_moved": value / 2,
             "vectors_moved_std": 0.01,
             "step": 10 * n,
@@ -114,7 +115,10 @@ def test_the_choice_by_silhouettes_and_the_change_of_vectors_are_drawn():
     figure = draw_training({"training": history}, {})
     panels = {axes.get_title(): axes for axes in figure.axes}
     assert list(panels) == ["training", "silhouette", "change of the vectors"]
-    raw, smooth, chosen = panels["silhouette"].lines
+    raw, smooth, chosen, other, _ = panels["silhouette"].lines
+    np.testing.assert_allclose(other.get_ydata(), np.array(values) / 4)
+    texts = [text.get_text() for text in panels["silhouette"].get_legend().get_texts()]
+    assert texts == ["the chosen number", "50 clusters"]
     np.testing.assert_allclose(raw.get_ydata(), values)
     np.testing.assert_allclose(smooth.get_xydata(), [[2, 0.2], [3, 0.3], [4, 0.7 / 3]])
     assert chosen.get_xydata().tolist() == [[4.0, 0.4]]

@@ -144,6 +144,8 @@ def _write(path: Path, *pairs: RowComparison) -> None:
         "dtype": "bfloat16",
         "seed": 1,
         "runs": 2,
+        # The two rows share a training.
+        "rows": [{"trainings": {"a": 1800.0, "b": 1800.0}}, {"trainings": {"b": 1800.0, "c": 1800.0}}],
         "comparisons": {"pairs": [asdict(one) for one in pairs]},
     }
     path.write_text(json.dumps(content))
@@ -154,7 +156,7 @@ def test_the_page_lists_each_published_difference_once(tmp_path):
     behind = replace(COMPARED, row="C", published=-1.5, questions=0)
     _write(tmp_path / "swcc-table2.json", COMPARED, unpublished, equal, behind)
     page = claims_sections(tmp_path)
-    assert "| SWCC, Table 2 | other | 2 | 1 | 1 | 0 |" in page
+    assert "| SWCC, Table 2 | other | 2 | 1.5 | 1 | 1 | 0 |" in page
     command = "eventformers reproduce swcc table2 --recipe minilm --seed 1 --runs 2"
     assert f"`{command} --set max_steps=60 --dtype bfloat16`" in page
     assert "| A > B | COPA | +2.0 | +3.0 (+1.0 to +5.0) | 500 questions | holds |" in page
@@ -215,7 +217,7 @@ def test_a_file_without_comparisons_is_named(tmp_path):
 def test_a_table_without_claims_says_so(tmp_path):
     _write(tmp_path / "swcc-table2.json", replace(COMPARED, published=None))
     page = claims_sections(tmp_path)
-    assert "| SWCC, Table 2 | other | 2 | 0 | 0 | 0 |" in page
+    assert "| SWCC, Table 2 | other | 2 | 1.5 | 0 | 0 | 0 |" in page
     assert page.endswith("The paper gives no row here as ahead of another.")
 
 

@@ -366,6 +366,7 @@ class TestSettings:
             (UnseenMentions([], 9, 1), {}, "1 unseen types"),
             (UnseenMentions([], 9, 9), {}, "9 unseen mentions for 9 clusters"),
             (UnseenMentions([], 9, 0), {"silhouette_clusters": 12}, "9 unseen mentions for 12 clusters"),
+            (UnseenMentions([], 9, 3), {"silhouette_curves": [5, 9]}, "9 unseen mentions for 9 clusters"),
             (UnseenMentions([], 9, 3), {"load_best_model_at_end": True}, "load_best_model_at_end"),
         ],
     )
@@ -390,6 +391,7 @@ class _Arguments:
     def __init__(self, **changed: object) -> None:
         self.silhouette_window: object = 3
         self.silhouette_clusters: object = None
+        self.silhouette_curves: object = None
         self.load_best_model_at_end: object = False
         vars(self).update(changed)
 

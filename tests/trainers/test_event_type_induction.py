@@ -183,7 +183,9 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
             shutil.copytree(tmp_path / "whole" / f"checkpoint-{step}", killed / f"checkpoint-{step}")
         _measure(monkeypatch, values[3:])
         for _ in range(2):
-            _assert_same(self.run(tiny_encoder, raw, killed, settings, lora=lora, resume=True), whole)
+            resumed = self.run(tiny_encoder, raw, killed, settings, lora=lora, resume=True)
+            _assert_same(resumed, whole)
+            assert [line["vectors_moved"] for line in resumed.history if "silhouette" in line] == moved
             assert {path.name for path in killed.glob("checkpoint-*")} == {"checkpoint-2", "checkpoint-4"}
 
     def test_adapters_need_an_encoder_that_trains(

@@ -1,4 +1,4 @@
-"""Accuracy by the average node degree of a question's graph (Zheng et al., TNNLS 2022, Fig. 4)."""
+"""Scores by the average node degree of a question's graph (Zheng et al., TNNLS 2022, Fig. 4)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,28 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.stats import spearmanr
 
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
 from eventformers.evaluation.results import TaskResult
-from eventformers.evaluation.significance import answers_of
+from eventformers.evaluation.significance import answers_of, graded_pairs
 from eventformers.evaluation.tasks.base import Row, Task
 from eventformers.evaluation.tasks.chains import Chains, read_chain_question, read_steps
-from eventformers.inference.chains.virtual_context import words_of
+from eventformers.evaluation.tasks.pairs import Pairs, events_of_pairs
+from eventformers.inference.chains.virtual_context import (
+    VirtualContext,
+    chain_index,
+    context_weights,
+    words_of,
+)
 from eventformers.models.event_graph import NO_NODE, SELF_LOOP, build_event_graph
 
-BIN_EDGES = tuple(4 + step / 4 for step in range(9))
-"""Bounds of the degree intervals; the first and last interval are open. The paper's are twice as wide."""
+BIN_EDGES = (4.0, 4.5, 5.0, 5.5, 6.0)
+"""Bounds of the paper's degree intervals; the first and last interval are open."""
+
+MIN_CORRELATED = 3
+"""Minimum number of graded pairs in an interval; two have a correlation of 1 or -1, whatever the model."""
 
 _BLOCK_CHAINS = 4_096
 
@@ -31,13 +41,13 @@ class DegreeBin:
     Attributes:
         low: lower bound, inclusive.
         high: upper bound, exclusive; infinite for the last interval.
-        accuracy: percentage of correct decisions.
+        score: percentage of correct decisions, or Spearman's rho for graded pairs.
     """
 
     low: float
     high: float
     questions: int
-    accuracy: float
+    score: float
 
     @property
     def name(self) -> str:
@@ -85,37 +95,66 @@ def _padded(rows: Sequence[Sequence[int]]) -> torch.Tensor:
     return torch.tensor([[*row, *[NO_NODE] * (width - len(row))] for row in rows])
 
 
-def question_chains(task: Task, rows: Iterable[Row]) -> list[list[Event]]:
-    """Read the chain of each question.
+def degrees_of_questions(task: Task, rows: Iterable[Row]) -> npt.NDArray[np.float64]:
+    """Compute the average node degree of the graph of each question.
 
-    For a cloze this is the context; for several steps, the start and the correct events.
+    For a cloze this is the graph of the context; for several steps, that of the start and the correct events.
+    For pairs it is the mean over their events, each of the graphs of its virtual contexts, weighted as the
+    model weights them.
 
     Raises:
-        EventformersError: the task has no chains, or a row is not a valid question.
+        EventformersError: the task has no chains and no virtual contexts, or a row is not a valid question.
     """
+    if isinstance(task.kind, Pairs) and task.kind.settings.context is not None:
+        return _degrees_in_contexts(list(map(events_of_pairs, rows)), task.kind.settings.context)
     if not isinstance(task.kind, Chains):
-        raise EventformersError(f"{task.name} reads no chains; accepted: a task on narrative chains")
+        raise EventformersError(
+            f"{task.name} reads no chains; accepted: a task on narrative chains, or on pairs with "
+            "virtual_context"
+        )
     if task.metric == "mcnc":
-        return [read_chain_question(row, number)[0] for number, row in enumerate(rows)]
+        return average_degrees([read_chain_question(row, number)[0] for number, row in enumerate(rows)])
     chains = []
     for number, row in enumerate(rows):
         states, labels = read_steps(row, number)
         chains.append([state[label] for state, label in zip(states, [0, *labels], strict=True)])
-    return chains
+    return average_degrees(chains)
 
 
-def accuracy_by_degree(result: TaskResult, degrees: npt.NDArray[np.float64]) -> list[DegreeBin]:
-    """Compute a result's accuracy in each degree interval that has questions.
+def _degrees_in_contexts(rows: Sequence[Sequence[Event]], context: VirtualContext) -> npt.NDArray[np.float64]:
+    index = chain_index(context)
+    events = [event for row in rows for event in row]
+    nearest = index.nearest(events, context.retrieved)
+    chains = [
+        [[*index.contexts[position], event] for position in positions] or [[event]]
+        for event, (positions, _) in zip(events, nearest, strict=True)
+    ]
+    degrees = iter(average_degrees([chain for of_event in chains for chain in of_event]))
+    of_events = iter(
+        [
+            context_weights(matches) @ [next(degrees) for _ in of_event]
+            for of_event, (_, matches) in zip(chains, nearest, strict=True)
+        ]
+    )
+    return np.array([np.mean([next(of_events) for _ in row]) for row in rows])
+
+
+def scores_by_degree(result: TaskResult, degrees: npt.NDArray[np.float64]) -> list[DegreeBin]:
+    """Compute a result's accuracy, or correlation with ratings, in each degree interval that has questions.
+
+    An interval with fewer than `MIN_CORRELATED` graded pairs, or with equal ones, has no correlation and is
+    left out.
 
     Args:
-        result: the result, whose predictions say whether they are correct.
+        result: the result, whose predictions say whether they are correct, or grade pairs.
         degrees: the average degree of each question's graph, in the order of the rows.
 
     Raises:
-        EventformersError: the numbers of degrees and questions differ, or predictions do not say whether
-            they are correct.
+        EventformersError: the numbers of degrees and questions differ, or predictions neither say whether
+            they are correct nor grade pairs.
     """
-    answers = answers_of(result)
+    graded = graded_pairs(result)
+    answers = answers_of(result) if graded is None else list(zip(*graded, strict=True))
     if len(answers) != len(degrees):
         raise EventformersError(
             f"found {len(degrees):,} graphs for {len(answers):,} questions; accepted: one for each question"
@@ -124,8 +163,12 @@ def accuracy_by_degree(result: TaskResult, degrees: npt.NDArray[np.float64]) -> 
     bounds = (0.0, *BIN_EDGES, np.inf)
     bins = []
     for place in range(len(bounds) - 1):
-        right = [one for row in np.flatnonzero(places == place) for one in answers[row]]
-        if right:
-            questions = int((places == place).sum())
-            bins.append(DegreeBin(bounds[place], bounds[place + 1], questions, 100 * float(np.mean(right))))
+        held = [answers[row] for row in np.flatnonzero(places == place)]
+        if graded is None:
+            right = [one for answer in held for one in answer]
+            score = 100 * float(np.mean(right)) if right else np.nan
+        else:
+            score = float(spearmanr(held).statistic) if len(held) >= MIN_CORRELATED else np.nan
+        if not np.isnan(score):
+            bins.append(DegreeBin(bounds[place], bounds[place + 1], len(held), score))
     return bins

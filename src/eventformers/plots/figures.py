@@ -18,12 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.data import load_data
-from eventformers.evaluation.node_degree import (
-    DegreeBin,
-    accuracy_by_degree,
-    average_degrees,
-    question_chains,
-)
+from eventformers.evaluation.node_degree import DegreeBin, degrees_of_questions, scores_by_degree
 from eventformers.evaluation.results import TaskResult, load_results
 from eventformers.evaluation.tasks import TASKS
 from eventformers.evaluation.tasks.base import Task
@@ -31,7 +26,7 @@ from eventformers.evaluation.tasks.chains import Chains
 from eventformers.files import output_file, replaced_file, write_explained, write_text
 from eventformers.locks import one_writer
 from eventformers.markdown import cell, table
-from eventformers.trainers.stages import read_log
+from eventformers.trainers.stages import SILHOUETTE, read_log
 
 SUFFIXES = (".png", ".svg")
 COLOURS = matplotlib.color_sequences["petroff10"]
@@ -142,17 +137,23 @@ def plot_chain_training(
         write_with_table(figure, "\n\n".join(sections) + "\n", output)
 
 
-def degrees_of_questions(task: Task, data: str | Path | None, result: TaskResult) -> list[DegreeBin] | None:
-    """Compute a result's accuracy by the average node degree of its questions; None for a result on other
-    rows.
+def bins_of_results(
+    task: Task, data: str | Path | None, results: Mapping[str, TaskResult]
+) -> dict[str, list[DegreeBin]]:
+    """Compute the scores of named results on a split by the average node degree of their questions.
+
+    Results on other rows than those of the data are left out.
 
     Raises:
-        EventformersError: the data cannot be loaded, or the task has no questions about chains.
+        EventformersError: the data cannot be loaded, or the task has no chains and no virtual contexts.
     """
-    loaded = load_data(task, data, result.dataset.split)
-    if loaded.fingerprint != result.dataset.fingerprint:
-        return None
-    return accuracy_by_degree(result, average_degrees(question_chains(task, loaded.rows)))
+    (split,) = {one.dataset.split for one in results.values()}
+    loaded = load_data(task, data, split)
+    known = {name: one for name, one in results.items() if one.dataset.fingerprint == loaded.fingerprint}
+    if not known:
+        return {}
+    degrees = degrees_of_questions(task, loaded.rows)
+    return {name: scores_by_degree(one, degrees) for name, one in known.items()}
 
 
 def draw_numbers(scores: Numbers, by: str) -> Figure:
@@ -168,7 +169,7 @@ def draw_numbers(scores: Numbers, by: str) -> Figure:
 
 
 def draw_degrees(degrees: Degrees) -> Figure:
-    """Draw accuracy by average node degree, with one panel for each task; bars count the questions."""
+    """Draw scores by average node degree, with one panel for each task; bars count the questions."""
     figure, panels = _panels(list(degrees))
     for axes, by_model in zip(panels, degrees.values(), strict=True):
         _draw_degrees(axes, by_model)
@@ -190,7 +191,7 @@ def draw_training(
     chosen = {
         title: (draw, lines)
         for key, draw, title in (
-            ("silhouette", _draw_silhouettes, "silhouette"),
+            (SILHOUETTE, _draw_silhouettes, "silhouette"),
             ("vectors_moved", _draw_moved, "change of the vectors"),
         )
         for history in histories.values()
@@ -214,12 +215,12 @@ def draw_training(
 def degree_table(degrees: Degrees) -> str:
     """Format the bins as Markdown."""
     lines = [
-        [cell(title), cell(name), one.name, f"{one.questions:,}", f"{one.accuracy:.1f}"]
+        [cell(title), cell(name), one.name, f"{one.questions:,}", f"{one.score:.3g}"]
         for title, by_model in degrees.items()
         for name, bins in by_model.items()
         for one in bins
     ]
-    return table(["task", "model", "average node degree", "questions", "accuracy"], lines)
+    return table(["task", "model", "average node degree", "questions", "score"], lines)
 
 
 def _degrees_of_run(
@@ -232,11 +233,10 @@ def _degrees_of_run(
         task = TASKS.get(result.task)
         if task is None or not isinstance(task.kind, Chains):
             continue
-        bins = degrees_of_questions(task, data, result)
-        if bins is None:
-            left_out.append(task.title)
+        if bins := bins_of_results(task, data, {result.model: result}):
+            degrees[task.title] = bins
         else:
-            degrees[task.title] = {result.model: bins}
+            left_out.append(task.title)
     return degrees, left_out
 
 
@@ -292,31 +292,40 @@ def _draw_degrees(axes: Axes, by_model: Mapping[str, Sequence[DegreeBin]]) -> No
     for place, (name, bins) in enumerate(by_model.items()):
         axes.plot(
             [places[one.name] for one in bins],
-            [one.accuracy for one in bins],
+            [one.score for one in bins],
             label=name,
             **line_style(place),
         )
     axes.set_xticks(list(places.values()), list(places), rotation=40, ha="right", fontsize="x-small")
     axes.set_xlabel("average node degree")
-    axes.set_ylabel("accuracy")
+    axes.set_ylabel("score")
 
 
 def _draw_silhouettes(axes: Axes, lines: Sequence[Mapping[str, float]]) -> None:
-    """Figure 7 of Edwards and Ji: values dotted, means of windows bold, the best window and the choice."""
-    epochs = {line["step"]: line["epoch"] for line in lines if "silhouette" in line}
-    values = np.array([line["silhouette"] for line in lines if "silhouette" in line])
-    x = np.array(list(epochs.values()))
-    axes.plot(x, values, ":", color=COLOURS[0])
-    last = lines[-1]
+    """Figure 7 of Edwards and Ji: values dotted, means of windows bold, the best window and the choice.
+
+    The first curve chooses; those of other numbers of clusters follow.
+    """
+    known, last = [line for line in lines if SILHOUETTE in line], lines[-1]
+    x = np.array([line["epoch"] for line in known])
     # Logs of earlier versions lack the window.
-    if "silhouette_window" in last:
-        width = min(int(last["silhouette_window"]), len(values))
+    width = min(int(last.get("silhouette_window", 1)), len(known))
+    for place, name in enumerate(key for key in known[0] if key.startswith(SILHOUETTE)):
+        values = np.array([line[name] for line in known])
         means = np.convolve(values, np.full(width, 1 / width), mode="valid")
-        axes.plot(x[(width - 1) // 2 :][: len(means)], means, color=COLOURS[0], linewidth=2.5)
-        best = int(np.argmax(means >= means.max() - 1e-12))
-        axes.axvspan(x[best], x[best + width - 1], color=COLOURS[0], alpha=0.15, linewidth=0)
-        place = list(epochs).index(last["chosen_step"])
-        axes.plot(x[place], values[place], "o", color="black")
+        number = name.removeprefix(f"{SILHOUETTE}_")
+        label = "the chosen number" if name == SILHOUETTE else f"{number} clusters"
+        axes.plot(x, values, ":", color=COLOURS[place])
+        axes.plot(
+            x[(width - 1) // 2 :][: len(means)], means, color=COLOURS[place], linewidth=2.5, label=label
+        )
+        if name == SILHOUETTE and "chosen_step" in last:
+            best = int(np.argmax(means >= means.max() - 1e-12))
+            axes.axvspan(x[best], x[best + width - 1], color=COLOURS[place], alpha=0.15, linewidth=0)
+            chosen = [line["step"] for line in known].index(last["chosen_step"])
+            axes.plot(x[chosen], values[chosen], "o", color="black")
+    if len(axes.lines) > 3:
+        axes.legend(frameon=False, fontsize="x-small")
     axes.set_xlabel("epoch")
 
 

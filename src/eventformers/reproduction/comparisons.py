@@ -381,16 +381,25 @@ def claims_sections(folder: Path) -> str:
         ]
         found = Counter(map(verdict, claims))
         other = _other_settings(path, content)
+        # Files of earlier versions lack the times.
+        trainings = {
+            name: seconds
+            for row in content.get("rows", [])
+            for name, seconds in row.get("trainings", {}).items()
+        }
         counts.append(
             [
                 cell(content["title"]),
                 "other" if other.model else "the paper's",
                 str(content["runs"]),
+                f"{sum(trainings.values()) / 3600:.1f}" if trainings else "–",
                 *(str(found[name]) for name in VERDICTS),
             ]
         )
         sections.append(_claims_section(_command(path, content), other, content, claims))
-    return "\n\n".join([markdown_table(["table", "mechanism", "runs", *VERDICTS], counts), *sections])
+    return "\n\n".join(
+        [markdown_table(["table", "mechanism", "runs", "hours", *VERDICTS], counts), *sections]
+    )
 
 
 class _OtherSettings(NamedTuple):

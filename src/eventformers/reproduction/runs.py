@@ -476,6 +476,13 @@ def _is_finished(run: Run, folder: Path) -> bool:
     return read_record(folder / RUN_RECORD).get("digest") == run.digest
 
 
+def seconds_of_trainings(call: Reproduction, row: ReproducedRow) -> dict[str, float]:
+    """Return how long each finished training of a row took, by its folder; rows may share trainings."""
+    folders = [run_folder(call, run) for run in (*row.runs, *row.helpers)]
+    records = {folder.name: read_record(folder / RUN_RECORD).get("seconds") for folder in folders}
+    return {name: seconds for name, seconds in records.items() if isinstance(seconds, float)}
+
+
 def train_run(call: Reproduction, run: Run, tasks: Sequence[str], *settings: str) -> Path:
     """Train a run that no row has trained yet, or resume a killed one.
 

@@ -16,9 +16,11 @@ from statistics import stdev
 
 from matplotlib.figure import Figure as Drawing
 
+from eventformers.evaluation.node_degree import MIN_CORRELATED
 from eventformers.evaluation.results import TaskResult
-from eventformers.evaluation.tasks import TASKS
+from eventformers.evaluation.tasks import TASKS, with_settings
 from eventformers.files import write_explained, write_text
+from eventformers.inference.chains.virtual_context import VirtualContext
 from eventformers.inference.induction.type_naming import majority_type
 from eventformers.loading.encoders import PACKAGED_ENCODER
 from eventformers.markdown import cell, code
@@ -26,8 +28,8 @@ from eventformers.markdown import table as markdown_table
 from eventformers.model_cards.scores import score_text
 from eventformers.plots.figures import (
     RecallCurves,
+    bins_of_results,
     degree_table,
-    degrees_of_questions,
     draw_degrees,
     draw_numbers,
     draw_recall,
@@ -43,7 +45,7 @@ from eventformers.reproduction.comparisons import (
     scores_of_runs,
 )
 from eventformers.reproduction.rows import record_of
-from eventformers.reproduction.runs import ReproducedRow, Reproduction
+from eventformers.reproduction.runs import ReproducedRow, Reproduction, seconds_of_trainings
 from eventformers.reproduction.tables import UNTRAINED, Column, Figure
 
 TABLE_FORMAT = 1
@@ -273,6 +275,7 @@ def _row_json(call: Reproduction, row: ReproducedRow) -> dict[str, object]:
         "state": row.state,
         **record_of(row),
         "folder": None if row.folder is None else row.folder.name,
+        "trainings": seconds_of_trainings(call, row),
         "scores": _by_key(scores_of(row)),
         "paper": _by_key(call.table.published(row.paper)),
     }
@@ -375,24 +378,22 @@ def _number_figure(
 
 
 def _degree_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: Path) -> Finding | None:
-    """Draw the accuracy of every model by the average node degree of the question's graph."""
+    """Draw the score of every model by the average node degree of the question's graph."""
     degrees = {}
     for column, splits in call.columns.items():
+        task = TASKS[column.task]
+        if "virtual_context" in task.kind.uses:
+            task = with_settings(task, {"virtual_context": VirtualContext(call.data)})
         for wanted in splits:
-            bins = {
-                row.paper.label: degrees_of_questions(
-                    TASKS[wanted.task], call.evaluation_data, row.results[wanted]
-                )
-                for row in rows
-                if wanted in row.results
-            }
-            if known := {label: of_row for label, of_row in bins.items() if of_row is not None}:
+            results = {row.paper.label: row.results[wanted] for row in rows if wanted in row.results}
+            if results and (known := bins_of_results(task, call.evaluation_data, results)):
                 degrees[column.title] = known
     if not degrees:
         return None
     note = (
-        "Degrees are those of the context's graph for MCNC, and of the graph of the right chain for several "
-        f"steps, without self-loops.\n\n{degree_table(degrees)}"
+        "Degrees are those of the context's graph for MCNC, of the graph of the right chain for several "
+        "steps, and of the virtual contexts of its events for a pair, without self-loops. An interval of "
+        f"fewer than {MIN_CORRELATED} graded pairs has no correlation.\n\n{degree_table(degrees)}"
     )
     content = {
         title: {

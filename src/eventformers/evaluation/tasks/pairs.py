@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from eventformers.datasets_scripts.events import event_text
+from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.errors import EventformersError
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks.base import (
@@ -32,6 +32,8 @@ from eventformers.inference.encoding.vectors import rounded_cosines, unit_vector
 from eventformers.strict import count, strict_settings
 
 _CONTEXT = VirtualContext(None)
+_HARD = (("similar_a", "similar_b"), ("dissimilar_a", "dissimilar_b"))
+_GRADED = (("event_a", "event_b"),)
 
 
 @strict_settings
@@ -131,9 +133,7 @@ def compare_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
     Raises:
         EventformersError: no rows, or a vector has no cosine.
     """
-    cosines, events, distinct = _pair_cosines(
-        embed, rows, (("similar_a", "similar_b"), ("dissimilar_a", "dissimilar_b"))
-    )
+    cosines, events, distinct = _pair_cosines(embed, rows, _HARD)
     similar, dissimilar = (column.tolist() for column in cosines.T)
     return ProtocolOutput(
         inputs={"similar": similar, "dissimilar": dissimilar},
@@ -160,7 +160,7 @@ def grade_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
         EventformersError: no rows, or a vector has no cosine.
     """
     held = list(rows)
-    cosines, events, distinct = _pair_cosines(embed, held, (("event_a", "event_b"),))
+    cosines, events, distinct = _pair_cosines(embed, held, _GRADED)
     predicted = cosines[:, 0].tolist()
     rated = np.asarray([row["score"] for row in held], dtype=np.float64).tolist()
     return ProtocolOutput(
@@ -178,12 +178,24 @@ def _pair_cosines(
     embed: Embed, rows: Iterable[Row], pairs: Sequence[tuple[str, str]]
 ) -> tuple[NDArray[np.float64], int, int]:
     """Compute the cosines of pairs of columns, `(rows, pairs)`; count all and distinct events."""
-    columns = [column for pair in pairs for column in pair]
     distinct = DistinctEvents()
-    chosen = distinct.rows(read_event(row.get(column), row, column) for row in rows for column in columns)
+    chosen = distinct.rows(event for row in rows for event in _events(row, pairs))
     if not len(chosen):
         raise EventformersError("the dataset has no rows; accepted: at least one")
     vectors = unit_vectors(embed(distinct.events), [event_text(event) for event in distinct.events])
     ends = chosen.reshape(-1, len(pairs), 2)
     cosines = np.einsum("rpd,rpd->rp", vectors[ends[..., 0]], vectors[ends[..., 1]])
     return rounded_cosines(cosines), len(chosen), len(distinct.events)
+
+
+def events_of_pairs(row: Row) -> list[Event]:
+    """Read the events of a row's pairs, in order.
+
+    Raises:
+        DataFormatError: the row lacks an event.
+    """
+    return _events(row, _HARD if "similar_a" in row else _GRADED)
+
+
+def _events(row: Row, pairs: Sequence[tuple[str, str]]) -> list[Event]:
+    return [read_event(row.get(column), row, column) for pair in pairs for column in pair]

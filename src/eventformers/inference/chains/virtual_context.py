@@ -169,8 +169,7 @@ class ContextEncoder:
             for query in block:
                 matches = nearest[query][1]
                 last = np.stack([next(nodes)[-1] for _ in range(max(1, len(matches)))])
-                weights = np.exp(matches) / np.exp(matches).sum() if len(matches) else np.ones(1)
-                vectors[query] = weights @ last
+                vectors[query] = context_weights(matches) @ last
         return vectors[asked]
 
 
@@ -186,14 +185,29 @@ def context_encoder(encoder: EventEncoder, context: VirtualContext) -> ContextEn
             f"{encoder.name or 'the model'} reads single events and cannot use contexts; accepted: a model "
             "that reads chains, such as HeterEvent"
         )
+    index = chain_index(context)
+    return ContextEncoder(encoder, index, retrieved=context.retrieved, num_layers=context.num_layers)
+
+
+def chain_index(context: VirtualContext) -> ChainIndex:
+    """Index the training chains of virtual contexts.
+
+    Raises:
+        DataFormatError: a raw file cannot be read.
+        EventformersError: the data has no training chains.
+    """
     splits = load_built(context.chains, "chains", builder="event_chains")
     if "train" not in splits:
         raise EventformersError(
             f"{context.chains}: found the splits {', '.join(splits)} of chains; accepted: data with training "
             "chains"
         )
-    index = ChainIndex(splits["train"]["events"])
-    return ContextEncoder(encoder, index, retrieved=context.retrieved, num_layers=context.num_layers)
+    return ChainIndex(splits["train"]["events"])
+
+
+def context_weights(matches: Scores) -> Scores:
+    """Compute the weights of an event's contexts, the softmax of their matches; 1 without a context."""
+    return np.exp(matches) / np.exp(matches).sum() if len(matches) else np.ones(1)
 
 
 def words_of(event: Event) -> list[str]:
