@@ -10,6 +10,8 @@ from hashlib import blake2b
 from eventformers.datasets_scripts.events import Event
 
 SPLITS = ("train", "validation", "test")
+SPLIT_WORDS = {**{split: split for split in SPLITS}, **dict.fromkeys(("dev", "valid", "val"), "validation")}
+"""The split of a file with a word in its name."""
 
 
 @dataclass(frozen=True)

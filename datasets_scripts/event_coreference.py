@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import datasets
 from datasets import Value
 
 from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, EventDatasetBuilder
+from eventformers.datasets_scripts.document_splits import SPLIT_WORDS, SPLITS, DistinctIds
+from eventformers.datasets_scripts.mention_reader import MENTION_COLUMNS, UNUSED_KEYS, mention_of, named
 from eventformers.datasets_scripts.reading.ecbplus import (
     ARCHIVE,
     DEVELOPMENT_TOPICS,
@@ -21,19 +24,39 @@ from eventformers.datasets_scripts.reading.ecbplus import (
     ecbplus_topics,
     read_ecbplus,
 )
+from eventformers.datasets_scripts.reading.fields import Record
+from eventformers.datasets_scripts.reading.lines import files_inside, unpacked_name
+from eventformers.datasets_scripts.reading.tables import Column, first_record, has_records, read_records
+from eventformers.errors import shown
 
 _ORIGIN = ("ecbplus", "CC-BY-3.0")
+_OF_TYPES = ("event_type", "parent_type", "frames")
+OWN_COLUMNS = (
+    Column("text", "text", "sentence", required=True),
+    Column("cluster_id", "text", "event of the mention; an empty one is an event of its own", required=True),
+    *(column for column in MENTION_COLUMNS if column.name not in ("text", *_OF_TYPES)),
+    Column("topic", "text", "group of documents that no event leaves"),
+    Column("subtopic", "text", "such a group inside a topic"),
+    Column("sentence", "integer", "number of the sentence in its document; without it, in order of rows"),
+    Column("kind", "text", "class of the mention, such as an occurrence or a state"),
+    Column("participants", "object", "list of objects with `text` and `kind`, of the same sentence"),
+)
+"""Columns of a table of one's own mentions, and keys of JSON lines."""
+_ACCEPTED = 'one JSON object a line with "text", "trigger", "document_id" and "cluster_id"'
 
 
 class EventCoreference(EventDatasetBuilder):
     """Mentions of events with the event of each, from ECB+ as its owners publish it (`reading.ecbplus`).
 
     Only the sentences whose annotation is complete have rows. The splits are the usual ones: topics 36 to 45
-    test, 2, 5, 12, 18, 21, 23, 34 and 35 validate, and the others train. `chain` is the event; a mention
-    that shares it with no other has one of its own. A topic has two `subtopic`s, which are two similar
+    test, 2, 5, 12, 18, 21, 23, 34 and 35 validate, and the others train. `cluster_id` is the event; a
+    mention that shares it with no other has one of its own. A topic has two `subtopic`s: two similar
     events with reports of their own. `participants` are the annotated people, things, times and places of
     the sentence. `trigger_start` and `trigger_end` are characters of `text`, the sentence; a trigger of
     several words reaches from its first to its last.
+
+    One's own mentions are JSON lines or tables with the same columns, of which `text`, `trigger` or its
+    offsets, and `cluster_id` are needed. A file with `dev`, `validation` or `test` in its name is that split.
     """
 
     TASK_CATEGORIES = ("token-classification",)
@@ -48,15 +71,18 @@ class EventCoreference(EventDatasetBuilder):
         " Resolution, LREC 2014 (ECB+). Bejan, Harabagiu: Unsupervised Event Coreference Resolution with"
         " Rich Linguistic Features, ACL 2010 (ECB)."
     )
-    SPLITS = ("train", "validation", "test")
+    SPLITS = SPLITS
     SAMPLES_FOLDER = "coreference"
     RAW_FILES: ClassVar[dict[str, str]] = {
-        "mentions": f"{ARCHIVE}.zip or the folder {ARCHIVE}, with {SENTENCE_LIST} beside it"
+        "mentions": f"{ARCHIVE}.zip or the folder {ARCHIVE}, with {SENTENCE_LIST} beside it; *.jsonl, *.csv,"
+        " *.parquet with text, trigger and cluster_id"
     }
+    TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {"mentions": OWN_COLUMNS}
 
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:
-        """Find the archive or its folder, in a folder or given directly, and the list of sentences."""
+        """Find the archive or its folder, in a folder or given directly, and the list of sentences; else the
+        files of one's own mentions."""
         for path in paths:
             for place in (path, path / ARCHIVE, path / f"{ARCHIVE}.zip"):
                 topics = ecbplus_topics(place)
@@ -65,7 +91,14 @@ class EventCoreference(EventDatasetBuilder):
                     files = sorted(place.glob("*/*.xml")) if place.is_dir() else [place]
                     files.append(sentences)
                     return {split: files for split in cls.SPLITS if topics & _topics(split, topics)}
-        return {}
+        found: dict[str, list[Path]] = {split: [] for split in cls.SPLITS}
+        for path in paths:
+            for file in files_inside(path, lambda name: False):
+                if has_records(file) and "cluster_id" in (first_record(file) or ()):
+                    words = re.split(r"[._\-]+", unpacked_name(file).lower())
+                    splits = {SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS}
+                    found[splits.pop() if len(splits) == 1 else "train"].append(file)
+        return {split: files for split, files in found.items() if files}
 
     @classmethod
     def features(cls, config_name: str) -> datasets.Features:
@@ -73,11 +106,11 @@ class EventCoreference(EventDatasetBuilder):
         text, number = Value("string"), Value("int32")
         return datasets.Features(
             {
-                **dict.fromkeys(("mention_id", "document_id", "topic", "subtopic", "chain"), text),
+                **dict.fromkeys(("mention_id", "document_id", "topic", "subtopic", "cluster_id"), text),
                 "sentence": number,
                 "text": text,
-                **{"trigger": text, "trigger_start": number, "trigger_end": number, "tag": text},
-                "participants": datasets.List({"text": text, "tag": text}),
+                **{"trigger": text, "trigger_start": number, "trigger_end": number, "kind": text},
+                "participants": datasets.List({"text": text, "kind": text}),
                 **{"source": text, "license": text},
             }
         )
@@ -88,24 +121,57 @@ class EventCoreference(EventDatasetBuilder):
         Raises:
             DataFormatError: a file is malformed; names it and the line.
         """
+        chains: Counter[object] = Counter()
+        is_published = self.split_files[self.split][-1].name == SENTENCE_LIST
+        for row in self._published() if is_published else self._own():
+            chains[row["cluster_id"]] += 1
+            yield row
+        self.report.statistics["chains"] = len(chains)
+        self.report.statistics["chains_of_one_mention"] = sum(count == 1 for count in chains.values())
+
+    def _own(self) -> Iterator[dict[str, object]]:
+        notes: Counter[str] = Counter()
+        ids = DistinctIds()
+        sentences: dict[str, dict[str, int]] = {}
+        for path in self.split_files[self.split]:
+            rows = read_records(
+                path,
+                self.report.skipped,
+                OWN_COLUMNS,
+                _ACCEPTED,
+                lambda record: _own_row(record, notes),
+                ignored=(*UNUSED_KEYS, *_OF_TYPES),
+            )
+            for row in rows:
+                self.report.read["mentions"] += 1
+                numbers = sentences.setdefault(row["document_id"], {})
+                number = numbers.setdefault(row["text"], len(numbers))
+                mention_id = ids.of(row["mention_id"])
+                self.report.add_source(row["source"], row["license"], mentions=1)
+                yield {
+                    **row,
+                    "mention_id": mention_id,
+                    "cluster_id": row["cluster_id"] or mention_id,
+                    "sentence": number if row["sentence"] is None else row["sentence"],
+                }
+        notes["mentions_with_repeated_id"] = ids.repeats
+        self.report.statistics.update({name: count for name, count in sorted(notes.items()) if count})
+
+    def _published(self) -> Iterator[dict[str, object]]:
         *files, _ = self.split_files[self.split]
         place = files[0] if files[0].suffix == ".zip" else files[0].parent.parent
         topics = _topics(self.split, ecbplus_topics(place))
         source, license_name = SAMPLE_ORIGIN if self.is_sample else _ORIGIN
-        chains: Counter[str] = Counter()
         for document in read_ecbplus(place, topics):
             self.report.read["documents"] += 1
             mentions = [mention for mention in document.mentions if mention.is_event]
             self.report.read["mentions"] += len(mentions)
             rows = [_row(document, mention) for mention in document.listed_mentions() if mention.is_event]
             self.report.skipped["mention_in_a_sentence_not_listed"] += len(mentions) - len(rows)
-            chains.update(str(row["chain"]) for row in rows)
             if rows:
                 self.report.add_source(source, license_name, documents=1, mentions=len(rows))
             for row in rows:
                 yield {**row, "source": source, "license": license_name}
-        self.report.statistics["chains"] = len(chains)
-        self.report.statistics["chains_of_one_mention"] = sum(count == 1 for count in chains.values())
 
 
 def _topics(split: str, found: frozenset[str]) -> frozenset[str]:
@@ -114,6 +180,27 @@ def _topics(split: str, found: frozenset[str]) -> frozenset[str]:
     if split in held_out:
         return found.intersection(held_out[split])
     return found.difference(*held_out.values())
+
+
+def _own_row(record: Record, notes: Counter[str]) -> dict[str, Any]:
+    # Mentions of types call their text a sentence.
+    sentence, participants = record.pop("sentence", None), record.get("participants") or []
+    if sentence is not None and not (isinstance(sentence, int) and sentence >= 0):
+        raise record.fault(f"the sentence {shown(sentence)}", "a whole number from 0")
+    if not isinstance(participants, list) or not all(
+        isinstance(one, dict) and all(isinstance(one.get(name), str) for name in ("text", "kind"))
+        for one in participants
+    ):
+        raise record.fault(f"participants={shown(participants)}", 'a list of objects with "text" and "kind"')
+    mention = mention_of(record, notes)
+    if mention.trigger_start < 0:
+        raise record.fault(f"no trigger in the mention {named(mention.mention_id)}", _ACCEPTED)
+    return {
+        **{name: value for name, value in mention._asdict().items() if name not in _OF_TYPES},
+        **{name: record.text(name) for name in ("topic", "subtopic", "cluster_id", "kind")},
+        "sentence": sentence,
+        "participants": [{name: one[name] for name in ("text", "kind")} for one in participants],
+    }
 
 
 def _row(document: EcbDocument, mention: EcbMention) -> dict[str, object]:
@@ -127,15 +214,15 @@ def _row(document: EcbDocument, mention: EcbMention) -> dict[str, object]:
         "document_id": document.name,
         "topic": document.topic,
         "subtopic": document.topic + document.name.rpartition("_")[2].lstrip("0123456789"),
-        "chain": mention.chain or mention_id,
+        "cluster_id": mention.chain or mention_id,
         "sentence": sentence,
         "text": document.text[start : document.places[inside[-1]][1]],
         "trigger": " ".join(document.tokens[place] for place in mention.tokens),
         "trigger_start": first - start,
         "trigger_end": last - start,
-        "tag": mention.kind,
+        "kind": mention.kind,
         "participants": [
-            {"text": " ".join(document.tokens[place] for place in other.tokens), "tag": other.kind}
+            {"text": " ".join(document.tokens[place] for place in other.tokens), "kind": other.kind}
             for other in document.mentions
             if not other.is_event and document.sentences[other.tokens[0]] == sentence
         ],

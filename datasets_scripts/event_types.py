@@ -321,6 +321,9 @@ def _record_kind(path: Path) -> Literal["mentions", "frames"] | None:
         return None
     record = first_record(path)
     if isinstance(record, dict):
+        if "cluster_id" in record and "event_type" not in record:
+            # The mentions of `event_coreference`.
+            return None
         if "text" in record or "sentence" in record:
             return "mentions"
         if "name" in record and "definition" in record:

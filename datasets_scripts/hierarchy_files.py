@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from eventformers.datasets_scripts.document_splits import SPLITS
+from eventformers.datasets_scripts.document_splits import SPLIT_WORDS
 from eventformers.datasets_scripts.licenses import SOURCE_LICENSES, license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.reading.lines import (
@@ -98,8 +98,6 @@ TEXT_KINDS: tuple[tuple[Kind, ...], ...] = (
 EDGE_KINDS: tuple[Kind, ...] = ("hierarchy", "edges", "properties", "entities")
 
 
-_SPLIT_WORDS = {"train": "train", "dev": "validation", "valid": "validation", "val": "validation"}
-_SPLIT_WORDS |= {split: split for split in SPLITS}
 _PUBLISHED_FILE = re.compile(
     r"(?:wikipedia|wikipedia-zero-shot|wikinews-zero-shot|wikinews-cross-domain)\.(?:train|dev|test)\.jsonl.*"
 )
@@ -175,7 +173,7 @@ def file_kind(path: Path) -> Kind | None:
         return "dictionary"
     if "hierarchy" in words:
         return "hierarchy"
-    return "mentions" if words & _SPLIT_WORDS.keys() else None
+    return "mentions" if words & SPLIT_WORDS.keys() else None
 
 
 def origin_of(file: HierarchyFile) -> tuple[str, str]:
@@ -226,7 +224,7 @@ def _record_kind(record: dict[str, object]) -> Kind | None:
 
 def _described(path: Path, kind: Kind) -> HierarchyFile:
     words = _words(unpacked_name(path))
-    splits = list(dict.fromkeys(_SPLIT_WORDS[word] for word in words if word in _SPLIT_WORDS))
+    splits = list(dict.fromkeys(SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS))
     published = _PUBLISHED_FOLDER.fullmatch(path.parent.name)
     name = f"{path.parent.name} {path.name}" if published else path.name
     is_wikinews = "wikinews" in name or path.name.startswith("wn_")

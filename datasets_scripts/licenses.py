@@ -15,6 +15,7 @@ SOURCE_LICENSES: dict[str, str] = {
     "cmcnc_dev": "Apache-2.0",
     "cmcnc_test": "Apache-2.0",
     "current_events": "CC-BY-SA-4.0",
+    # Its news texts. The CC BY 3.0 of its owners is that of the annotation, which `event_coreference` has.
     "ecbplus": "research-only",
     "fairytaleqa": "Apache-2.0",
     "fewevent": UNSPECIFIED,

@@ -105,7 +105,7 @@ MENTION_COLUMNS = (
     Column("license", "text", "terms of use, as an identifier of SPDX"),
 )
 """Columns of a table of mentions, and keys of JSON lines."""
-_UNUSED_KEYS = frozenset({"split", "sent_id", "tokens", "arguments", "raw_sentence", "seen"})
+UNUSED_KEYS = frozenset({"split", "sent_id", "tokens", "arguments", "raw_sentence", "seen"})
 _OFFSETS = ("trigger_start", "trigger_end")
 _TRIGGER_KEYS = frozenset({"text", "start_char", "end_char"})
 _UNUSED_TRIGGER_KEYS = frozenset({"start_token", "end_token"})
@@ -168,12 +168,13 @@ def read_mentions(path: Path, skipped: SkippedRows, notes: Counter[str]) -> Iter
         skipped,
         MENTION_COLUMNS,
         ACCEPTED_MENTION,
-        lambda record: _mention(record, notes),
-        ignored=_UNUSED_KEYS,
+        lambda record: mention_of(record, notes),
+        ignored=UNUSED_KEYS,
     )
 
 
-def _mention(record: Record, notes: Counter[str]) -> Mention:
+def mention_of(record: Record, notes: Counter[str]) -> Mention:
+    """Read the mention of a row; see `read_mentions`."""
     stem = file_stem(record.path)
     mention_id = record.text("mention_id", "id") or f"{stem}/{record.line}"
     name = named(mention_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -21,14 +22,14 @@ def test_a_mention_has_its_sentence_chain_and_participants(tmp_path: Path) -> No
         "document_id": "3_1ecbplus",
         "topic": "3",
         "subtopic": "3ecbplus",
-        "chain": "3_1ecbplus#8",
+        "cluster_id": "3_1ecbplus#8",
         "sentence": 0,
         "text": "Ann was taken her out",
         "trigger": "taken out",
         "trigger_start": 8,
         "trigger_end": 21,
-        "tag": "ACTION_OCCURRENCE",
-        "participants": [{"text": "Ann", "tag": "HUMAN_PART_PER"}, {"text": "was", "tag": "TIME_DATE"}],
+        "kind": "ACTION_OCCURRENCE",
+        "participants": [{"text": "Ann", "kind": "HUMAN_PART_PER"}, {"text": "was", "kind": "TIME_DATE"}],
         "source": "ecbplus",
         "license": "CC-BY-3.0",
     }
@@ -40,7 +41,7 @@ def test_a_mention_has_its_sentence_chain_and_participants(tmp_path: Path) -> No
 def test_a_mention_without_others_has_a_chain_of_its_own(tmp_path: Path) -> None:
     folder_of(tmp_path, DOCUMENT.replace('<source m_id="4"/>', ""))
     (row,) = load_built(tmp_path, "mentions", builder="event_coreference")["train"]
-    assert row["chain"] == row["mention_id"]
+    assert row["cluster_id"] == row["mention_id"]
 
 
 def test_sentences_that_are_not_listed_are_counted(tmp_path: Path) -> None:
@@ -69,11 +70,38 @@ def test_what_is_not_ecbplus_is_refused(tmp_path: Path) -> None:
         EventCoreference("mentions", data_dir=tmp_path)
 
 
+def test_own_mentions_need_little(tmp_path: Path) -> None:
+    rows = [
+        {"text": "Ann ran and ran.", "trigger": "ran", "cluster_id": "a", "document_id": "x", "id": "1"},
+        {"text": "Bo fell.", "trigger": "fell", "cluster_id": None, "document_id": "x", "id": "1"},
+        {"text": "Ann ran and ran.", "trigger_start": 12, "trigger_end": 15, "cluster_id": 7},
+    ]
+    for name, number in (("train", 0), ("dev", 1), ("mentions.test", 2)):
+        (tmp_path / f"{name}.jsonl").write_text(
+            "".join(f"{json.dumps(row)}\n" for row in rows[: number + 1]), encoding="utf-8"
+        )
+    built = load_built(tmp_path, "mentions", builder="event_coreference")
+    assert {split: len(of_split) for split, of_split in built.items()} == {
+        "train": 1,
+        "validation": 2,
+        "test": 3,
+    }
+    columns = ("mention_id", "cluster_id", "document_id", "sentence", "trigger", "trigger_start", "source")
+    assert [tuple(row[name] for name in columns) for row in built["test"]] == [
+        ("1", "a", "x", 0, "ran", 4, "mentions.test"),
+        ("1#2", "1#2", "x", 1, "fell", 3, "mentions.test"),
+        ("mentions.test/3", "7", "", 0, "ran", 12, "mentions.test"),
+    ]
+    report = build_reports(build_dataset("event_coreference", data_dir=tmp_path, output=tmp_path / "out"))
+    statistics = report["mentions"]["splits"]["test"]["statistics"]
+    assert (statistics["chains"], statistics["mentions_with_repeated_id"]) == (3, 1)
+
+
 def test_samples_have_all_splits_and_chains_across_documents() -> None:
     built = load_built(None, "mentions", builder="event_coreference")
     assert {split: len(rows) for split, rows in built.items()} == {"train": 18, "validation": 17, "test": 19}
     for rows in built.values():
-        chains = {(row["chain"], row["document_id"]) for row in rows}
+        chains = {(row["cluster_id"], row["document_id"]) for row in rows}
         assert max(Counter(chain for chain, _ in chains).values()) == 2
         for row in rows:
             assert row["text"][row["trigger_start"] :].startswith(row["trigger"].split()[0])
