@@ -9,6 +9,7 @@ Each is called with a task and its data, like `eventformers.evaluate`, and retur
 
 >>> result = get_baseline("ppmi")("mcnc", "chains")  # doctest: +SKIP
 >>> result = get_baseline("bm25")("event_retrieval", "hierarchies")  # doctest: +SKIP
+>>> result = get_baseline("same_lemma")("event_coreference", "ecbplus")  # doctest: +SKIP
 
 `conve`, `rotate` and `complex` need PyKEEN, `word2vec` and the event networks need gensim: install both with
 `pip install "eventformers[baselines]"`.
@@ -22,6 +23,7 @@ from eventformers.baselines.chain_baselines import CHAIN_BASELINES, OnChains
 from eventformers.baselines.graph_completion import GraphBaseline
 from eventformers.baselines.knowledge_graph_embeddings import METHODS, EmbeddingSettings
 from eventformers.baselines.language_models import LanguageModelBaseline
+from eventformers.baselines.lemmas import Lemmas
 from eventformers.baselines.protagonist import Protagonist
 from eventformers.errors import UnknownNameError
 
@@ -36,6 +38,8 @@ BASELINES: dict[str, Baseline] = {
         LanguageModelBaseline("masked_lm"),
         LanguageModelBaseline("causal_lm", causal=True),
         Protagonist("protagonist"),
+        Lemmas("same_lemma"),
+        Lemmas("lemma_similarity", similar=True),
         Chance("random"),
     )
 }

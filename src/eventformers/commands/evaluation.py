@@ -54,7 +54,8 @@ def evaluate(
             help="Override a setting of the task. Chains: aggregation, sky, compat; virtual contexts: "
             "retrieved, num_layers; clusters: distance, manifold, rho, method, num_clusters, trigger_input, "
             "weighting_rounds, clusters, valid_frames; linking: task, domain, hierarchies_only, reranker, "
-            "retriever_weight, candidates, threshold, depth. Repeatable.",
+            "retriever_weight, candidates, threshold, depth; coreference: topics, pair_scorer, threshold, "
+            "trigger_input. Repeatable.",
         ),
     ] = None,
     clustered_by: Annotated[

@@ -72,9 +72,9 @@ class MentionPairs:
         names = list(documents)
         place_of = {name: place for place, name in enumerate(names)}
         self.document = np.array([place_of[one["document_id"]] for one in mentions])
-        self.documents = _overlaps([documents[name] for name in names], stop_words="english")
-        self._sentences = _overlaps([one["text"] for one in mentions])
-        self._windows = _overlaps([_window(one) for one in mentions])
+        self.documents = text_overlaps([documents[name] for name in names], stop_words="english")
+        self._sentences = text_overlaps([one["text"] for one in mentions])
+        self._windows = text_overlaps([_window(one) for one in mentions])
         self._sentence = np.array([one["sentence"] for one in mentions], dtype=np.float64)
         lemmas = [one["lemma"] for one in mentions]
         self.lemma = np.unique(lemmas, return_inverse=True)[1]
@@ -174,7 +174,7 @@ def _window(mention: Mention) -> str:
     return " ".join(before + mention["text"][mention["trigger_end"] :].split()[:WINDOW])
 
 
-def _overlaps(texts: Sequence[str], **options: Any) -> csr_array:
+def text_overlaps(texts: Sequence[str], **options: Any) -> csr_array:
     """TF-IDF of texts at length 1; a text without a word has none."""
     analyse = TfidfVectorizer(sublinear_tf=True, dtype=np.float32, **options)
     try:

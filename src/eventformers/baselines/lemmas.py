@@ -1,0 +1,58 @@
+"""Coreference of events by the lemmas of their triggers, which read no vector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eventformers.baselines.base import Baseline, BaselineTask, ReadyBaseline
+from eventformers.evaluation.tasks.base import Row
+from eventformers.evaluation.tasks.coreference import (
+    Coreference,
+    Grouper,
+    Grouping,
+    document_texts,
+    within_topics,
+)
+from eventformers.extraction.parsed_mentions import parsed_mentions
+from eventformers.inference.coreference.pair_scorer import text_overlaps
+from eventformers.inference.induction.mention_distances import Labels
+
+
+@dataclass(frozen=True)
+class Lemmas(Baseline):
+    """Mentions of a topic are the same event if the heads of their triggers have one lemma.
+
+    Attributes:
+        similar: also require a path of mentions whose documents have at least a TF-IDF cosine, the threshold
+            (the baseline lemma-δ of Upadhyay et al., COLING 2016).
+    """
+
+    kind = Coreference
+
+    similar: bool = False
+
+    def prepare(self, opened: BaselineTask) -> ReadyBaseline:
+        """See `Baseline`; takes no options."""
+        kind, rows = opened.task.kind, opened.scored_data.task_rows
+        # Without similarity, no threshold decides.
+        scorer = Grouper(self._group, None if self.similar else 0.5)
+        return ReadyBaseline(self.name, "rule", lambda: kind.run(scorer, rows))
+
+    def _group(self, rows: Sequence[Row], topics: Labels) -> Grouping:
+        lemmas = np.unique([one["lemma"] for one in parsed_mentions(rows)], return_inverse=True)[1]
+        texts = document_texts(rows)
+        overlaps = text_overlaps(list(texts.values()), stop_words="english")
+        number_of = {name: number for number, name in enumerate(texts)}
+        document = np.array([number_of[str(row["document_id"])] for row in rows])
+
+        def similarities(places: Labels) -> np.ndarray:
+            if not self.similar:
+                return np.ones((len(places), len(places)))
+            of_document = overlaps[document[places]]
+            return (of_document @ of_document.T).toarray()
+
+        groups = np.unique(np.stack([topics, lemmas]), axis=1, return_inverse=True)[1].ravel()
+        return within_topics(similarities, groups, "single")

@@ -1,0 +1,311 @@
+"""Tasks that group mentions of events, in one document or in many, by the event that they mention."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal, Self, TypeAlias, cast
+
+import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+
+from eventformers.errors import EventformersError, shown
+from eventformers.evaluate_metrics.coreference.coreference_impl import coreference
+from eventformers.evaluation.session import Session
+from eventformers.evaluation.tasks.base import (
+    Computing,
+    Prepared,
+    ProtocolOutput,
+    Row,
+    TaskKind,
+    TaskRows,
+    TaskSettings,
+    read_text,
+)
+from eventformers.extraction.parsed_mentions import parsed_mentions
+from eventformers.inference.coreference.pair_scorer import MentionPairs, packaged_scorer, text_overlaps
+from eventformers.inference.coreference.same_events import THRESHOLD, same_events
+from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encoding.event_inputs import digest_of
+from eventformers.inference.encoding.vectors import Vectors, unit_vectors
+from eventformers.inference.induction.mention_distances import Labels
+from eventformers.inference.induction.mention_encoding import WITHOUT_TRIGGERS, TriggerInput, encode_mentions
+from eventformers.strict import setting, strict_settings
+
+DEVELOPMENT_SPLIT = "train"
+"""The split that the threshold is chosen on."""
+
+THRESHOLDS: tuple[float, ...] = tuple(np.arange(0.05, 1, 0.025).round(3).tolist())
+"""The thresholds that are tried."""
+
+TOPIC_OVERLAP = 0.1
+"""Minimum mean TF-IDF cosine between the documents of a predicted topic."""
+
+LARGEST_TOPIC = 30_000
+"""Maximum number of mentions of a topic that are clustered by all their pairs."""
+
+Topics = Literal["subtopic", "topic", "predicted", "none"]
+
+Grouping: TypeAlias = Callable[[float], Labels]
+"""Groups mentions at a threshold: returns the group of each."""
+
+
+@strict_settings
+@dataclass(frozen=True)
+class CoreferenceSettings(TaskSettings):
+    """The settings of coreference.
+
+    Attributes:
+        topics: the documents whose mentions may be the same event: those of one gold `subtopic` or gold
+            `topic`, a topic `predicted` by the words of the documents, or all (`none`).
+        pair_scorer: group mentions by the packaged scorer of pairs, which reads vectors of the packaged
+            encoder, instead of by the cosines of the model.
+        threshold: minimum mean similarity between two groups that become one; None chooses the best of
+            `THRESHOLDS` on the training split, and takes the pair scorer's own.
+        trigger_input: how triggers are read, as for `encode_mentions`; None takes the model's own, or `span`
+            for a plain encoder.
+    """
+
+    topics: Topics = "subtopic"
+    pair_scorer: bool = False
+    threshold: float | None = setting(None, lambda share: 0 < share < 1, "a number between 0 and 1")
+    trigger_input: TriggerInput | None = None
+
+
+@dataclass(frozen=True)
+class Grouper:
+    """A scorer of coreference.
+
+    Attributes:
+        group: makes the groups of mentions from their rows and the topic of each, which no group leaves.
+        threshold: its own threshold; None if it is to be chosen.
+    """
+
+    group: Callable[[Sequence[Row], Labels], Grouping]
+    threshold: float | None = None
+
+
+def resolve_coreference(scorer: Grouper, data: TaskRows, *, settings: CoreferenceSettings) -> ProtocolOutput:
+    """Group mentions by the event that they mention.
+
+    Args:
+        scorer: makes the groups.
+        data: rows of `EventCoreference`, and those that the threshold is chosen on. If the scored split is
+            the training split, these are the scored rows, and the details say so.
+        settings: the topics, and the threshold unless it is to be chosen.
+
+    Returns:
+        Inputs `predictions` (groups) and `references` (events); per mention both with its id, document and
+        subtopic, and `correct`, the harmonic mean of the shares of its group and of its event that the two
+        have in common (B-cubed). Details: the numbers of documents and topics, the threshold and the split it
+        was chosen on, and the number of mentions that are alone.
+
+    Raises:
+        EventformersError: no mention, a column is missing, or no split to choose a threshold on.
+    """
+    rows = _mentions(data.rows)
+    topics = topics_of(rows, settings.topics)
+    group = scorer.group(rows, topics)
+    threshold = settings.threshold or scorer.threshold
+    chosen_on = "given" if settings.threshold else "the scorer's own"
+    if threshold is None:
+        chosen_on, development, of_development = f"{DEVELOPMENT_SPLIT}, the scored split itself", rows, group
+        if data.split != DEVELOPMENT_SPLIT:
+            if DEVELOPMENT_SPLIT not in data.other_splits:
+                raise EventformersError(
+                    f"found no split {shown(DEVELOPMENT_SPLIT)} to choose a threshold on; accepted: data "
+                    "with this split, or threshold=NUMBER"
+                )
+            chosen_on = DEVELOPMENT_SPLIT
+            development = _mentions(data.other_splits[DEVELOPMENT_SPLIT])
+            of_development = scorer.group(development, topics_of(development, settings.topics))
+        gold = [str(row["cluster_id"]) for row in development]
+        threshold = max(
+            THRESHOLDS, key=lambda one: coreference(of_development(one).tolist(), gold)["conll_f1"]
+        )
+    # Numbered in the order of their first mentions.
+    numbers: dict[int, int] = {}
+    groups = [numbers.setdefault(one, len(numbers)) for one in group(threshold).tolist()]
+    gold = [str(row["cluster_id"]) for row in rows]
+    sizes, gold_sizes, shared = Counter(groups), Counter(gold), Counter(zip(groups, gold, strict=True))
+    return ProtocolOutput(
+        inputs={"predictions": groups, "references": gold},
+        predictions=[
+            {
+                **{name: str(row.get(name)) for name in ("mention_id", "document_id", "subtopic")},
+                "group": one,
+                "cluster_id": event,
+                "correct": 2 * shared[one, event] / (sizes[one] + gold_sizes[event]),
+            }
+            for row, one, event in zip(rows, groups, gold, strict=True)
+        ],
+        texts=len(rows),
+        distinct_texts=len({row["text"] for row in rows}),
+        details={
+            "documents": len({row["document_id"] for row in rows}),
+            "topics": len(set(topics.tolist())),
+            "threshold": threshold,
+            "threshold_chosen_on": chosen_on,
+            "events_of_one_mention": sum(size == 1 for size in gold_sizes.values()),
+            "groups_of_one_mention": sum(size == 1 for size in sizes.values()),
+        },
+    )
+
+
+def _mentions(rows: Iterable[Row]) -> list[Row]:
+    held = list(rows)
+    if not held:
+        raise EventformersError("found no mention; accepted: at least one")
+    for column in ("text", "document_id", "cluster_id"):
+        read_text(held[0], column)
+    return held
+
+
+def topics_of(rows: Sequence[Row], topics: Topics) -> Labels:
+    """Number the topic of each mention, `(n,)`.
+
+    Topics are predicted by average linkage on the TF-IDF cosines of the texts of documents, which are the
+    distinct sentences of their mentions.
+    """
+    if topics == "none":
+        return np.zeros(len(rows), dtype=np.int64)
+    if topics != "predicted":
+        return np.unique([str(row[topics]) for row in rows], return_inverse=True)[1]
+    texts = document_texts(rows)
+    number_of = {name: number for number, name in enumerate(texts)}
+    document = np.array([number_of[str(row["document_id"])] for row in rows])
+    overlaps = text_overlaps(list(texts.values()), stop_words="english")
+    return _Tree((overlaps @ overlaps.T).toarray(), "average").cut(TOPIC_OVERLAP)[document]
+
+
+def document_texts(rows: Iterable[Row]) -> dict[str, str]:
+    """The text of each document, which are the distinct sentences of its mentions."""
+    sentences: dict[str, dict[str, None]] = {}
+    for row in rows:
+        sentences.setdefault(str(row["document_id"]), {})[str(row["text"])] = None
+    return {document: "\n".join(texts) for document, texts in sentences.items()}
+
+
+def within_topics(
+    similarities: Callable[[Labels], np.ndarray], topics: Labels, method: Literal["average", "single"]
+) -> Grouping:
+    """Group the mentions of each topic by a linkage on similarities of all pairs.
+
+    Args:
+        similarities: computes those of the mentions at some positions, `(m, m)`.
+        topics: the topic of each mention, `(n,)`.
+        method: the linkage.
+
+    Raises:
+        EventformersError: a topic has too many mentions.
+    """
+    members = [np.flatnonzero(topics == topic) for topic in np.unique(topics)]
+    if (largest := max(map(len, members))) > LARGEST_TOPIC:
+        raise EventformersError(
+            f"found a topic of {largest:,} mentions; accepted: at most {LARGEST_TOPIC:,}, such as with gold "
+            "topics, or pair_scorer=true"
+        )
+    trees = [_Tree(similarities(places), method) for places in members]
+
+    def group(threshold: float) -> Labels:
+        groups = np.empty((len(topics), 2), dtype=np.int64)
+        for number, (places, tree) in enumerate(zip(members, trees, strict=True)):
+            groups[places] = np.stack([np.full(len(places), number), tree.cut(threshold)], axis=1)
+        return np.unique(groups, axis=0, return_inverse=True)[1].ravel()
+
+    return group
+
+
+class _Tree:
+    """The linkage of some items from the similarities of all pairs, `(n, n)`."""
+
+    def __init__(self, similarities: np.ndarray, method: Literal["average", "single"]) -> None:
+        distances = np.clip(1 - similarities, 0, None)
+        np.fill_diagonal(distances, 0)
+        self._merges = linkage(squareform(distances, checks=False), method) if len(distances) > 1 else None
+
+    def cut(self, threshold: float) -> Labels:
+        """Divide the items into groups that are joined at a similarity of at least `threshold`."""
+        if self._merges is None:
+            return np.ones(1, dtype=np.int64)
+        # The order of summation must not decide.
+        return fcluster(self._merges, 1 - threshold + 1e-9, "distance")
+
+
+@dataclass(frozen=True)
+class Coreference(TaskKind):
+    """Kind of task that groups mentions by the event that they mention."""
+
+    Settings = CoreferenceSettings
+    refusal = "does not group mentions by event; tasks that do"
+
+    settings: CoreferenceSettings = field(default_factory=CoreferenceSettings)
+
+    def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared:
+        """See `TaskKind`.
+
+        Raises:
+            EventformersError: the pair scorer with another model than the packaged encoder.
+        """
+        reads = self.settings.trigger_input
+        if reads is None and not hasattr(model.model.config, "trigger_input"):
+            reads = "span"
+
+        def encode(rows: Sequence[Row]) -> Vectors:
+            mentions = cast("Sequence[dict[str, Any]]", rows)
+            told = ((row["text"], row["trigger_start"], row["trigger_end"]) for row in mentions)
+
+            def compute() -> Vectors:
+                read = encode_mentions(model, mentions, trigger_input=reads, batch_size=computing.batch_size)
+                return unit_vectors(read.embeddings, [row["text"] for row in mentions])
+
+            return session.recall(
+                model, ("coreference", reads, computing.batch_size, digest_of(told)), compute
+            )
+
+        if not self.settings.pair_scorer:
+            return Prepared(Grouper(partial(_by_cosines, encode)))
+        if model.revision != session.encoder(None, device=computing.device, dtype=computing.dtype).revision:
+            raise EventformersError(
+                f"pair_scorer with the model {model.name}; accepted: the packaged encoder, on whose vectors "
+                "it is trained"
+            )
+        return Prepared(Grouper(partial(_by_pairs, encode, model.encode), THRESHOLD))
+
+    def run(self, scorer: Grouper, data: TaskRows) -> ProtocolOutput:
+        """See `TaskKind`."""
+        return self.protocol(scorer, data, settings=self.settings)
+
+    def untrained(self, model: EventEncoder) -> Self:
+        """Adapt the settings: the untrained encoder reads triggers if the model does in any way."""
+        own = getattr(model.model.config, "trigger_input", None)
+        reads = self.settings.trigger_input if own is None else "none" if own in WITHOUT_TRIGGERS else "span"
+        return replace(self, settings=replace(self.settings, trigger_input=reads))
+
+    @property
+    def development_split(self) -> str:
+        """The split that thresholds are chosen on; also of results with another one, so that they compare."""
+        return DEVELOPMENT_SPLIT
+
+
+def _by_cosines(encode: Callable[[Sequence[Row]], Vectors], rows: Sequence[Row], topics: Labels) -> Grouping:
+    vectors = encode(rows)
+    return within_topics(lambda places: vectors[places] @ vectors[places].T, topics, "average")
+
+
+def _by_pairs(
+    encode: Callable[[Sequence[Row]], Vectors],
+    encode_triggers: Callable[[Sequence[str]], Vectors],
+    rows: Sequence[Row],
+    topics: Labels,
+) -> Grouping:
+    pairs = MentionPairs(parsed_mentions(rows), document_texts(rows), encode(rows), encode_triggers)
+
+    def group(threshold: float) -> Labels:
+        labels = same_events(pairs, packaged_scorer(), threshold=threshold)
+        return np.unique(np.stack([topics, labels]), axis=1, return_inverse=True)[1].ravel()
+
+    return group
