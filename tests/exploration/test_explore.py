@@ -348,7 +348,8 @@ def test_a_killed_change_leaves_the_earlier_tables_together(
 def test_only_new_texts_are_parsed_and_encoded(
     explore: Explore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The tables of a run with other texts are those of a run from scratch, byte for byte."""
+    """The tables of a run with other texts are those of a run from scratch, byte for byte, but for what
+    stays of an earlier run: types, and the names of stories."""
     monkeypatch.setattr(shards, "BLOCK_CHARACTERS", 1)
     parsed: list[str] = []
     encoded: list[int] = []
@@ -380,10 +381,63 @@ def test_only_new_texts_are_parsed_and_encoded(
     fewer = tables(ROWS)
     assert (parsed, encoded) == ([], [])
     assert fewer == first
-    assert tables([ROWS[0], new, ROWS[1]], overwrite=True) == more
+    scratch = tables([ROWS[0], new, ROWS[1]], overwrite=True)
+    differing = {name for name in more.keys() | scratch.keys() if more.get(name) != scratch.get(name)}
+    tables_of_types = {"types.parquet", "event_types.parquet", "known_types.parquet", "map.parquet"}
+    assert differing <= tables_of_types | {"stories.parquet", "known_stories.parquet"}
     assert len(parsed) == 3
     tables([{**ROWS[0], "text": "Anna sold the shop."}, ROWS[1]])
     assert parsed == ["first"]
+
+
+def test_a_grown_folder_says_what_is_new(explore: Explore) -> None:
+    assert explore(stories=True).report["new"] == {}
+    new = {"id": "a new one", "text": "The company hired drivers. Bob Dole closed the window."}
+    found = explore([*ROWS, new], stories=True)
+    counted = found.report["new"]
+    assert (counted["documents"], counted["events"]) == (1, 2)
+    assert counted["actors"] >= 2
+    assert json.loads((found.folder / "report.json").read_text(encoding="utf-8"))["new"] == counted
+    assert explore([*ROWS, new], stories=True) == found, "what an unchanged run says stays"
+    assert explore(ROWS, stories=True).report["new"] == {}
+
+
+def test_curation_of_actors_reaches_the_events(explore: Explore, tmp_path: Path) -> None:
+    text = "Joe Biden met Tony Blair. Hillary Clinton called Joe Biden. Mary Smith left Paris."
+    plain = {row["actor_id"]: row for row in rows_of(explore([text]), "actors")}
+    curation = tmp_path / "curation.yaml"
+    curation.write_text(
+        "actors:\n- {rename: joe_biden, to: Mr Biden}\n- {merge: [joe_biden, tony_blair]}\n"
+        "- {drop: mary_smith}\n"
+    )
+    found = explore([text], curation=curation)
+    assert ran(found) <= {"events", "vectors", "chains", "types", "map", "page"}
+    actors = {row["actor_id"]: row for row in rows_of(found, "actors")}
+    assert plain.keys() - actors.keys() == {"tony_blair", "mary_smith"}
+    assert (actors["joe_biden"]["name"], actors["joe_biden"]["aliases"]) == (
+        "Mr Biden",
+        ["Joe Biden", "Tony Blair"],
+    )
+    assert actors["joe_biden"]["mentions"] == plain["joe_biden"]["mentions"] + plain["tony_blair"]["mentions"]
+    ids = [(row["subject_id"], row["object_id"]) for row in rows_of(found, "events")]
+    assert ids[0] == ("joe_biden", "joe_biden")
+    assert ids[2][0] == ""
+    grown = explore([text, "Tony Blair resigned."], curation=curation)
+    assert rows_of(grown, "events")[-1]["subject_id"] == "joe_biden", "it holds for new texts, too"
+    assert {row["actor_id"]: row for row in rows_of(explore([text]), "actors")} == plain
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"type_list": "none.csv"}, "none.csv: no such file"),
+        ({"curation": "none.yaml"}, "none.yaml: No such file"),
+        ({"type_list": "political", "num_types": 3}, "accepted: one of them"),
+    ],
+)
+def test_wrong_lists_stop_before_any_work(explore: Explore, options: dict[str, Any], told: str) -> None:
+    with pytest.raises(EventformersError, match=told):
+        explore([STORIES["first"]], **options)
 
 
 def test_texts_in_another_language(explore: Explore, tmp_path: Path) -> None:

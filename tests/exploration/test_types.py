@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from exploration_steps import RunStep
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.exploration import types
 from eventformers.inference.encode import load_encoder
+from eventformers.inference.induction.type_list import FAMILIES, read_type_list
 
 SAMPLE_EVENTS = SAMPLES / "texts" / "extracted"
 WIDTH = 256
@@ -80,10 +82,20 @@ def test_a_given_number_of_types(number: int) -> None:
 
 
 def found_of(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, verbs: Sequence[str], vectors: np.ndarray
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    verbs: Sequence[str],
+    vectors: np.ndarray,
+    known: int = 0,
+    **settings: Any,
 ) -> RunStep:
-    """The types of events with given verbs and vectors, one event in a document."""
-    monkeypatch.setattr(types, "_encode", lambda *_: vectors)
+    """The types of events with given verbs and vectors, one event in a document, of which an earlier run had
+    some."""
+    is_new = np.arange(len(verbs)) >= known
+    monkeypatch.setattr(types, "_encode", lambda *_: (vectors, is_new))
+    monkeypatch.setattr(
+        types, "type_vectors", lambda listed, *_: np.eye(len(listed), WIDTH, dtype=np.float32)
+    )
     rows = [
         {
             **{"event_id": f"d{number}#0", "document_id": f"d{number}", "sentence_start": 0},
@@ -92,17 +104,97 @@ def found_of(
         }
         for number, verb in enumerate(verbs)
     ]
-    return RunStep(types.TYPES, folder, {"events.parquet": pa.Table.from_pylist(rows)}, None)
+    tables = {"events.parquet": pa.Table.from_pylist(rows)}
+    return RunStep(types.TYPES, folder, tables, None, folder / "staging" if known else None, **settings)
+
+
+FIRST = ["arrest"] * 20 + ["catch"] * 10 + ["flood"] * 20 + [f"other {n}" for n in range(30)]
+FIRST_VECTORS = np.concatenate([around(0, 30, 0.5), around(1, 20, 0.5), scattered(30)])
+
+
+def typed_of(found: RunStep) -> dict[int, int]:
+    """The types of the events by the number of their document."""
+    rows = found.written("event_types").to_pylist()
+    return {int(row["event_id"][1:-2]): row["type_id"] for row in rows}
+
+
+def test_known_types_stay_and_new_events_may_have_new_ones(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first = found_of(tmp_path, monkeypatch, FIRST, FIRST_VECTORS)
+    before, names = typed_of(first), first.written("types")["name"].to_pylist()
+    verbs = [*FIRST, *["seize"] * 12, *["vote"] * 40]
+    vectors = np.concatenate([FIRST_VECTORS, around(1, 12, 0.4, 5), around(9, 40, 0.5)])
+    grown = found_of(tmp_path, monkeypatch, verbs, vectors, known=len(FIRST))
+    rows = grown.written("types").to_pylist()
+    assert [(row["type_id"], row["name"]) for row in rows] == [*enumerate(names), (2, "vote")]
+    typed = typed_of(grown)
+    assert typed == before | {place: 1 for place in range(80, 92)} | {place: 2 for place in range(92, 132)}
+    assert [row["size"] for row in rows] == [30, 32, 40], "a type that became the largest keeps its id"
+    again = found_of(tmp_path, monkeypatch, verbs, vectors, known=len(verbs))
+    assert again.written("types").equals(grown.written("types"))
+    assert typed_of(again) == typed
+    fewer = found_of(tmp_path, monkeypatch, FIRST[:30], FIRST_VECTORS[:30], known=30)
+    assert fewer.written("types")["size"].to_pylist() == [30, 0, 0]
+    assert fewer.written("types")["name"].to_pylist() == [*names, "vote"]
+
+
+def test_what_is_left_over_from_before_makes_no_type(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    verbs = [*FIRST, "vote", "vote", "vote"]
+    vectors = np.concatenate([FIRST_VECTORS, around(9, 40, 0.5)])
+    found_of(tmp_path, monkeypatch, verbs, vectors[: len(verbs)])
+    verbs += ["vote"] * 37
+    few = found_of(tmp_path, monkeypatch, verbs, vectors, known=len(verbs) - 15)
+    assert few.written("types").num_rows == 2
+    many = found_of(tmp_path, monkeypatch, verbs, vectors, known=len(verbs) - 25)
+    assert many.written("types").num_rows == 3
+
+
+def test_events_get_the_types_of_a_list(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    listed = tmp_path / "types.csv"
+    listed.write_text("name,family\nSeizure,Crime\nFlood,\nVote,\n")
+    found = found_of(tmp_path, monkeypatch, FIRST, FIRST_VECTORS, type_list=listed)
+    rows = found.written("types").to_pylist()
+    families = [family.name for family in read_type_list(FAMILIES)]
+    assert [(row["name"], row["family"], row["size"]) for row in rows] == [
+        ("Seizure", "Crime", 30),
+        ("Flood", families[1], 20),
+        ("Vote", families[2], 0),
+    ]
+    assert [row["weak"] for row in rows] == ["", "", "fewer than 3 mentions"]
+    assert typed_of(found) == {number: int(number >= 30) for number in range(50)}
+
+
+def test_curation_of_types(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    curation = tmp_path / "curation.yaml"
+    curation.write_text(
+        'types:\n- {rename: "arrest, catch", to: Arrests}\n- {split: Arrests, words: [catch], to: Catches}\n'
+    )
+    found = found_of(tmp_path, monkeypatch, FIRST, FIRST_VECTORS, curation=curation)
+    rows = found.written("types").to_pylist()
+    assert [(row["type_id"], row["name"], row["size"]) for row in rows] == [
+        (0, "Arrests", 20),
+        (1, "flood", 20),
+        (1000, "Catches", 10),
+    ]
+    assert rows[2]["family"] == rows[0]["family"]
+    assert {typed_of(found)[place] for place in range(20, 30)} == {1000}
+    curation.write_text("types:\n- {drop: flood}\n")
+    dropped = found_of(tmp_path, monkeypatch, FIRST, FIRST_VECTORS, known=80, curation=curation)
+    assert dropped.written("types")["name"].to_pylist() == ["arrest, catch"], (
+        "the names are those before edits"
+    )
+    assert set(typed_of(dropped)) == set(range(30))
 
 
 def test_events_far_from_all_types_have_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    verbs = ["arrest"] * 20 + ["catch"] * 10 + ["flood"] * 20 + [f"other {n}" for n in range(30)]
-    vectors = np.concatenate([around(0, 30, 0.5), around(1, 20, 0.5), scattered(30)])
+    verbs, vectors = FIRST, FIRST_VECTORS.copy()
     found = found_of(tmp_path, monkeypatch, verbs, vectors)
     rows = found.written("types").to_pylist()
-    assert [(row["name"], row["size"], row["weak"]) for row in rows] == [
-        ("arrest, catch", 30, ""),
-        ("flood", 20, ""),
+    families = [family.name for family in read_type_list(FAMILIES)]
+    assert [(row["name"], row["family"], row["size"], row["weak"]) for row in rows] == [
+        ("arrest, catch", families[0], 30, ""),
+        ("flood", families[1], 20, ""),
     ]
     typed = dict(
         zip(*found.written("event_types").select(["event_id", "type_id"]).to_pydict().values(), strict=True)

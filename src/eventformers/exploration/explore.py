@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from eventformers.datasets_scripts.events import check_factuality
 from eventformers.datasets_scripts.malformed import takes_malformed
+from eventformers.datasets_scripts.reading.lines import read_json_object
+from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError
 from eventformers.evaluation.session import Session
 from eventformers.exploration import PAGE_FILE, REPORT_FILE, STATE_FOLDER, WORKING_FOLDER
@@ -37,6 +39,7 @@ from eventformers.extraction.actors import read_actors
 from eventformers.extraction.texts import TextColumns
 from eventformers.extraction.wide import check_format
 from eventformers.files import check_own_folder, output_folder, remove_folder, write_text
+from eventformers.inference.induction.type_list import read_type_list
 from eventformers.strict import several
 
 TABLES: tuple[Step, ...] = (
@@ -66,7 +69,7 @@ class Exploration:
         folder: its folder.
         steps: the records of its steps, in order.
         report: the content of `report.json`: counts, settings, notes and seconds of the steps that write
-            tables.
+            tables, and what is `new` since the folder's earlier exploration.
     """
 
     folder: Path
@@ -115,6 +118,8 @@ def explore(
     stories: bool = False,
     next_events: bool = False,
     num_types: int | None = None,
+    type_list: str | Path | None = None,
+    curation: str | Path | None = None,
     frames: str | Path | None = None,
     knowledge_base: str | Path | None = None,
     graph: str | Path | None = None,
@@ -160,6 +165,10 @@ def explore(
         next_events: list the events of the corpus that are related to each chain; a model of `chains` turns
             this on, too.
         num_types: maximum number of event types; None takes as many as there are groups of similar events.
+        type_list: event types of one's own, to which events are assigned by definition and examples: a CSV
+            file with the columns `name`, `definition`, `examples` and `family`, of which only the first is
+            needed, or `political`. None finds types.
+        curation: edits of types, actors and stories, in YAML: renamed, merged, split or dropped ones.
         frames: frames to link types to, as `induce` reads them; None links none.
         knowledge_base: entries to link events to, as `ground` reads them; None leaves the links out.
         graph: commonsense graph, or its index, as `complete` reads them; None leaves the completions out.
@@ -206,6 +215,8 @@ def explore(
         stories=stories,
         next_events=next_events or chains is not None,
         num_types=num_types,
+        type_list=type_list,
+        curation=curation,
         frames=frames,
         knowledge_base=knowledge_base,
         graph=graph,
@@ -222,6 +233,8 @@ def explore(
     )
     if actors is not None:
         read_actors(Path(actors))
+    if type_list is not None:
+        read_type_list(type_list)
     folder = Path(output)
     with output_folder(folder), Session(keeps_vectors=False) as session:
         check_own_folder(folder, STATE_FOLDER, "exploration")
@@ -241,7 +254,7 @@ def explore(
             remove_folder(working)
         earlier = None if overwrite else folder
         records = run_steps(tables, context, working, skip, earlier)
-        report = _report(records)
+        report = _report(records) | {"new": _new(records, working, earlier)}
         text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
         write_text(working / REPORT_FILE, text)
         records += run_steps((PAGE,), context, working, skip, earlier)
@@ -252,6 +265,33 @@ def explore(
 def _distinct_notes(records: Sequence[StepRecord]) -> list[str]:
     # Several steps may use the same model.
     return list(dict.fromkeys(note for record in records for note in record.notes))
+
+
+_IDS = {
+    "documents": "document_id",
+    "events": "event_id",
+    "actors": "actor_id",
+    "types": "type_id",
+    "stories": "story_id",
+}
+
+
+def _new(records: Sequence[StepRecord], working: Path, earlier: Path | None) -> dict[str, int]:
+    """Count what the earlier exploration lacks, by table; without any change, as its report did."""
+    if earlier is None or not (earlier / REPORT_FILE).exists():
+        return {}
+    if all(record.reused for record in records):
+        return dict(read_json_object(earlier / REPORT_FILE).get("new", {}))
+    found = {}
+    for name, column in _IDS.items():
+        ids = [
+            set(read_parquet(folder / f"{name}.parquet", [column])[column].to_pylist())
+            for folder in (working, earlier)
+            if (folder / f"{name}.parquet").exists()
+        ]
+        if len(ids) == 2 and (number := len(ids[0] - ids[1])):
+            found[name] = number
+    return found
 
 
 def _report(records: Sequence[StepRecord]) -> dict[str, Any]:

@@ -101,19 +101,20 @@ def draw_map(run: StepRun) -> None:
     first[text_of[::-1]] = np.arange(len(rows))[::-1]
     labels, regions = _regions(rows, places.points[text_of], len(texts))
     names = regions["name"].to_pylist()
-    type_ids, type_names = [UNTYPED] * len(rows), []
+    type_ids, type_names = [UNTYPED] * len(rows), {UNTYPED: ""}
     if run.has(EVENT_TYPES_TABLE):
         event_types = run.table(EVENT_TYPES_TABLE)
         found = pc.index_in(events["event_id"], event_types["event_id"])
         type_ids = pc.fill_null(event_types["type_id"].take(found), UNTYPED).to_pylist()
-        type_names = run.table(TYPES_TABLE).sort_by("type_id")["name"].to_pylist()
+        columns_of_types = run.table(TYPES_TABLE, ["type_id", "name"]).to_pydict()
+        type_names |= zip(*columns_of_types.values(), strict=True)
     documents = run.table(DOCUMENTS_TABLE, ["document_id", "title", "date"])
     told = {row["document_id"]: row for row in documents.to_pylist()}
     points = places.points[text_of]
     columns: dict[str, Any] = {
         **{name: events[name] for name in ("event_id", "document_id", "text", "trigger")},
         "type_id": type_ids,
-        "type": [type_names[number] if number != UNTYPED else "" for number in type_ids],
+        "type": [type_names[number] for number in type_ids],
         "region": [names[label] for label in labels.tolist()],
         **{name: [told[row["document_id"]][name] for row in rows] for name in ("title", "date")},
         "x": points[:, 0],

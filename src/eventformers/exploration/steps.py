@@ -24,6 +24,7 @@ from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation.session import Session
 from eventformers.exploration import STATE_FOLDER
+from eventformers.exploration.curation import Edit, read_curation
 from eventformers.exploration.sources import FoundTexts
 from eventformers.extraction.texts import USUAL_COLUMNS, TextColumns
 from eventformers.files import file_digest, files_digest, remove_folder, replaced_file, staged_folder
@@ -53,6 +54,8 @@ class ExploreSettings:
     stories: bool = False
     next_events: bool = False
     num_types: int | None = None
+    type_list: str | Path | None = None
+    curation: str | Path | None = None
     frames: str | Path | None = None
     knowledge_base: str | Path | None = None
     graph: str | Path | None = None
@@ -72,6 +75,16 @@ class ExploreSettings:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise EventformersError(f"{name}: found {value}; accepted: {least} or more")
+        if self.num_types is not None and self.type_list is not None:
+            raise EventformersError("num_types and a type_list, which has a number; accepted: one of them")
+
+    def edits(self, kind: str) -> list[Edit]:
+        """Return the edits of a kind, such as `types`, of the curation.
+
+        Raises:
+            EventformersError: the file does not exist, or is malformed.
+        """
+        return [] if self.curation is None else read_curation(self.curation)[kind]
 
 
 @dataclass(frozen=True)
@@ -126,6 +139,15 @@ class Context:
             identity = {"name": name, "revision": revision or uuid4().hex, "dtype": dtype}
             self._identities[role] = identity
         return self._identities[role]
+
+    def curation_identity(self, kind: str) -> str | None:
+        """Identify the edits of a kind, such as `types`; None without any.
+
+        Raises:
+            EventformersError: the file does not exist, or is malformed.
+        """
+        edits = [edit[:-1] for edit in self.settings.edits(kind)]
+        return key_of(edits) if edits else None
 
     def data_identity(self, name: str) -> dict[str, str] | None:
         """Identify the data of a setting, such as `frames`, by the content of its files.
@@ -187,8 +209,8 @@ class StepRun:
         folder: the folder of the exploration, with the tables of earlier steps.
         staging: folder for new files; they move to `folder` together when the step is done.
         work: folder for partial results, which an interrupted step finds again; it need not exist.
-        earlier: folder of an earlier exploration in which this step ran with equal settings and models on
-            other tables, so that rows of unchanged texts can be reused; None if there is none.
+        earlier: folder of an earlier exploration in which this step ran with equal models and settings, but
+            for those of `Step.applied`, so that rows of unchanged texts can be reused; None if there is none.
 
     Attributes:
         counts: numbers for the report; filled in by the step.
@@ -287,6 +309,7 @@ class Step:
         models: roles of the models that it uses.
         settings: returns everything else that its output depends on, as JSON values; None if the step has no
             input and is not run.
+        applied: names of the settings that its reusable rows do not depend on.
     """
 
     name: str
@@ -296,6 +319,7 @@ class Step:
     may_read: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     settings: Callable[[Context], Mapping[str, Any] | None] = lambda context: {}
+    applied: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -468,13 +492,17 @@ def _state_file(step: Step) -> str:
 def _finished(
     folder: Path, step: Step, made_of: Mapping[str, Any], *, other_tables: bool = False
 ) -> StepRecord | None:
-    """The record of a step whose files can be reused, also those made of other tables if `other_tables`; None
-    if there is none."""
+    """The record of a step whose files can be reused, also those made of other tables and with other settings
+    of `Step.applied` if `other_tables`; None if there is none."""
     try:
         state = read_json_object(folder / _state_file(step))
-        before = {**state["made_of"], **({"reads": made_of["reads"]} if other_tables else {})}
+        before = state["made_of"]
+        if other_tables:
+            applied = {name: made_of["settings"][name] for name in step.applied}
+            before = {**before, "reads": made_of["reads"], "settings": {**before["settings"], **applied}}
         files = state["files"].items()
-        if before == made_of and all(file_digest(folder / name) == digest for name, digest in files):
+        is_same = before == made_of and state["files"].keys() == {*step.writes}
+        if is_same and all(file_digest(folder / name) == digest for name, digest in files):
             return _record(step, state, reused=True)
     except (EventformersError, OSError, LookupError, TypeError, AttributeError):
         # A missing or damaged state or file: the step runs again.

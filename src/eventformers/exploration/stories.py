@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, is_counted
+from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.exploration import STATE_FOLDER
+from eventformers.exploration.curation import curate
 from eventformers.exploration.events import vector_column, vectors_of
 from eventformers.exploration.steps import Context, Step, StepRun, key_of, keys_file
 from eventformers.files import file_digest
@@ -29,6 +31,7 @@ MOST_ACTORS = 5
 # The scorer is trained on vectors of the packaged encoder, so no other can be given.
 _ROLE = "stories"
 _MENTIONS, _TRIGGERS = (f"{STATE_FOLDER}/story_{name}.parquet" for name in ("mentions", "triggers"))
+_KNOWN = f"{STATE_FOLDER}/known_stories.parquet"
 _COLUMNS = (
     *("event_id", "document_id", "sentence", "sentence_start", "sentence_end", "trigger_start"),
     *("trigger_end", "trigger_kind", "lemma", "text", "subject", "object", "factuality"),
@@ -54,7 +57,7 @@ def find_stories(run: StepRun) -> None:
 
     Only events of the factuality that is counted are grouped, without those of stop words such as "be". The
     id of a story is that of its first event, and its name is the text of the event that most of its events
-    have, the first of equally frequent ones.
+    have, the first of equally frequent ones; a story of the earlier exploration keeps both.
     Time, place and participants are those most of its events have.
     """
     kinds = run.context.settings.factuality
@@ -114,16 +117,60 @@ def find_stories(run: StepRun) -> None:
             of_label.setdefault(label, []).append(row)
         groups = [members for members in of_label.values() if len(members) > 1]
     dates = {row["document_id"]: row["date"] for row in documents}
-    stories = sorted((_story(members, dates) for members in groups), key=lambda story: -story["documents"])
+    known = _known(run, groups)
+    run.write(_KNOWN, known)
+    of_story: dict[str, list[Row]] = {}
+    grouped = [row for members in groups for row in members]
+    names = dict(zip(known["story_id"].to_pylist(), known["name"].to_pylist(), strict=True))
+    before = np.array(known["story_id"].to_pylist(), dtype=object)
+    curated = curate(run.context.settings.edits("stories"), before, {one: one for one in names}, "")
+    for story_id, row in zip(curated.labels.tolist(), grouped, strict=True):
+        of_story.setdefault(story_id, []).append(row)
+    of_story.pop("", None)
+    names |= curated.names
+    run.notes += curated.notes
+    stories = [{"story_id": one, "name": names[one], **_story(rows, dates)} for one, rows in of_story.items()]
+    stories.sort(key=lambda story: -story["documents"])
     run.write(STORIES_TABLE, pa.Table.from_pylist(stories, schema=STORIES_SCHEMA))
     links = [
-        {"event_id": row["event_id"], "story_id": members[0]["event_id"]}
-        for members in groups
+        {"event_id": row["event_id"], "story_id": story_id}
+        for story_id, members in of_story.items()
         for row in members
     ]
     run.write(EVENT_STORIES_TABLE, pa.Table.from_pylist(links, schema=EVENT_STORIES_SCHEMA))
     run.counts["stories"] = len(stories)
     run.counts["stories_in_several_documents"] = sum(story["documents"] > 1 for story in stories)
+
+
+def _known(run: StepRun, groups: Sequence[Sequence[Row]]) -> pa.Table:
+    """Return the story of each event before any curation: `event_id`, `story_id`, `name`.
+
+    A group keeps the id and the name of the earlier story that most of its events had, if no other group has
+    more of them.
+    """
+    before = {}
+    if run.earlier:
+        before = {row["event_id"]: row for row in read_parquet(run.earlier / _KNOWN).to_pylist()}
+    names = {row["story_id"]: row["name"] for row in before.values()}
+    shared = Counter(
+        (number, before[row["event_id"]]["story_id"])
+        for number, members in enumerate(groups)
+        for row in members
+        if row["event_id"] in before
+    )
+    ids: dict[int, str] = {}
+    taken: set[str] = set()
+    for (number, story_id), _ in shared.most_common():
+        if number not in ids and story_id not in taken:
+            ids[number] = story_id
+            taken.add(story_id)
+    rows = []
+    for number, members in enumerate(groups):
+        free = (row["event_id"] for row in members if row["event_id"] not in names)
+        story_id = ids.get(number) or next(free, members[0]["event_id"])
+        name = names.get(ids.get(number, "")) or _commonest(row["text"] for row in members)
+        rows += [{"event_id": row["event_id"], "story_id": story_id, "name": name} for row in members]
+    return pa.Table.from_pylist(rows, schema=EVENT_STORIES_SCHEMA.append(pa.field("name", pa.string())))
 
 
 def _story(members: Sequence[Row], dates: Mapping[str, str]) -> dict[str, Any]:
@@ -133,8 +180,6 @@ def _story(members: Sequence[Row], dates: Mapping[str, str]) -> dict[str, Any]:
         name for row in members for name in dict.fromkeys((row["subject"], row["object"])) if name
     )
     return {
-        "story_id": members[0]["event_id"],
-        "name": _commonest(row["text"] for row in members),
         "events": len(members),
         "documents": len(document_ids),
         "first_date": known[0] if known else "",
@@ -167,6 +212,7 @@ def _settings(context: Context) -> dict[str, Any] | None:
         "threshold": THRESHOLD,
         "weights": file_digest(WEIGHTS),
         "model": context.model_identity(_ROLE),
+        "curation": context.curation_identity("stories"),
     }
 
 
@@ -175,8 +221,9 @@ STORIES = Step(
     find_stories,
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
     writes=(
-        *(STORIES_TABLE, EVENT_STORIES_TABLE),
+        *(STORIES_TABLE, EVENT_STORIES_TABLE, _KNOWN),
         *(file for name in (_MENTIONS, _TRIGGERS) for file in (name, keys_file(name))),
     ),
     settings=_settings,
+    applied=("factuality", "threshold", "weights", "curation"),
 )

@@ -1,12 +1,16 @@
-"""The step that finds event types: clusters of triggers in their sentences, with names and frames."""
+"""The step of event types: those of a list, or clusters of triggers in their sentences, with names and
+families; known ones stay."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain, count
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +20,25 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import squareform
 
 from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, is_counted
+from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.exploration import STATE_FOLDER
+from eventformers.exploration.curation import Curated, curate
 from eventformers.exploration.events import vector_column, vectors_of
-from eventformers.exploration.steps import Step, StepRun, key_of, keys_file
+from eventformers.exploration.steps import Context, Step, StepRun, key_of, keys_file
+from eventformers.files import file_digest
+from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import Positions, Vectors, unit_vectors
 from eventformers.inference.induction.clustering import ALIKE, by_size
 from eventformers.inference.induction.induce import NAME_PARTS, usual_trigger_input
 from eventformers.inference.induction.mention_distances import Labels
 from eventformers.inference.induction.mention_encoding import encode_labels, encode_mentions
+from eventformers.inference.induction.type_list import (
+    FAMILIES,
+    PACKAGED,
+    ListedType,
+    read_type_list,
+    type_vectors,
+)
 from eventformers.inference.induction.type_naming import (
     ScoredLabel,
     has_only_stop_words,
@@ -48,8 +63,15 @@ FEWEST_MENTIONS = 4
 """Minimum number of sampled mentions of a type; a quarter of the square root of their number if that is
 more, so that types become larger and hardly more numerous with more mentions."""
 
-MOST_TYPES = 100
+MOST_TYPES = 60
 """Maximum number of types: a longer list is hard to read."""
+
+MOST_AT_FIRST = 50
+"""Maximum number of types of a first run, so that later texts can have types of their own."""
+
+LISTED_LEVEL = 3.0
+"""Minimum cosine of an event with a listed type, as `LEVEL`, by the type's cosines with all events. If 23 of
+GENEVA's 115 types are listed, 3.0 is best without examples, and 4.0 with ten examples of each."""
 
 NAMED_SHARE = 0.1
 """Minimum share of a type's events with a verb of its name; at least two events."""
@@ -73,6 +95,7 @@ TOP = 5
 SEED = 0
 _CANDIDATES = 20
 _MENTIONS = f"{STATE_FOLDER}/mentions.parquet"
+_KNOWN = f"{STATE_FOLDER}/known_types.parquet"
 _COLUMNS = (
     *("event_id", "document_id", "sentence_start", "sentence_end", "trigger", "trigger_start"),
     *("trigger_end", "predicate", "object", "text", "lemma", "factuality"),
@@ -81,6 +104,7 @@ TYPES_SCHEMA = pa.schema(
     [
         ("type_id", pa.int32()),
         ("name", pa.string()),
+        ("family", pa.string()),
         ("size", pa.int32()),
         ("words", pa.list_(pa.string())),
         ("frames", pa.list_(pa.struct([("label", pa.string()), ("score", pa.float32())]))),
@@ -94,38 +118,64 @@ Row = Mapping[str, Any]
 """A row of the table of events."""
 
 
-def find_types(run: StepRun) -> None:
-    """Cluster the triggers of events in their sentences, and describe the clusters.
+class Types(NamedTuple):
+    """Types that events are assigned to.
 
-    A sample of the mentions is clustered by average linkage on cosines. Two groups become one while the mean
-    cosine between them is far above that of unrelated mentions (`LEVEL`). Groups with enough mentions are
-    types, the largest first; with `num_types`, each of that number of groups is one. Every event belongs to
-    the type with the nearest centroid if its mean cosine with the type's events is that high, too; otherwise
-    it has no type.
+    Attributes:
+        names: their names, all different.
+        families: the family of each.
+        centroids: at length 1, `(types, d)`.
+        least: minimum cosine of an event with the centroid, `(types,)`.
+    """
+
+    names: list[str]
+    families: list[str]
+    centroids: Vectors
+    least: NDArray[np.float32]
+
+    def assign(self, vectors: Vectors) -> Labels:
+        """Return the nearest of the types that each event fits, or `UNTYPED`, `(n,)`."""
+        if not len(self.least):
+            return np.full(len(vectors), UNTYPED)
+        cosines = vectors @ self.centroids.T
+        cosines[cosines < self.least] = -np.inf
+        nearest = cosines.argmax(axis=1)
+        return np.where(cosines[np.arange(len(nearest)), nearest] > -np.inf, nearest, UNTYPED)
+
+
+def find_types(run: StepRun) -> None:
+    """Find types, assign the events to them, and describe them.
+
+    The types are those of a list, or they are induced: a sample of the mentions is clustered by average
+    linkage on cosines. Two groups become one while the mean cosine between them is far above that of
+    unrelated mentions (`LEVEL`). Groups with enough mentions are types, the largest first; with `num_types`,
+    each of that number of groups is one. Every event belongs to the type with the nearest centroid among
+    those that it fits, as its mean cosine with the type's events is that high, too; otherwise it has no type.
 
     A frequent verb is sampled less often than its share, by the square root of its frequency. Verbs that say
     little by themselves, stop words such as "be" and `LIGHT_VERBS`, form no types of their own: their
     mentions are read with the words that complete the verb.
 
+    The types of an earlier exploration in the folder stay. Further ones are induced from the events that fit
+    none of them: groups of which at least half are new events.
+
     Raises:
-        EventformersError: an error of `encode_mentions`.
+        EventformersError: an error of `encode_mentions`, or the curation names a type that does not exist.
     """
     settings = run.context.settings
     frames = None if settings.frames is None else load_frames(settings.frames)
     events = run.table(EVENTS_TABLE, _COLUMNS)
     rows = events.to_pylist()
-    vectors = _encode(run, rows)
-    sample = sample_mentions([row["lemma"] for row in rows], SAMPLE)
-    groups, level = group_mentions(
-        vectors[sample], [rows[place]["lemma"] for place in sample], settings.num_types
-    )
+    vectors, is_new = _encode(run, rows)
+    sampled, types = _types_of(run, rows, vectors, is_new)
+    numbers = {name: number for number, name in enumerate(types.names)}
+    lemmas = [row["lemma"] for row in rows]
+    curated = curate(settings.edits("types"), types.assign(vectors), numbers, UNTYPED, lemmas)
+    type_ids = np.array(sorted(curated.references.values()), dtype=np.int64)
+    typed = np.flatnonzero(curated.labels != UNTYPED)
     labels = np.full(len(rows), UNTYPED)
-    labels[sample] = groups
-    # The second time by the centroids of all events of a type, not only of those in the sample.
-    for _ in range(2):
-        labels = _nearest(vectors, labels, level)
-    typed = np.flatnonzero(labels != UNTYPED)
-    centroids = _units(_means(vectors, labels))
+    labels[typed] = np.searchsorted(type_ids, curated.labels[typed])
+    centroids = _units(_means(vectors, labels, len(type_ids)))
     cosines = np.einsum("nd,nd->n", vectors[typed], centroids[labels[typed]])
     linked: list[tuple[ScoredLabel, ...]] = [()] * len(centroids)
     if frames is not None:
@@ -133,25 +183,159 @@ def find_types(run: StepRun) -> None:
         definitions = encode_labels(encoder, frames.definitions, batch_size=batch_size)
         linked = name_clusters(centroids.astype(np.float64), frames.names, definitions, TOP)
     counted = is_counted(events["factuality"], settings.factuality).to_numpy()
-    types = _describe(rows, labels, typed, cosines, linked, counted)
+    is_named = [settings.type_list is not None or one in curated.names for one in type_ids.tolist()]
+    described = _describe(rows, labels, typed, cosines, linked, counted, is_named)
+    names = [_called(curated, types, type_id) for type_id in type_ids.tolist()]
+    table = [
+        {"type_id": type_id, "name": name, "family": family, **row}
+        for type_id, (name, family), row in zip(type_ids.tolist(), names, described, strict=True)
+    ]
     event_types = pa.table(
-        [events["event_id"].take(typed), labels[typed], cosines], schema=EVENT_TYPES_SCHEMA
+        [events["event_id"].take(typed), curated.labels[typed], cosines], schema=EVENT_TYPES_SCHEMA
     )
-    run.write(TYPES_TABLE, types)
+    run.write(TYPES_TABLE, pa.Table.from_pylist(table, schema=TYPES_SCHEMA))
     run.write(EVENT_TYPES_TABLE, event_types)
-    run.counts["types"] = types.num_rows
-    if len(sample) == SAMPLE:
+    run.counts["types"] = len(table)
+    run.notes += curated.notes
+    if sampled == SAMPLE:
         run.notes.append(
             f"Types are groups of {SAMPLE:,} sampled events; others have the nearest type that fits."
         )
     if others := len(rows) - len(typed):
         run.notes.append(f"Events that fit no type: {others:,} of {len(rows):,}.")
-    if weak := sum(map(bool, types["weak"].to_pylist())):
-        run.notes.append(f"{weak:,} of {types.num_rows:,} types are weak; the column weak says why.")
+    if weak := sum(bool(row["weak"]) for row in table):
+        run.notes.append(f"{weak:,} of {len(table):,} types are weak; the column weak says why.")
+
+
+def _types_of(
+    run: StepRun, rows: Sequence[Row], vectors: Vectors, is_new: NDArray[np.bool_]
+) -> tuple[int, Types]:
+    """Return the types before any curation, and write them; and the number of sampled events."""
+    settings, encoder = run.context.settings, run.context.encoder("types")
+    made_of = json.dumps([_list_digest(run.context), settings.num_types])
+    table = read_parquet(run.earlier / _KNOWN) if run.earlier else None
+    sampled = 0
+    if table is not None and table.schema.metadata[b"made_of"] == made_of.encode():
+        names, families = table["name"].to_pylist(), table["family"].to_pylist()
+        types = Types(names, families, vectors_of(table), table["least"].to_numpy())
+    elif settings.type_list is not None:
+        types = listed_types(read_type_list(settings.type_list), vectors, encoder, settings.batch_size)
+    else:
+        types = Types([], [], np.empty((0, vectors.shape[1]), np.float32), np.empty(0, np.float32))
+    if settings.type_list is None:
+        lemmas = [row["lemma"] for row in rows]
+        sampled, types = _with_induced(types, vectors, lemmas, is_new, settings.num_types)
+    if len(types.least) > len(types.names):
+        labels = types.assign(vectors)
+        terms = [event_terms(row) for row in rows]
+        words = key_terms([*terms, ()], _with_rest(labels, len(types.least)), _CANDIDATES)
+        for number in range(len(types.names), len(types.least)):
+            verbs = Counter(terms[place][0] for place in np.flatnonzero(labels == number))
+            name, _ = _name([term.label for term in words[number]], verbs)
+            types.names.append(_distinct(name or f"type {number}", types.names))
+    types.families.extend([""] * (len(types.names) - len(types.families)))
+    if not all(types.families):
+        families = read_type_list(FAMILIES)
+        nearest = types.centroids @ type_vectors(families, encoder, settings.batch_size).T
+        for number, place in enumerate(nearest.argmax(axis=1).tolist()):
+            types.families[number] = types.families[number] or families[place].name
+    known = {"name": types.names, "family": types.families, "least": types.least}
+    columns = [pa.array(known["name"], pa.string()), pa.array(known["family"], pa.string())]
+    table = pa.table([*columns, types.least, vector_column(types.centroids)], [*known, "embedding"])
+    run.write(_KNOWN, table.replace_schema_metadata({"made_of": made_of}))
+    return sampled, types
+
+
+def listed_types(
+    listed: Sequence[ListedType],
+    vectors: Vectors,
+    encoder: EventEncoder,
+    batch_size: int | Literal["auto"] = "auto",
+) -> Types:
+    """Return the types of a list; the cosines of all events with a type tell the least one: `LISTED_LEVEL`.
+
+    Args:
+        listed: the types.
+        vectors: the vectors of all events at length 1, `(n, d)`.
+        encoder: the encoder of the events.
+        batch_size: see `encode_mentions`.
+    """
+    centroids = type_vectors(listed, encoder, batch_size)
+    low, median = np.quantile(vectors @ centroids.T, (0.05, 0.5), axis=0).astype(np.float32)
+    least = median + np.float32(LISTED_LEVEL) * (median - low)
+    return Types([one.name for one in listed], [one.family for one in listed], centroids, least)
+
+
+def _with_induced(
+    types: Types,
+    vectors: Vectors,
+    lemmas: Sequence[str],
+    is_new: NDArray[np.bool_],
+    num_types: int | None,
+) -> tuple[int, Types]:
+    """Return how many events were sampled; and the types with those of the events that fit none of them,
+    which have no names yet."""
+    known = len(types.least)
+    room = (num_types or (MOST_TYPES if known else MOST_AT_FIRST)) - known
+    left = np.flatnonzero(types.assign(vectors) == UNTYPED)
+    if room < 1 or not is_new[left].any():
+        return 0, types
+    vectors, is_new, lemmas = vectors[left], is_new[left], [lemmas[place] for place in left]
+    sample = sample_mentions(lemmas, SAMPLE)
+    groups, level = group_mentions(
+        vectors[sample], [lemmas[place] for place in sample], num_types and room, most=room
+    )
+    for group in np.unique(groups):
+        if 2 * np.count_nonzero(is_new[sample][groups == group]) < np.count_nonzero(groups == group):
+            groups[groups == group] = UNTYPED
+    labels = np.full(len(vectors), UNTYPED)
+    labels[sample] = groups
+    if groups.max(initial=UNTYPED) == UNTYPED:
+        return len(sample), types
+    # The second time by the centroids of all events of a type, not only of those in the sample.
+    for _ in range(2):
+        labels[labels != UNTYPED] = by_size(labels[labels != UNTYPED])
+        means = _means(vectors, labels, int(labels.max()) + 1)
+        # The mean cosine with the vectors of a type is the product with their mean.
+        lengths = np.linalg.norm(means, axis=1)
+        least = np.maximum(level, NEAR_SHARE * lengths**2) / lengths
+        found = Types([], [], _units(means), least.astype(np.float32))
+        labels = found.assign(vectors)
+    order = [number for number, _ in Counter(labels[labels != UNTYPED].tolist()).most_common()]
+    centroids = np.concatenate([types.centroids, found.centroids[order]])
+    return len(sample), Types(
+        types.names, types.families, centroids, np.concatenate([types.least, found.least[order]])
+    )
+
+
+def _called(curated: Curated, types: Types, type_id: int) -> tuple[str, str]:
+    """Return name and family of a type after curation."""
+    origin = type_id
+    while origin in curated.origins:
+        origin = curated.origins[origin]
+    return curated.names.get(type_id) or types.names[type_id], types.families[origin]
+
+
+def _distinct(name: str, others: Collection[str]) -> str:
+    """Return a name that no other type has."""
+    numbered = (f"{name} ({number})" for number in count(2))
+    return next(one for one in chain([name], numbered) if one not in others)
+
+
+def _with_rest(labels: Labels, number: int) -> Labels:
+    """Return the clusters of all events and of one more without terms: those of no type are one more cluster,
+    as the terms of a type are compared with those of the rest."""
+    return np.append(np.where(labels == UNTYPED, number, labels), number)
+
+
+def _list_digest(context: Context) -> str | None:
+    """Identify the list of types; None without one."""
+    data = context.settings.type_list
+    return None if data is None else file_digest(PACKAGED.get(str(data), Path(data)))
 
 
 def group_mentions(
-    vectors: Vectors, verbs: Sequence[str], num_types: int | None = None
+    vectors: Vectors, verbs: Sequence[str], num_types: int | None = None, most: int = MOST_TYPES
 ) -> tuple[Labels, float]:
     """Group sampled mentions into types.
 
@@ -159,6 +343,7 @@ def group_mentions(
         vectors: the vectors of the mentions at length 1, `(n, d)`.
         verbs: the lemma of each mention's verb, `(n,)`.
         num_types: maximum number of types, however different their mentions; None finds the number.
+        most: maximum number of types if it is found.
 
     Returns:
         The type of each mention, 0 the largest, or `UNTYPED`, `(n,)`; and the mean cosine with the mentions
@@ -173,7 +358,7 @@ def group_mentions(
     level = _least_cosine(cosines, verbs)
     groups = by_size(fcluster(tree, max(1 - level, ALIKE), "distance"))
     fewest = max(FEWEST_MENTIONS, math.isqrt(len(vectors)) // 4)
-    number = min(MOST_TYPES, int(np.count_nonzero(np.bincount(groups) >= fewest)))
+    number = min(most, int(np.count_nonzero(np.bincount(groups) >= fewest)))
     return np.where(groups < number, groups, UNTYPED), level
 
 
@@ -227,8 +412,9 @@ def mention_end(row: Row, sentence: str) -> int:
     return max(ends)
 
 
-def _encode(run: StepRun, rows: Sequence[Row]) -> Vectors:
-    """Encode the mentions of all events, `(n, d)` at length 1."""
+def _encode(run: StepRun, rows: Sequence[Row]) -> tuple[Vectors, NDArray[np.bool_]]:
+    """Encode the mentions of all events, `(n, d)` at length 1; and whether an earlier exploration lacks them,
+    `(n,)`."""
     settings, encoder = run.context.settings, run.context.encoder("types")
     columns = run.table(DOCUMENTS_TABLE, ["document_id", "text"]).to_pydict()
     mentions = list(_mentions(rows, dict(zip(*columns.values(), strict=True))))
@@ -245,7 +431,9 @@ def _encode(run: StepRun, rows: Sequence[Row]) -> Vectors:
         vectors = unit_vectors(read.embeddings, [rows[number]["text"] for number in numbers])
         return pa.table({"embedding": vector_column(vectors)})
 
-    return vectors_of(run.rows(_MENTIONS, [key_of(mention) for mention in mentions], encoded))
+    keys = [key_of(mention) for mention in mentions]
+    known = set(read_parquet(run.earlier / keys_file(_MENTIONS))["key"].to_pylist()) if run.earlier else ()
+    return vectors_of(run.rows(_MENTIONS, keys, encoded)), np.array([key not in known for key in keys])
 
 
 def _mentions(rows: Sequence[Row], texts: Mapping[str, str]) -> Iterator[dict[str, Any]]:
@@ -263,36 +451,17 @@ def _says_little(verb: str) -> bool:
     return verb in LIGHT_VERBS or has_only_stop_words(verb)
 
 
-def _means(vectors: Vectors, labels: Labels) -> Vectors:
-    """Return the mean vector of each type, `(types, d)`, without a copy of all vectors."""
+def _means(vectors: Vectors, labels: Labels, number: int) -> Vectors:
+    """Return the mean vector of each type, `(types, d)`, without a copy of all vectors; 0 for a type without
+    events."""
     places = np.flatnonzero(labels != UNTYPED)
-    sizes = np.bincount(labels[places])
+    sizes = np.bincount(labels[places], minlength=number)
     shares = (1 / sizes[labels[places]]).astype(np.float32)
-    return csr_array((shares, (labels[places], places)), shape=(len(sizes), len(labels))) @ vectors
+    return csr_array((shares, (labels[places], places)), shape=(number, len(labels))) @ vectors
 
 
 def _units(means: Vectors) -> Vectors:
-    names = [f"the centroid of type {place}" for place in range(len(means))]
-    return unit_vectors(means, names).astype(np.float32)
-
-
-def _nearest(vectors: Vectors, labels: Labels, level: float) -> Labels:
-    """Return the type with the nearest centroid of each event, 0 the largest.
-
-    It is `UNTYPED` if the event's mean cosine with the type's events is below a level, or far below that
-    between them.
-    """
-    found = np.full(len(vectors), UNTYPED)
-    means = _means(vectors, labels)
-    if len(means):
-        cosines = vectors @ _units(means).T
-        nearest = cosines.argmax(axis=1)
-        # The mean cosine with the vectors of a type is the product with their mean.
-        lengths = np.linalg.norm(means, axis=1)
-        least = np.maximum(level, NEAR_SHARE * lengths**2)
-        fits = (cosines[np.arange(len(nearest)), nearest] * lengths[nearest]) >= least[nearest]
-        found[fits] = by_size(nearest[fits])
-    return found
+    return means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), np.finfo(np.float32).tiny)
 
 
 def _describe(
@@ -302,34 +471,35 @@ def _describe(
     cosines: NDArray[np.float32],
     frames: Sequence[tuple[ScoredLabel, ...]],
     counted: NDArray[np.bool_],
-) -> pa.Table:
+    is_named: Sequence[bool],
+) -> list[dict[str, Any]]:
+    """Describe the types besides their names; one whose name the user chose is not weak for its name."""
     number = len(frames)
-    # Events without a type are one more cluster, as the terms of a type are compared with those of the rest.
-    clusters = np.where(labels == UNTYPED, number, labels)
+    clusters = _with_rest(labels, number)
     terms = [event_terms(row) for row in rows]
-    words = key_terms(terms, clusters, _CANDIDATES)
-    weak = weaknesses([row["trigger"] for row in rows], [row["document_id"] for row in rows], clusters)
+    words = key_terms([*terms, ()], clusters, _CANDIDATES)
+    triggers, document_ids = ([row[name] for row in rows] for name in ("trigger", "document_id"))
+    weak = weaknesses([*triggers, ""], [*document_ids, document_ids[0]], clusters)
     order = typed[np.lexsort((-cosines, labels[typed]))]
     starts = np.searchsorted(labels[order], np.arange(number + 1))
     described = []
-    for type_id in range(number):
-        places = order[starts[type_id] : starts[type_id + 1]]
-        verbs = Counter(terms[place][0] for place in places)
-        listed = [term.label for term in words[type_id]]
-        name, named = _name(listed, verbs)
+    for place in range(number):
+        places = order[starts[place] : starts[place + 1]]
+        verbs = Counter(terms[one][0] for one in places)
+        listed = [term.label for term in words[place]]
+        _, named = _name(listed, verbs)
         unnamed = f"{named:,} of {len(places):,} events have a verb of its name"
+        is_unnamed = not is_named[place] and 2 * named < len(places)
         described.append(
             {
-                "type_id": type_id,
-                "name": name or f"type {type_id}",
                 "size": int(counted[places].sum()),
                 "words": listed[:TOP],
-                "frames": [frame._asdict() for frame in frames[type_id]],
-                "weak": "; ".join(filter(None, [weak[type_id], unnamed if 2 * named < len(places) else ""])),
+                "frames": [frame._asdict() for frame in frames[place]],
+                "weak": "; ".join(filter(None, [weak[place], unnamed if is_unnamed else ""])),
                 "examples": _examples(rows, places[counted[places]]),
             }
         )
-    return pa.Table.from_pylist(described, schema=TYPES_SCHEMA)
+    return described
 
 
 def _name(terms: Sequence[str], verbs: Counter[str]) -> tuple[str, int]:
@@ -369,11 +539,14 @@ TYPES = Step(
     "types",
     find_types,
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
-    writes=(TYPES_TABLE, EVENT_TYPES_TABLE, _MENTIONS, keys_file(_MENTIONS)),
+    writes=(TYPES_TABLE, EVENT_TYPES_TABLE, _KNOWN, _MENTIONS, keys_file(_MENTIONS)),
     models=("types",),
     settings=lambda context: {
         "num_types": context.settings.num_types,
         "factuality": list(context.settings.factuality),
         "frames": context.data_identity("frames"),
+        "type_list": _list_digest(context),
+        "curation": context.curation_identity("types"),
     },
+    applied=("num_types", "factuality", "frames", "type_list", "curation"),
 )
