@@ -13,6 +13,7 @@ from eventformers.errors import EventformersError
 from eventformers.extraction.details import places
 from eventformers.extraction.details.places import find_places, place_details
 from eventformers.extraction.events import ExtractedEvent, extract_events
+from eventformers.extraction.extractor import EventExtractor, ExtractionSettings
 from eventformers.extraction.texts import TextDocument
 
 if TYPE_CHECKING:
@@ -138,12 +139,18 @@ def test_another_language_stays_empty() -> None:
     assert place_details(doc, TextDocument("one", doc.text, "", ""), [event], []) == [{}]
 
 
-def test_without_a_gazetteer(parse: Language, monkeypatch: pytest.MonkeyPatch) -> None:
-    doc = with_entities(parse, "He died in Paris.", "Paris")
+def test_without_a_gazetteer_no_text_is_parsed(
+    english_pipeline: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(places, "find_spec", lambda name: None)
-    places._gazetteer.cache_clear()
     with pytest.raises(EventformersError, match=r'pip install "eventformers\[extract\]"'):
-        list(find_places(doc))
+        EventExtractor(ExtractionSettings(english_pipeline))
+
+
+def test_an_institution_is_no_place(parse: Language) -> None:
+    texts = ("He served in the House.", "He hid in the house.", "He met them in the White House.")
+    found = [[place.span.text for place in find_places(parse(text))] for text in texts]
+    assert found == [[], ["the house"], ["the White House"]]
 
 
 def test_countries_judged_by_hand(english_pipeline: str) -> None:

@@ -74,6 +74,13 @@ def parse(english_pipeline: str) -> Iterator[Language]:
         ("He left at 5:30 p.m. on Tuesday.", "5:30 p.m. on Tuesday", "2011-05-03T17:30", "2011-05-03T17:30"),
         ("He left on 3 May 2011 at noon.", "3 May 2011 at noon", "2011-05-03T12:00", "2011-05-03T12:00"),
         ("He left at 5:30 p.m.", "5:30 p.m.", "", ""),
+        ("He left at the weekend.", "the weekend", "2011-04-30", "2011-05-01"),
+        ("He will leave at the weekend.", "the weekend", "2011-05-07", "2011-05-08"),
+        ("He left on Christmas Day.", "Christmas Day", "2010-12-25", "2010-12-25"),
+        ("He died on New Year's Eve 2004.", "New Year's Eve 2004", "2004-12-31", "2004-12-31"),
+        ("He left at Easter 2005.", "Easter 2005", "2005", "2005"),
+        ("He left at Christmas.", "Christmas", "", ""),
+        ("He left last Christmas.", "last Christmas", "", ""),
     ],
 )
 def test_value(parse: Language, sentence: str, text: str, start: str, end: str) -> None:
@@ -89,6 +96,9 @@ def test_value(parse: Language, sentence: str, text: str, start: str, end: str) 
         "The Sunday Times said so.",
         "They may march.",
         "He may fall.",
+        "Christmas trees fell.",
+        "They sang at Christmas concerts.",
+        "Prices stayed at 2004 levels.",
     ],
 )
 def test_no_time(parse: Language, sentence: str) -> None:

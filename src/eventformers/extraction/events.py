@@ -29,6 +29,7 @@ from eventformers.extraction.grammar import (
     is_adjective,
     is_clause_head,
     is_elliptical,
+    is_extraposed,
     is_finite,
     is_infinitive,
     is_participle,
@@ -497,6 +498,7 @@ class _Clauses:
                 and found.i not in self._taken
                 # "neither did the law pass"
                 and (found.lower_ != "neither" or found.i > verb.i)
+                and not (found.lower_ == "that" and is_extraposed(verb))
                 and found.pos_ != "ADP"
                 and found.tag_ not in ("IN", "TO")
             ):

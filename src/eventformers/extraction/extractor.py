@@ -28,6 +28,7 @@ from eventformers.extraction.chains import (
     resolver_of,
 )
 from eventformers.extraction.details import event_details
+from eventformers.extraction.details.places import check_gazetteer
 from eventformers.extraction.entities import find_entities, separate_recogniser
 from eventformers.extraction.events import ARGUMENT_FORMS, ExtractedEvent, check_annotation, extract_events
 from eventformers.extraction.headlines import with_verbs
@@ -178,13 +179,15 @@ class EventExtractor:
         settings: settings of the extraction.
 
     Raises:
-        EventformersError: spaCy or the pipeline is missing, or the pipeline lacks a parser, a tagger or the
-            requested co-reference resolver.
+        EventformersError: spaCy, the pipeline or the gazetteer is missing, or the pipeline lacks a parser, a
+            tagger or the requested co-reference resolver.
     """
 
     def __init__(self, settings: ExtractionSettings) -> None:
         self.settings = settings
         self.pipeline = load_pipeline(settings.pipeline)
+        if self.pipeline.lang == "en":
+            check_gazetteer()
         self.parser = TextParser(self.pipeline)
         self._filter = settings.event_filter
         self._resolver = resolver_of(settings.coreference)

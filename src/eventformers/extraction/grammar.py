@@ -20,6 +20,11 @@ _NO_CLAUSES = HELPERS | {
 }
 # Participles that are prepositions: "six following the landslide".
 _PREPOSITIONS = frozenset({"concerning", "excluding", "following", "including", "pending", "regarding"})
+# What a whole clause may be: "it was a surprise that he left".
+_JUDGEMENTS = frozenset({
+    "coincidence", "disappointment", "disgrace", "fact", "honor", "honour", "miracle", "mistake", "mystery",
+    "outrage", "pity", "relief", "scandal", "secret", "shame", "shock", "surprise", "tragedy", "wonder",
+})
 # Labels that the parse may give the first of two joined subjects.
 _FIRST_SUBJECTS = SUBJECTS | {"npadvmod"}
 # fmt: on
@@ -174,9 +179,22 @@ def excluded_after(verb: Token) -> Token | None:
     return None
 
 
+def is_extraposed(clause: Token) -> bool:
+    """True for "that Tom resigned" in "it was a surprise that Tom resigned", which has all its parts."""
+    noun = clause.head
+    subject = child_of(noun.head, SUBJECTS)
+    return (
+        noun.dep_ == "attr"
+        and noun.lemma_ in _JUDGEMENTS
+        and subject is not None
+        and subject.lower_ == "it"
+        and any(word.lower_ == "that" for word in clause.lefts)
+    )
+
+
 def cleft_of(verb: Token) -> Token | None:
     """The copula of "it was Tom who left", where `verb` is "left"."""
-    if verb.dep_ not in ("ccomp", *RELATIVE_CLAUSES):
+    if verb.dep_ not in ("ccomp", *RELATIVE_CLAUSES) or is_extraposed(verb):
         return None
     copula = verb.head
     while copula.dep_ in ("appos", "conj", "attr"):

@@ -163,11 +163,22 @@ def _lacks_verb(span: Span, vocabulary: Vocabulary) -> bool:
     for token in span:
         if is_clause_head(token) and vocabulary.has_verb(token.lower_):
             if token.tag_ in ("VBP", "VBZ"):
-                if child_of(token, SUBJECTS) is not None:
+                subject = child_of(token, SUBJECTS)
+                if subject is not None and not _may_be_object(token, subject, vocabulary):
                     return False
             elif token.tag_ != "VB" or child_of(token, {"aux"}) is None:
                 return False
     return True
+
+
+def _may_be_object(verb: Token, subject: Token, vocabulary: Vocabulary) -> bool:
+    """True for "engineer" in "Google fires engineer", if the parser takes "fires" as its subject."""
+    return (
+        verb.tag_ == "VBP"
+        and verb.i == subject.i + 1 > 1
+        and child_of(verb, DIRECT_OBJECTS | {"prt"}) is None
+        and _may_be_verb(subject, vocabulary)
+    )
 
 
 def _may_be_verb(token: Token, vocabulary: Vocabulary) -> bool:
@@ -177,7 +188,7 @@ def _may_be_verb(token: Token, vocabulary: Vocabulary) -> bool:
         return False
     before = token.nbor(-1)
     is_plural = before.tag_ in ("NNS", "NNPS", "VBZ") or before.lower_ in ("people", "police")
-    is_noun = is_plural or before.tag_ in ("NN", "NNP")
+    is_noun = is_plural or before.tag_ in ("NN", "NNP") or vocabulary.is_only_noun(before.lower_)
     return is_noun and (is_plural == (infinitive == token.lower_) or vocabulary.is_only_verb(infinitive))
 
 

