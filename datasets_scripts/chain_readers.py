@@ -16,13 +16,7 @@ from typing import Any, Literal
 from eventformers.datasets_scripts.events import EVENT_ORDERS, EVENT_SCHEMA, Event
 from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import HeldFaults, SkippedRows
-from eventformers.datasets_scripts.reading.fields import (
-    Record,
-    checked_event,
-    event_of,
-    has_word,
-    role_of,
-)
+from eventformers.datasets_scripts.reading.fields import Record, checked_event, event_of, has_word, role_of
 from eventformers.datasets_scripts.reading.lines import file_stem, read_lines, read_rows
 from eventformers.datasets_scripts.reading.tables import (
     Column,

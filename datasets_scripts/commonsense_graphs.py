@@ -21,12 +21,7 @@ from eventformers.datasets_scripts.base import (
     JsonValue,
 )
 from eventformers.datasets_scripts.document_splits import SPLITS
-from eventformers.datasets_scripts.graph_readers import (
-    TRIPLE_COLUMNS,
-    graph_files,
-    read_triples,
-    split_files,
-)
+from eventformers.datasets_scripts.graph_readers import TRIPLE_COLUMNS, graph_files, read_triples, split_files
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.reading.tables import Column
 from eventformers.datasets_scripts.relation_templates import DIRECTIONS, relation_templates

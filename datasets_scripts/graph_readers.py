@@ -10,12 +10,7 @@ from pathlib import Path
 from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.reading.fields import Record, check_keys
-from eventformers.datasets_scripts.reading.lines import (
-    format_suffix,
-    parse_json,
-    read_lines,
-    unpacked_name,
-)
+from eventformers.datasets_scripts.reading.lines import format_suffix, parse_json, read_lines, unpacked_name
 from eventformers.datasets_scripts.reading.tables import (
     Column,
     csv_file_rows,

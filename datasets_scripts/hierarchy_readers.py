@@ -23,12 +23,7 @@ from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.reading.fields import Record, check_keys
 from eventformers.datasets_scripts.reading.lines import parse_json, read_lines
-from eventformers.datasets_scripts.reading.tables import (
-    is_table,
-    read_records,
-    tab_rows,
-    table_columns,
-)
+from eventformers.datasets_scripts.reading.tables import is_table, read_records, tab_rows, table_columns
 from eventformers.errors import DataFormatError, shown
 
 ACCEPTED_MENTION = (

@@ -17,12 +17,7 @@ from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError
 
 from eventformers.datasets_scripts.base import config_names, settings_of
-from eventformers.datasets_scripts.building import (
-    BUILDERS,
-    build_dataset,
-    build_reports,
-    builder_of_config,
-)
+from eventformers.datasets_scripts.building import BUILDERS, build_dataset, build_reports, builder_of_config
 from eventformers.datasets_scripts.dataset_card import REPORT_NAME, built_configs
 from eventformers.datasets_scripts.reading.lines import DataDir
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError, first_line, shown

@@ -36,14 +36,7 @@ from .type_induction_layers import (
     token_probabilities,
     token_weights,
 )
-from .type_losses import (
-    UNSEEN,
-    frame_contrast,
-    log_absence,
-    masked_pair_loss,
-    noisy_or_loss,
-    type_alignment,
-)
+from .type_losses import UNSEEN, frame_contrast, log_absence, masked_pair_loss, noisy_or_loss, type_alignment
 
 if TYPE_CHECKING:
     # Imported so that saving and loading include their code.

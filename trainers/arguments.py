@@ -12,15 +12,7 @@ from transformers import TrainingArguments
 from transformers.trainer_utils import SchedulerType
 
 from eventformers.errors import EventformersError
-from eventformers.strict import (
-    Count,
-    NotNegative,
-    Number,
-    Positive,
-    Range,
-    ShareBelowOne,
-    check_types,
-)
+from eventformers.strict import Count, NotNegative, Number, Positive, Range, ShareBelowOne, check_types
 
 _RANGES: dict[str, Any] = {
     **dict.fromkeys(("per_device_train_batch_size", "per_device_eval_batch_size"), Count),

@@ -28,18 +28,8 @@ from eventformers.models.event_tokens import longest_input, words_of
 from eventformers.models.modeling_heterevent import HeterEventForPreTraining
 from eventformers.models.processing_heterevent import HeterEventProcessor
 from eventformers.models.text_prompts import prompt_of
-from eventformers.strict import (
-    Count,
-    Number,
-    Range,
-    Share,
-    TextLength,
-)
-from eventformers.trainers.chain_corruption import (
-    LEAST_EVENTS,
-    CorruptionSettings,
-    corrupt_chains,
-)
+from eventformers.strict import Count, Number, Range, Share, TextLength
+from eventformers.trainers.chain_corruption import LEAST_EVENTS, CorruptionSettings, corrupt_chains
 from eventformers.trainers.chain_rows import ChainRows, Row, StreamedChains, stream_chains
 from eventformers.trainers.data_reports import with_counts
 from eventformers.trainers.document_windows import MOST_REPEATS, read_chains_once

@@ -13,10 +13,7 @@ from accelerate.utils.operations import convert_to_fp32
 from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
 from peft.tuners.lora import LoraLayer
 from peft.tuners.trainable_tokens import TrainableTokensLayer
-from peft.utils.constants import (
-    SAFETENSORS_WEIGHTS_NAME,
-    TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING,
-)
+from peft.utils.constants import SAFETENSORS_WEIGHTS_NAME, TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
 from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import PreTrainedConfig

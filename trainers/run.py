@@ -26,12 +26,7 @@ from eventformers.trainers.checkpoints import RUN_FILE, STAGE_FILE, remove_earli
 from eventformers.trainers.lora import ADAPTER_FOLDER
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.recipes import Recipe, apply_settings, check_keys, load_recipe
-from eventformers.trainers.stage_training import (
-    StageOptions,
-    StageRun,
-    check_settings,
-    train_stage,
-)
+from eventformers.trainers.stage_training import StageOptions, StageRun, check_settings, train_stage
 from eventformers.trainers.stages import (
     FinishedStage,
     Stage,

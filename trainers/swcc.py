@@ -37,12 +37,7 @@ from eventformers.trainers.method import (
     is_streamed,
 )
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.role_substitution import (
-    ROLES,
-    RoleSubstitution,
-    SubstitutionSettings,
-    word_stem,
-)
+from eventformers.trainers.role_substitution import ROLES, RoleSubstitution, SubstitutionSettings, word_stem
 from eventformers.trainers.stage_heads import has_dropout
 
 logger = logging.getLogger(__name__)

@@ -17,9 +17,7 @@ from eventformers.datasets_scripts.known_pairs import Codes, codes_of, grouped, 
 from eventformers.errors import EventformersError
 from eventformers.models.mention_tokens import Mention
 from eventformers.models.type_losses import UNSEEN
-from eventformers.trainers.method import (
-    indexed_stream,
-)
+from eventformers.trainers.method import indexed_stream
 
 BATCH_SIZE = 64
 _CHOOSING_MENTIONS = 5_000

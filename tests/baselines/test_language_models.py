@@ -10,11 +10,7 @@ import torch
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
 
 from eventformers.baselines import get_baseline
-from eventformers.baselines.language_models import (
-    LanguageModel,
-    choose_by_likelihood,
-    load_language_model,
-)
+from eventformers.baselines.language_models import LanguageModel, choose_by_likelihood, load_language_model
 from eventformers.errors import EventformersError
 from eventformers.evaluation.results import read_result
 

@@ -10,11 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eventformers.datasets_scripts.cooccurrence import (
-    CooccurrenceCounter,
-    bytes_of,
-    normalise_frequencies,
-)
+from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter, bytes_of, normalise_frequencies
 from eventformers.datasets_scripts.events import Event, event_text
 
 Rows = dict[str, list[tuple[str, int]]]

@@ -23,9 +23,7 @@ from server import LoopbackHub
 from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
 
 from eventformers import build_dataset, encode
-from eventformers.models.sentence_transformers_files import (
-    write_sentence_transformers_files,
-)
+from eventformers.models.sentence_transformers_files import write_sentence_transformers_files
 from eventformers.publishing.folders import read_folder
 from eventformers.reference.tables import Published, published, table
 

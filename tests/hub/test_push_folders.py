@@ -17,11 +17,7 @@ from eventformers.evaluation.results import DatasetRecord, TaskResult, write_res
 from eventformers.loading.models import folder_revision
 from eventformers.methods import all_methods, load_method
 from eventformers.model_cards import TrainedOn
-from eventformers.model_cards.card import (
-    TRAINING_DATA_FILE,
-    read_training_record,
-    write_training_record,
-)
+from eventformers.model_cards.card import TRAINING_DATA_FILE, read_training_record, write_training_record
 from eventformers.models.modeling_swcc import SwccModel
 from eventformers.publishing.folders import find_release, read_folder
 from eventformers.publishing.verification import Asked, _told, probe, same

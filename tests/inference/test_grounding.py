@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
-from eventformers.inference.grounding.linking import (
-    THRESHOLDS,
-    choose_threshold,
-    link,
-    link_best,
-    link_first,
-)
+from eventformers.inference.grounding.linking import THRESHOLDS, choose_threshold, link, link_best, link_first
 from eventformers.inference.grounding.retrieve_rerank import check_retriever_weight, rerank, softmax_logits
 from eventformers.inference.search.candidate_index import Candidates
 

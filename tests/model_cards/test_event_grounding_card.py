@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eventformers.model_cards import load_method_card
-from eventformers.models.configuration_event_grounding import (
-    EventGroundingConfig,
-    EventGroundingCrossConfig,
-)
+from eventformers.models.configuration_event_grounding import EventGroundingConfig, EventGroundingCrossConfig
 
 CARDS = pytest.mark.parametrize(
     ("card", "config_class"),

@@ -20,9 +20,7 @@ from eventformers.inference.encode import load_encoder
 from eventformers.inference.grounding.encoding import EventText, encode_texts
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.model_cards.method import load_method_card, run_snippet, snippet_code
-from eventformers.models.sentence_transformers_files import (
-    write_sentence_transformers_files,
-)
+from eventformers.models.sentence_transformers_files import write_sentence_transformers_files
 from eventformers.publishing.folders import FILES_OF_A_MODEL
 from eventformers.trainers.mico import MicoCollator
 

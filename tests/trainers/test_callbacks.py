@@ -19,11 +19,7 @@ from transformers.utils import logging
 
 from eventformers.errors import EventformersError
 from eventformers.inference.induction.clustering import AverageLinkage, silhouette
-from eventformers.inference.induction.mention_distances import (
-    MentionVectors,
-    distances,
-    unit_embeddings,
-)
+from eventformers.inference.induction.mention_distances import MentionVectors, distances, unit_embeddings
 from eventformers.methods import load_method
 from eventformers.models.modeling_swcc import SwccForPreTraining
 from eventformers.trainers.arguments import EventTrainingArguments

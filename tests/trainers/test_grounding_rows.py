@@ -12,12 +12,7 @@ from eventformers.errors import EventformersError
 from eventformers.inference.grounding.knowledge_base import EventTexts
 from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.trainers.grounding_data import make_linking_pairs
-from eventformers.trainers.grounding_rows import (
-    CandidateRows,
-    HierarchyPairs,
-    LinkingPairs,
-    WrongCandidates,
-)
+from eventformers.trainers.grounding_rows import CandidateRows, HierarchyPairs, LinkingPairs, WrongCandidates
 
 EVENTS = (
     ("war", "en", "War", "A war."),

@@ -14,12 +14,7 @@ from transformers import AutoTokenizer
 from eventformers.errors import EventformersError
 from eventformers.models.modeling_swcc import SwccModel
 from eventformers.trainers import role_substitution
-from eventformers.trainers.role_substitution import (
-    ROLES,
-    RoleSubstitution,
-    SubstitutionSettings,
-    word_stem,
-)
+from eventformers.trainers.role_substitution import ROLES, RoleSubstitution, SubstitutionSettings, word_stem
 
 SUBJECTS = ("police", "man", "company", "storm")
 PREDICATES = ("arrested", "bought", "destroyed")

@@ -35,12 +35,7 @@ from eventformers.inference.induction.clustering import (
     distances_to_cluster,
 )
 from eventformers.inference.induction.induce import ClusterMethod
-from eventformers.inference.induction.mention_distances import (
-    DistanceKind,
-    Labels,
-    MentionVectors,
-    Rho,
-)
+from eventformers.inference.induction.mention_distances import DistanceKind, Labels, MentionVectors, Rho
 from eventformers.inference.induction.mention_encoding import (
     WITHOUT_TRIGGERS,
     TriggerInput,

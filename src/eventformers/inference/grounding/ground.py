@@ -17,12 +17,7 @@ from eventformers.datasets_scripts.reading.lines import DataDir
 from eventformers.errors import EventformersError, UnknownNameError, counted, shown
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.grounding.encoding import BatchSize
-from eventformers.inference.grounding.grounded_text import (
-    FoundParent,
-    GroundedMentions,
-    Grounding,
-    Relation,
-)
+from eventformers.inference.grounding.grounded_text import FoundParent, GroundedMentions, Grounding, Relation
 from eventformers.inference.grounding.hierarchy_discovery import DEPTH, discover_hierarchy
 from eventformers.inference.grounding.knowledge_base import (
     FALLBACK_LANGUAGE,
@@ -41,12 +36,7 @@ from eventformers.inference.grounding.retrieve_rerank import (
     grounding_model,
     retrieve_and_rerank,
 )
-from eventformers.inference.search.candidate_index import (
-    KINDS,
-    CandidateIndex,
-    Candidates,
-    SearchKind,
-)
+from eventformers.inference.search.candidate_index import KINDS, CandidateIndex, Candidates, SearchKind
 from eventformers.inference.search.index_folder import IndexedModel, verify_index
 from eventformers.models.grounding_tokens import EventText
 

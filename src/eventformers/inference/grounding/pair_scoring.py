@@ -21,11 +21,7 @@ from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.event_inputs import DistinctRows, TextInputs, TokenRow
 from eventformers.inference.encoding.vectors import Positions, Vectors
-from eventformers.inference.grounding.encoding import (
-    GroundingTokeniser,
-    PlainTokeniser,
-    scores_pairs,
-)
+from eventformers.inference.grounding.encoding import GroundingTokeniser, PlainTokeniser, scores_pairs
 from eventformers.inference.grounding.knowledge_base import EventTexts
 from eventformers.loading.models import load_whole, load_with_tokenizer
 from eventformers.models.grounding_tokens import EventText, MentionText, TokenisedTexts

@@ -29,12 +29,7 @@ from eventformers.inference.grounding.encoding import (
     score_calibration,
 )
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, Events, Mentions, PairScores
-from eventformers.inference.search.candidate_index import (
-    CandidateIndex,
-    Candidates,
-    PooledIndex,
-    SearchKind,
-)
+from eventformers.inference.search.candidate_index import CandidateIndex, Candidates, PooledIndex, SearchKind
 from eventformers.models.grounding_tokens import EventText, MentionText
 
 PairScorer: TypeAlias = Callable[[Positions, Positions], Vectors]
