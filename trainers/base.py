@@ -29,9 +29,9 @@ from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.files import write_text
 from eventformers.trainers.arguments import EventTrainingArguments, setting_faults
 from eventformers.trainers.callbacks import ProgressLines, progress_callback
-from eventformers.trainers.checkpoints import read_state, readable
 from eventformers.trainers.gradient_cache import backward_in_chunks
 from eventformers.trainers.lora import merged
+from eventformers.trainers.stages import read_state, readable
 
 ARGUMENTS_FILE = "training_args.json"
 PUSH_SIGNATURE = "Pushed by eventformers"

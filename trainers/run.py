@@ -22,12 +22,13 @@ from eventformers.models.text_prompts import clear_call_settings
 from eventformers.strict import check_types
 from eventformers.trainers.arguments import TRAINING_TYPES, EventTrainingArguments
 from eventformers.trainers.base import write_arguments
-from eventformers.trainers.checkpoints import RUN_FILE, STAGE_FILE, remove_earlier_run
 from eventformers.trainers.lora import ADAPTER_FOLDER
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.recipes import Recipe, apply_settings, check_keys, load_recipe
 from eventformers.trainers.stage_training import StageOptions, StageRun, check_settings, train_stage
 from eventformers.trainers.stages import (
+    RUN_FILE,
+    STAGE_FILE,
     FinishedStage,
     Stage,
     check_resume,
@@ -35,6 +36,7 @@ from eventformers.trainers.stages import (
     check_stages,
     continuous_history,
     plan_stages,
+    remove_earlier_run,
     stage_recipes,
 )
 

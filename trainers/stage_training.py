@@ -30,7 +30,6 @@ from eventformers.trainers.callbacks import (
     silhouette_callback,
     stopping_callbacks,
 )
-from eventformers.trainers.checkpoints import is_finished, last_whole_checkpoint
 from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter, add_lora, average_with_start, merged
 from eventformers.trainers.method import Calibration, TrainingData, check_text_length
 from eventformers.trainers.recipes import Recipe
@@ -44,7 +43,7 @@ from eventformers.trainers.stage_heads import (
     head_fields,
     set_dropout,
 )
-from eventformers.trainers.stages import FinishedStage, Stage
+from eventformers.trainers.stages import FinishedStage, Stage, is_finished, last_whole_checkpoint
 
 logger = logging.getLogger(__name__)
 

@@ -32,10 +32,9 @@ from eventformers.models.sentence_transformers_files import (
     write_sentence_transformers_files,
 )
 from eventformers.publishing.folders import FILES_OF_A_MODEL
-from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER, can_resume, recorded_seed
 from eventformers.trainers.process_group import is_main_process
 from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
-from eventformers.trainers.stages import write_log
+from eventformers.trainers.stages import RUN_FILE, STAGES_FOLDER, can_resume, recorded_seed, write_log
 
 logger = logging.getLogger(__name__)
 

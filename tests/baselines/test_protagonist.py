@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eventformers.baselines import get_baseline
-from eventformers.baselines.protagonist import ProtagonistScorer
+from eventformers.baselines.chain_counts import ProtagonistScorer
 from eventformers.datasets_scripts.events import Event
 
 

@@ -13,8 +13,8 @@ from training_case import adapted_model, started_as
 from transformers import AutoModel, AutoTokenizer
 
 from eventformers.methods import load_method
-from eventformers.trainers.checkpoints import RUN_FILE
 from eventformers.trainers.run import save_run
+from eventformers.trainers.stages import RUN_FILE
 
 pytestmark = pytest.mark.cuda
 

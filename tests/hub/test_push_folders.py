@@ -21,7 +21,7 @@ from eventformers.model_cards.card import TRAINING_DATA_FILE, read_training_reco
 from eventformers.models.modeling_swcc import SwccModel
 from eventformers.publishing.folders import find_release, read_folder
 from eventformers.publishing.verification import Asked, _told, probe, same
-from eventformers.trainers.checkpoints import RUN_FILE
+from eventformers.trainers.stages import RUN_FILE
 
 
 @pytest.fixture(scope="module")

@@ -22,10 +22,9 @@ from eventformers import (
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.induction.mention_distances import distances
+from eventformers.plots import events as mentions
 from eventformers.plots import events as plot
-from eventformers.plots import mentions
-from eventformers.plots.events import describe_groups, plot_events, sample_events
-from eventformers.plots.mentions import plot_mentions
+from eventformers.plots.events import describe_groups, plot_events, plot_mentions, sample_events
 
 
 def _event(subject: str, predicate: str, object_: str = "") -> dict[str, str]:

@@ -13,7 +13,12 @@ from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
 from eventformers.evaluation.node_degree import DegreeBin
-from eventformers.plots.figures import draw_degrees, draw_numbers, draw_training, plot_chain_training
+from eventformers.plots.figures import (
+    draw_degrees,
+    draw_numbers,
+    draw_training,
+    plot_chain_training,
+)
 from eventformers.trainers.stages import FinishedStage, write_log
 
 SEQUENCE = [

@@ -28,11 +28,11 @@ from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.methods import load_method
 from eventformers.trainers import method as method_parts
-from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
 from eventformers.trainers.gradient_cache import backward_in_chunks
 from eventformers.trainers.lora import ADAPTER_FOLDER, add_lora, modules_beside_encoders
 from eventformers.trainers.recipes import list_recipes, load_recipe
 from eventformers.trainers.run import TrainingRun, accepted_keys, resolve_recipe, train_head
+from eventformers.trainers.stages import RUN_FILE, STAGES_FOLDER
 from eventformers.training import FinishedRun, train
 
 WORKER = Path(__file__).with_name("two_processes.py")

@@ -11,8 +11,8 @@ import torch
 
 from eventformers.errors import EventformersError
 from eventformers.methods import load_method
-from eventformers.trainers.checkpoints import RUN_FILE
 from eventformers.trainers.run import resolve_recipe, train_head
+from eventformers.trainers.stages import RUN_FILE
 
 SETTINGS = (
     "max_steps=3",

@@ -13,11 +13,10 @@ from eventformers.loading.models import find_device
 from eventformers.methods import load_method
 from eventformers.trainers import run, stage_training
 from eventformers.trainers.arguments import EventTrainingArguments
-from eventformers.trainers.checkpoints import RUN_FILE
 from eventformers.trainers.grounding_candidates import load_retriever
 from eventformers.trainers.run import resolve_recipe, train_head
 from eventformers.trainers.stage_training import StageOptions, check_settings
-from eventformers.trainers.stages import plan_stages
+from eventformers.trainers.stages import RUN_FILE, plan_stages
 
 
 @pytest.mark.parametrize("device", ["meta", "cpu:99", "nonsense", "hpu", "xla"])

@@ -20,13 +20,13 @@ from eventformers.errors import EventformersError
 from eventformers.inference.grounding.knowledge_base import EventTexts
 from eventformers.models.grounding_tokens import TAGS, MentionText
 from eventformers.trainers import grounding_candidates, grounding_data
-from eventformers.trainers.checkpoints import RUN_FILE, STAGES_FOLDER
 from eventformers.trainers.event_grounding import METHOD, EventGroundingCollator
 from eventformers.trainers.grounding_data import MentionStream, load_training_splits, make_linking_pairs
 from eventformers.trainers.grounding_rows import LinkingPairs, Row
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe
+from eventformers.trainers.stages import RUN_FILE, STAGES_FOLDER
 
 STAGES = """\
 extends: {quick}

@@ -26,12 +26,12 @@ from eventformers.inference.grounding.knowledge_base import EventTexts
 from eventformers.methods import load_method, main_methods
 from eventformers.models.grounding_tokens import TAGS, MentionText
 from eventformers.trainers import grounding_candidates, grounding_data, method
-from eventformers.trainers.checkpoints import RUN_FILE
 from eventformers.trainers.grounding_candidates import load_retriever, retrieve_candidates
 from eventformers.trainers.grounding_rows import CandidateRows, LinkingPairs, Row
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import TrainingRun, resolve_recipe, train_head
+from eventformers.trainers.stages import RUN_FILE
 from eventformers.training import train
 
 BUDGETS = ("mention_tokens=20", "event_tokens=12", "read_heading=false")

@@ -21,7 +21,6 @@ from eventformers.errors import DataFormatError, EventformersError
 from eventformers.models.mention_tokens import TRIGGER_MARKERS
 from eventformers.models.modeling_event_type_induction import EventTypeInductionForPreTraining
 from eventformers.trainers import callbacks, mention_augmentation, stage_training
-from eventformers.trainers.checkpoints import RUN_FILE
 from eventformers.trainers.event_type_induction import (
     METHOD,
     EventTypeInductionCollator,
@@ -32,6 +31,7 @@ from eventformers.trainers.event_type_induction import (
 from eventformers.trainers.mention_augmentation import Translated, WordNoise
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.run import TrainingRun, resolve_recipe
+from eventformers.trainers.stages import RUN_FILE
 
 TRIGGERS = {
     "Arrest": ("arrested", "police arrested the thief in the {place}"),

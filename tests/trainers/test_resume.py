@@ -12,10 +12,9 @@ import torch
 from eventformers.errors import EventformersError
 from eventformers.files import remove_folder
 from eventformers.methods import load_method
-from eventformers.trainers.checkpoints import RUN_FILE, read_state
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
-from eventformers.trainers.stages import check_resume, plan_stages
+from eventformers.trainers.stages import RUN_FILE, check_resume, plan_stages, read_state
 from eventformers.training import train
 
 SETTINGS = [

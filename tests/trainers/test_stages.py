@@ -12,10 +12,16 @@ from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.methods import load_method
-from eventformers.trainers.checkpoints import RUN_FILE, can_resume
 from eventformers.trainers.recipes import Recipe, load_recipe
 from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
-from eventformers.trainers.stages import check_stages, continuous_history, plan_stages, stage_recipes
+from eventformers.trainers.stages import (
+    RUN_FILE,
+    can_resume,
+    check_stages,
+    continuous_history,
+    plan_stages,
+    stage_recipes,
+)
 
 QUICK = str(Path(__file__).with_name("quick_heterevent.yaml"))
 STAGES = ["sequence", "graph", "supervised"]

@@ -20,11 +20,11 @@ from __future__ import annotations
 from eventformers.baselines.base import Baseline, Chance
 from eventformers.baselines.bm25 import Bm25
 from eventformers.baselines.chain_baselines import CHAIN_BASELINES, OnChains
+from eventformers.baselines.chain_counts import Protagonist
 from eventformers.baselines.graph_completion import GraphBaseline
 from eventformers.baselines.knowledge_graph_embeddings import METHODS, EmbeddingSettings
 from eventformers.baselines.language_models import LanguageModelBaseline
 from eventformers.baselines.lemmas import Lemmas
-from eventformers.baselines.protagonist import Protagonist
 from eventformers.errors import UnknownNameError
 
 __all__ = ["BASELINES", "Baseline", "EmbeddingSettings", "get_baseline"]

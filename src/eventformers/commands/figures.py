@@ -39,7 +39,7 @@ def plot(
 ) -> None:
     """Draw a model's events or mentions in two dimensions with names of their groups, or a training run."""
     if mentions:
-        from eventformers.plots.mentions import plot_mentions
+        from eventformers.plots.events import plot_mentions
 
         plot_mentions(run, output, data=data, types=types or (), device=device, malformed=malformed)
     elif training:

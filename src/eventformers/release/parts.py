@@ -35,10 +35,9 @@ from eventformers.files import is_unfinished, remove_folder, write_text
 from eventformers.methods import Method, all_methods
 from eventformers.publishing.dataset_building import build_dataset
 from eventformers.publishing.folders import LocalRepository, read_folder
-from eventformers.trainers.checkpoints import can_resume, remove_checkpoints
 from eventformers.trainers.recipes import Recipe, load_recipe
 from eventformers.trainers.run import resolve_recipe
-from eventformers.trainers.stages import stage_recipes
+from eventformers.trainers.stages import can_resume, remove_checkpoints, stage_recipes
 from eventformers.training import train
 
 STATE_FOLDER = ".release"

@@ -29,16 +29,16 @@ from eventformers.loading.models import faults_told, folder_revision, load_confi
 from eventformers.locks import one_writer
 from eventformers.methods import Method, load_method
 from eventformers.reproduction.tables import Column, PaperRow, PaperTable
-from eventformers.trainers.checkpoints import (
+from eventformers.trainers.recipes import Recipe, list_recipes, load_recipe
+from eventformers.trainers.run import accepted_keys, resolve_recipe
+from eventformers.trainers.stages import (
     RUN_FILE,
     STAGE_FILE,
     STAGES_FOLDER,
     can_resume,
     remove_checkpoints,
+    stage_recipes,
 )
-from eventformers.trainers.recipes import Recipe, list_recipes, load_recipe
-from eventformers.trainers.run import accepted_keys, resolve_recipe
-from eventformers.trainers.stages import stage_recipes
 from eventformers.training import train
 
 MEASURED = "measured"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
-from eventformers.inference.chains.decoders import greedy, informed, row_normalized, viterbi
+from eventformers.evaluation.tasks.chains import greedy, informed, row_normalized, viterbi
 
 
 def chain(generator: np.random.Generator, steps: int = 4, choices: int = 5) -> list[np.ndarray]:
