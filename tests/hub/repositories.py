@@ -79,41 +79,6 @@ class Commit:
             yield commit
             commit = commit.parent
 
-    def last_change(self, path: str) -> Commit:
-        """The commit that last changed a file, or the files in a folder."""
-
-        def there(commit: Commit) -> dict[str, File]:
-            return {name: file for name, file in commit.files.items() if f"{name}/".startswith(f"{path}/")}
-
-        last = self
-        for earlier in self.history():
-            if there(earlier) != there(self):
-                break
-            last = earlier
-        return last
-
-
-def folder_ids(files: Mapping[str, File]) -> dict[str, str]:
-    """Git's id of each folder by its path; the whole tree is the folder of the empty path."""
-    entries: dict[str, list[tuple[str, bytes, str]]] = {"": []}
-    for path, file in files.items():
-        for folder in folders_above(path):
-            entries.setdefault(folder, [])
-        parent, _, name = path.rpartition("/")
-        entries[parent].append((name, b"100644", file.oid))
-    ids = {}
-    for folder in sorted(entries, key=lambda path: len(path.split("/")) if path else 0, reverse=True):
-        # Git sorts a folder as if its name ended in a slash.
-        rows = sorted(
-            entries[folder], key=lambda row: row[0].encode() + (b"/" if row[1] == b"40000" else b"")
-        )
-        body = b"".join(mode + b" " + name.encode() + b"\0" + bytes.fromhex(oid) for name, mode, oid in rows)
-        ids[folder] = git_id("tree", body)
-        if folder:
-            parent, _, name = folder.rpartition("/")
-            entries[parent].append((name, b"40000", ids[folder]))
-    return ids
-
 
 def folders_above(path: str) -> list[str]:
     parts = path.split("/")
@@ -158,7 +123,8 @@ class Repository:
     ) -> Commit:
         """Put a commit with these files on a branch."""
         parent, date = self.branches.get(branch), now()
-        lines = [f"tree {folder_ids(files)['']}", *([f"parent {parent.oid}"] if parent else [])]
+        tree = "".join(f"{path} {file.oid}\n" for path, file in sorted(files.items()))
+        lines = [f"tree {git_id('tree', tree.encode())}", *([f"parent {parent.oid}"] if parent else [])]
         lines += [f"author {author} {date}", "", title, "", message]
         oid = git_id("commit", "\n".join(lines).encode())
         commit = Commit(oid, parent, title, message, author, date, dict(sorted(files.items())))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import re
 import secrets
@@ -22,7 +20,8 @@ from repositories import (
     Repositories,
     Repository,
     checked_path,
-    folder_ids,
+    folders_above,
+    git_id,
     now,
 )
 
@@ -43,12 +42,11 @@ class User:
 
 @dataclass
 class Contents:
-    """What the Hub holds, the address it is at, and the key that signs addresses for uploads."""
+    """What the Hub holds, and the address it is at."""
 
     endpoint: str
     repositories: Repositories = field(default_factory=Repositories)
     collections: dict[str, dict[str, Any]] = field(default_factory=dict)
-    secret: bytes = field(default_factory=secrets.token_bytes)
 
 
 @dataclass
@@ -281,42 +279,39 @@ def list_repositories(call: Call) -> Answer:
 # What is in a repository.
 
 
-def _item(commit: Commit, path: str, file: File | str, expand: bool) -> dict[str, Any]:
-    """A file, or a folder by its id, as the listings have it."""
-    if isinstance(file, str):
-        item: dict[str, Any] = {"type": "directory", "path": path, "oid": file, "size": 0}
-    else:
-        item = {"type": "file", "path": path, "oid": file.oid, "size": file.size, **_lfs(file, "oid")}
-    if expand:
-        last = commit.last_change(path)
-        item["lastCommit"] = {"id": last.oid, "title": last.title, "date": last.date}
-    return item
+def _item(path: str, file: File | None) -> dict[str, Any]:
+    """A file or a folder as the listings have it."""
+    if file is None:
+        return {"type": "directory", "path": path, "oid": git_id("tree", path.encode()), "size": 0}
+    return {"type": "file", "path": path, "oid": file.oid, "size": file.size, **_lfs(file, "oid")}
+
+
+def _entries(commit: Commit) -> dict[str, File | None]:
+    """The folders, which are None, and the files of a commit by path; the empty path is the whole tree."""
+    folders = {folder for path in commit.files for folder in folders_above(path)}
+    return {"": None, **dict.fromkeys(folders), **commit.files}
 
 
 @route("GET", "/api/{kind}/{repo}/tree/{revision}", "/api/{kind}/{repo}/tree/{revision}/{path}")
 def list_tree(call: Call) -> Answer:
     commit = call.repository().at(call.parts["revision"])
-    folder, folders = call.parts.get("path", ""), folder_ids(commit.files)
-    if folder not in folders:
+    folder, entries = call.parts.get("path", ""), _entries(commit)
+    if entries.get(folder, ...) is not None:
         headers = {"X-Repo-Commit": commit.oid}
         raise RefusedError(404, f"No folder {folder}", "EntryNotFound", headers=headers)
-    entries: dict[str, File | str] = {**folders, **commit.files}
     start = f"{folder}/" if folder else ""
     inside = [path for path in entries if path and path.startswith(start)]
     if not call.asks("recursive"):
         inside = [path for path in inside if "/" not in path[len(start) :]]
-    expand = call.asks("expand")
-    return json_answer([_item(commit, path, entries[path], expand) for path in sorted(inside)])
+    return json_answer([_item(path, entries[path]) for path in sorted(inside)])
 
 
 @route("POST", "/api/{kind}/{repo}/paths-info/{revision}")
 def tell_paths(call: Call) -> Answer:
     commit = call.repository().at(call.parts["revision"])
-    form = parse_qs(call.body.decode(errors="replace"))
-    expand = form.get("expand", [""])[0].lower() == "true"
-    entries: dict[str, File | str] = {**folder_ids(commit.files), **commit.files}
-    names = [path.strip("/") for path in form.get("paths", [])]
-    return json_answer([_item(commit, name, entries[name], expand) for name in names if name in entries])
+    entries = _entries(commit)
+    names = [path.strip("/") for path in parse_qs(call.body.decode(errors="replace")).get("paths", [])]
+    return json_answer([_item(name, entries[name]) for name in names if name in entries])
 
 
 @route("GET", "/{prefix}{repo}/resolve/{revision}/{path}")
@@ -423,12 +418,6 @@ def tell_upload_modes(call: Call) -> Answer:
     return json_answer({"files": told})
 
 
-def _signature(call: Call, repository: Repository, oid: str, size: int) -> str:
-    # The client sends a large file without its token, so the address itself has to allow it.
-    text = f"{repository.kind}/{repository.name}/{oid}/{size}"
-    return hmac.new(call.hub.secret, text.encode(), hashlib.sha256).hexdigest()
-
-
 @route("POST", "/{prefix}{repo}.git/info/lfs/objects/batch")
 def start_large_files(call: Call) -> Answer:
     repository, asked = call.repository(write=True), call.json()
@@ -439,31 +428,20 @@ def start_large_files(call: Call) -> Answer:
         oid, size = str(each["oid"]), int(each["size"])
         entry: dict[str, Any] = {"oid": oid, "size": size}
         if oid not in repository.lfs:
-            signature = _signature(call, repository, oid, size)
-            address = f"/lfs-storage/{kind}/{name}/{oid}?size={size}&signature={signature}"
-            verify = f"{call.web_address(kind, name)}.git/info/lfs/objects/verify"
-            upload = {"href": call.hub.endpoint + address, "header": {}}
-            entry["actions"] = {"upload": upload, "verify": {"href": verify, "header": {}}}
+            address = f"{call.hub.endpoint}/lfs-storage/{kind}/{name}/{oid}?size={size}"
+            entry["actions"] = {"upload": {"href": address, "header": {}}}
         told.append(entry)
     return json_answer({"transfer": "basic", "objects": told})
 
 
 @route("PUT", "/lfs-storage/{kind}/{repo}/{oid}")
 def take_large_file(call: Call) -> Answer:
+    # The client sends a large file without its token.
     repository = call.hub.repositories.find(call.parts["kind"], call.parts["repo"])
-    oid, size, signature = call.parts["oid"], int(call.query["size"][0]), call.query["signature"][0]
-    if repository is None or signature != _signature(call, repository, oid, size):
-        raise RefusedError(403, "This address was not given out for an upload")
-    repository.add_large(oid, size, call.body)
+    if repository is None:
+        raise RefusedError(404, "Repository not found", "RepoNotFound")
+    repository.add_large(call.parts["oid"], int(call.query["size"][0]), call.body)
     return Answer()
-
-
-@route("POST", "/{prefix}{repo}.git/info/lfs/objects/verify")
-def verify_large_file(call: Call) -> Answer:
-    repository, asked = call.repository(write=True), call.json()
-    if len(repository.lfs.get(asked["oid"], b"")) != asked["size"]:
-        raise RefusedError(404, f"No large file {asked['oid']} of this size was uploaded")
-    return json_answer({})
 
 
 @route("POST", "/api/{kind}/{repo}/commit/{branch}")

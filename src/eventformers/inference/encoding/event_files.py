@@ -144,6 +144,8 @@ def embed_file(
 ) -> EmbedReport:
     """Encode the events of a file into a Parquet file with the columns `id`, `text` and `embedding`.
 
+    Arguments that are not listed here are those of `encode`.
+
     The input is read twice: the first pass reports bad rows before any encoding, the second encodes and
     writes block by block. Each distinct text of the file is encoded once. Memory holds a number for each row,
     a temporary file on disk the vectors.
@@ -153,17 +155,6 @@ def embed_file(
             all-MiniLM-L6-v2, or a loaded encoder.
         input: the file of events; see `read_event_rows`.
         output: the Parquet file, replaced atomically.
-        batch_size: maximum number of texts in a batch; `auto` fills batches by their number of tokens.
-        normalize: scale every vector to length 1.
-        show_progress: draw a progress bar on standard error.
-        prompt_name: kind of the texts, whose prompt of the model is put before each: `event`, `query` or
-            `document`; None puts none.
-        pooling: `cls`, `mean` or `lasttoken`, instead of the model's own.
-        event_order: a key of `EVENT_ORDERS`, instead of the model's own.
-        truncate_dim: number of entries of a vector to keep, instead of the model's own.
-        device: a torch device; None uses an accelerator if there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
-        devices: torch devices, with one process for each, instead of `device`; see `encode`.
         onnx: compute with ONNX Runtime, on the CPU and in float32; see `load_onnx_encoder`.
         malformed: `skip` skips, counts and lists malformed lines and rows; `error` raises an error for the
             first one; None uses the policy in force, by default `error`.

@@ -185,16 +185,12 @@ def retrieve_and_rerank(
 ) -> Ranked:
     """Find the first candidates of mentions, and rerank them if the model can.
 
+    The other arguments are those of `retrieve` and `rerank`.
+
     Args:
         model: reads the mentions and scores pairs.
-        index: see `retrieve`.
-        mentions: see `retrieve`.
-        languages: see `retrieve`.
-        number: see `retrieve`.
         rows: maps positions of mentions and of their candidates in the index, `(pairs,)` each, to positions
             in `events`.
-        retriever_weight: see `rerank`.
-        pairs_at_once: see `rerank`.
     """
     found = retrieve(model, index, mentions, languages, number)
     if model.score_pairs is None:
