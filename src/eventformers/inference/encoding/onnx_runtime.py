@@ -101,8 +101,8 @@ def load_onnx_encoder(
     """Load an encoder that computes with ONNX Runtime, on the CPU and in float32.
 
     The first call exports the graph, as does a call after weights or configuration have changed. The graph of
-    a folder that `eventformers train` wrote is in its `onnx/model.onnx`; all other graphs are in the cache. The
-    arguments are those of `load_encoder`.
+    a folder that `eventformers train` wrote is in its `onnx/model.onnx`; all other graphs are in the cache.
+    The arguments are those of `load_encoder`.
 
     Raises:
         EventformersError: the model cannot be loaded or reads more than texts, a package is missing, or the
