@@ -58,7 +58,9 @@ def test_file_is_large_by_size_or_by_attributes(
     assert hub.count("PUT").requests == 2, "kept/other.log and kept/other.txt are the same"
 
 
-def test_error_of_the_server_itself_is_kept(hub: LoopbackHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_of_the_server_itself_is_kept(
+    hub: LoopbackHub, api: HfApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(hub.repositories, "find", lambda *_: 1 // 0)
     with pytest.raises(HfHubHTTPError, match="500"):
         api.create_tag(REPO, tag="v1")
