@@ -13,8 +13,6 @@ from transformers import PreTrainedTokenizerBase
 
 from eventformers.built_in import EVENT_GROUNDING as METHOD
 from eventformers.built_in import EVENT_GROUNDING_CROSS as CROSS_ENCODER
-from eventformers.datasets_scripts.base import setting_names
-from eventformers.datasets_scripts.event_hierarchies import EventHierarchiesConfig
 from eventformers.datasets_scripts.known_pairs import padded
 from eventformers.errors import EventformersError
 from eventformers.inference.grounding.encoding import GroundingTokeniser
@@ -55,8 +53,6 @@ from eventformers.trainers.grounding_rows import (
     WrongCandidates,
 )
 from eventformers.trainers.method import (
-    STREAMING_MEANINGS,
-    STREAMING_TYPES,
     Calibration,
     EventCollator,
     MethodTraining,
@@ -281,7 +277,7 @@ def _prepare(
 
 TRAINING = MethodTraining(
     prepare=_prepare,
-    data_types={**STREAMING_TYPES, **dict.fromkeys(setting_names(EventHierarchiesConfig), object)},
+    streams=True,
     view_types={
         "hierarchy_pairs": Count,
         "hard_negatives": Number,
@@ -290,7 +286,6 @@ TRAINING = MethodTraining(
         **DRAW_SETTING_TYPES,
     },
     meanings={
-        **STREAMING_MEANINGS,
         "retriever": (
             None,
             "folder or Hub id of the bi-encoder that finds hard negatives; null takes the untrained model.",
@@ -356,7 +351,7 @@ def _prepare_cross_encoder(
 
 CROSS_TRAINING = MethodTraining(
     prepare=_prepare_cross_encoder,
-    data_types={**STREAMING_TYPES, **dict.fromkeys(setting_names(EventHierarchiesConfig), object)},
+    streams=True,
     view_types={
         "retriever": str | None,
         "candidates": Annotated[int, Range(least=2)],
@@ -364,7 +359,6 @@ CROSS_TRAINING = MethodTraining(
         **DRAW_SETTING_TYPES,
     },
     meanings={
-        **STREAMING_MEANINGS,
         "retriever": (None, "folder or Hub id of a bi-encoder that retrieves candidates; required."),
         **DRAW_MEANINGS,
     },

@@ -15,8 +15,6 @@ from datasets import Dataset, IterableDataset
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from eventformers.built_in import EVENT_TYPE_INDUCTION as METHOD
-from eventformers.datasets_scripts.base import setting_names
-from eventformers.datasets_scripts.event_types import EventTypesConfig
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.models.event_tokens import longest_input
@@ -30,8 +28,6 @@ from eventformers.trainers.callbacks import UnseenMentions
 from eventformers.trainers.data_reports import report_with, with_counts
 from eventformers.trainers.mention_augmentation import BackTranslations, WordNoise, back_translate
 from eventformers.trainers.method import (
-    STREAMING_MEANINGS,
-    STREAMING_TYPES,
     EventCollator,
     MethodTraining,
     TrainingData,
@@ -317,10 +313,9 @@ def _definitions(
 
 TRAINING = MethodTraining(
     prepare=_prepare,
+    streams=True,
     data_types={
-        **STREAMING_TYPES,
         "config": Literal["mentions", "ace2005"],
-        **dict.fromkeys(setting_names(EventTypesConfig), object),
     },
     view_types={
         "max_seq_length": TextLength,
@@ -332,7 +327,6 @@ TRAINING = MethodTraining(
         "frames": str | None,
     },
     meanings={
-        **STREAMING_MEANINGS,
         "config": ("mentions", "the config of event_types: mentions or ace2005."),
         "augmentation": ("noise", "the second view of a mention: word noise or back_translation."),
         "translation_models": ({}, "translation models, as `back_translate` takes them."),

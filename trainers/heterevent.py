@@ -14,10 +14,8 @@ from datasets import DatasetDict, IterableDataset
 from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBase
 
 from eventformers.built_in import HETEREVENT as METHOD
-from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.chains import EventPool, argument_texts, draw_distractors, event_key
 from eventformers.datasets_scripts.document_splits import SeededDraws, text_id
-from eventformers.datasets_scripts.event_chains import EventChainsConfig
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.datasets_scripts.known_pairs import PADDING, Codes, padded
 from eventformers.datasets_scripts.loading import built_report, load_built
@@ -34,8 +32,6 @@ from eventformers.trainers.chain_rows import ChainRows, Row, StreamedChains, str
 from eventformers.trainers.data_reports import with_counts
 from eventformers.trainers.document_windows import MOST_REPEATS, read_chains_once
 from eventformers.trainers.method import (
-    STREAMING_MEANINGS,
-    STREAMING_TYPES,
     EventCollator,
     IndexedRows,
     MethodTraining,
@@ -436,10 +432,9 @@ def _questions(
 
 TRAINING = MethodTraining(
     prepare=_prepare,
+    streams=True,
     data_types={
-        **STREAMING_TYPES,
         "validation_rows": Number | None,
-        **dict.fromkeys(setting_names(EventChainsConfig), object),
     },
     view_types={
         "max_seq_length": TextLength,
@@ -456,7 +451,6 @@ TRAINING = MethodTraining(
         "cloze_share": Share,
     },
     meanings={
-        **STREAMING_MEANINGS,
         "validation_rows": (
             0,
             "number of first questions of the validation split to validate on; null for all. Only for the "

@@ -95,17 +95,19 @@ class MethodTraining:
     Args:
         prepare: makes the training data from a recipe, the raw or built data, the tokenizer, the untrained
             head and a seed.
-        data_types: the settings of a recipe's `data` section with their types, checked by
-            `eventformers.strict`; `object` for settings that the builder checks.
-        view_types: the settings of the `views` section with their types.
+        view_types: the settings of a recipe's `views` section with their types, checked by
+            `eventformers.strict`.
+        data_types: the settings of the `data` section besides those of the builder.
+        streams: whether the data can be read as a stream, by the setting `streaming`.
         meanings: default and meaning of each setting of both sections that neither the configuration of the
             builder nor a class of the method's module documents, for the page of settings.
         choose_tasks: returns the tasks that score a run of a recipe; None takes all tasks of the method.
     """
 
     prepare: Callable[[Recipe, str | None, PreTrainedTokenizerBase, Any, int], TrainingData]
-    data_types: Mapping[str, Any]
     view_types: Mapping[str, Any]
+    data_types: Mapping[str, Any] = field(default_factory=dict)
+    streams: bool = False
     choose_tasks: Callable[[Recipe], tuple[str, ...]] | None = None
     meanings: Mapping[str, tuple[object, str]] = field(default_factory=dict)
 
@@ -219,10 +221,7 @@ class IndexedRows(TorchDataset):
 SHUFFLED_ROWS = 10_000
 """Number of rows in the buffer that shuffles a stream."""
 
-STREAMING_TYPES: dict[str, Any] = {"streaming": bool}
-STREAMING_MEANINGS: dict[str, tuple[object, str]] = {
-    "streaming": (False, "read the rows as a stream, without holding them all; needs max_steps.")
-}
+STREAMING_MEANING = (False, "read the rows as a stream, without holding them all; needs max_steps.")
 
 
 def is_streamed(recipe: Recipe, lacks: str, settings: Mapping[str, tuple[object, object]]) -> bool:

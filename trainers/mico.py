@@ -15,8 +15,7 @@ from datasets import Dataset, DatasetDict, IterableDataset, concatenate_datasets
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from eventformers.built_in import MICO as METHOD
-from eventformers.datasets_scripts.base import setting_names
-from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphsConfig, graph_of
+from eventformers.datasets_scripts.commonsense_graphs import graph_of
 from eventformers.datasets_scripts.document_splits import text_id
 from eventformers.datasets_scripts.known_pairs import Codes, padded
 from eventformers.datasets_scripts.loading import built_report, load_built
@@ -29,8 +28,6 @@ from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import Count, Number, Share, TextLength
 from eventformers.trainers.data_reports import joint_report, report_with, with_counts
 from eventformers.trainers.method import (
-    STREAMING_MEANINGS,
-    STREAMING_TYPES,
     EventCollator,
     MethodTraining,
     TrainingData,
@@ -393,11 +390,10 @@ def _choose_tasks(recipe: Recipe) -> tuple[str, ...]:
 
 TRAINING = MethodTraining(
     prepare=_prepare,
+    streams=True,
     data_types={
-        **STREAMING_TYPES,
         "config": str | list[str],
         "validation_rows": Number | None,
-        **dict.fromkeys(setting_names(CommonsenseGraphsConfig), object),
     },
     view_types={
         "max_seq_length": TextLength,
@@ -408,7 +404,6 @@ TRAINING = MethodTraining(
     },
     choose_tasks=_choose_tasks,
     meanings={
-        **STREAMING_MEANINGS,
         "config": (
             "conceptnet_inductive_pairs",
             "the graph: a config of commonsense_graphs with premises; or a list with one config for each of "

@@ -14,6 +14,8 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
+from eventformers.datasets_scripts import BUILDERS
+from eventformers.datasets_scripts.base import setting_names
 from eventformers.errors import EventformersError, counted
 from eventformers.files import staged_folder, write_text
 from eventformers.methods import Method, load_method
@@ -100,7 +102,12 @@ def accepted_keys(method: Method) -> dict[str, Mapping[str, Any]]:
         "model": {
             entry.name: entry.type for entry in fields(method.config_class) if entry.name not in inherited
         },
-        "data": method.training.data_types,
+        "data": {
+            **({"streaming": bool} if method.training.streams else {}),
+            **method.training.data_types,
+            # The builder checks its own.
+            **dict.fromkeys(setting_names(BUILDERS[method.dataset[0]].BUILDER_CONFIG_CLASS), object),
+        },
         "views": method.training.view_types,
         "training": {name: kind for name, kind in TRAINING_TYPES.items() if name not in _OURS},
     }

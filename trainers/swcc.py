@@ -15,9 +15,7 @@ from datasets import Dataset, IterableDataset
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from eventformers.built_in import SWCC as METHOD
-from eventformers.datasets_scripts.base import setting_names
 from eventformers.datasets_scripts.cooccurrence import Normalisation, normalise_frequencies
-from eventformers.datasets_scripts.event_chains import EventChainsConfig
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import EventformersError
@@ -26,8 +24,6 @@ from eventformers.models.processing_events import EventProcessor
 from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import Number, TextLength
 from eventformers.trainers.method import (
-    STREAMING_MEANINGS,
-    STREAMING_TYPES,
     EventCollator,
     IndexedRows,
     MethodTraining,
@@ -286,10 +282,9 @@ def _frequency_range(rows: Dataset | IterableDataset, report: Mapping[str, Any])
 
 TRAINING = MethodTraining(
     prepare=_prepare,
+    streams=True,
     data_types={
-        **STREAMING_TYPES,
         "validation_rows": Number,
-        **dict.fromkeys(setting_names(EventChainsConfig), object),
     },
     view_types={
         "max_seq_length": TextLength,
@@ -297,7 +292,6 @@ TRAINING = MethodTraining(
         **_SUBSTITUTION_TYPES,
     },
     meanings={
-        **STREAMING_MEANINGS,
         "validation_rows": (0, "number of random training rows held out for the validation loss."),
     },
 )

@@ -79,6 +79,15 @@ class Commit:
             yield commit
             commit = commit.parent
 
+    def last_change(self, path: str) -> Commit:
+        """The commit that last changed a file."""
+        last = self
+        for earlier in self.history():
+            if earlier.files.get(path) != self.files[path]:
+                break
+            last = earlier
+        return last
+
 
 def folders_above(path: str) -> list[str]:
     parts = path.split("/")

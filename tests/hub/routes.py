@@ -279,11 +279,15 @@ def list_repositories(call: Call) -> Answer:
 # What is in a repository.
 
 
-def _item(path: str, file: File | None) -> dict[str, Any]:
+def _item(commit: Commit, path: str, file: File | None, expand: bool) -> dict[str, Any]:
     """A file or a folder as the listings have it."""
     if file is None:
         return {"type": "directory", "path": path, "oid": git_id("tree", path.encode()), "size": 0}
-    return {"type": "file", "path": path, "oid": file.oid, "size": file.size, **_lfs(file, "oid")}
+    item = {"type": "file", "path": path, "oid": file.oid, "size": file.size, **_lfs(file, "oid")}
+    if expand:
+        last = commit.last_change(path)
+        item["lastCommit"] = {"id": last.oid, "title": last.title, "date": last.date}
+    return item
 
 
 def _entries(commit: Commit) -> dict[str, File | None]:
@@ -303,15 +307,17 @@ def list_tree(call: Call) -> Answer:
     inside = [path for path in entries if path and path.startswith(start)]
     if not call.asks("recursive"):
         inside = [path for path in inside if "/" not in path[len(start) :]]
-    return json_answer([_item(path, entries[path]) for path in sorted(inside)])
+    expand = call.asks("expand")
+    return json_answer([_item(commit, path, entries[path], expand) for path in sorted(inside)])
 
 
 @route("POST", "/api/{kind}/{repo}/paths-info/{revision}")
 def tell_paths(call: Call) -> Answer:
     commit = call.repository().at(call.parts["revision"])
-    entries = _entries(commit)
-    names = [path.strip("/") for path in parse_qs(call.body.decode(errors="replace")).get("paths", [])]
-    return json_answer([_item(name, entries[name]) for name in names if name in entries])
+    form, entries = parse_qs(call.body.decode(errors="replace")), _entries(commit)
+    expand = form.get("expand", [""])[0].lower() == "true"
+    names = [path.strip("/") for path in form.get("paths", [])]
+    return json_answer([_item(commit, name, entries[name], expand) for name in names if name in entries])
 
 
 @route("GET", "/{prefix}{repo}/resolve/{revision}/{path}")

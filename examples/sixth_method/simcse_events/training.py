@@ -10,8 +10,6 @@ import torch
 from datasets import Dataset
 from transformers import PreTrainedTokenizerBase
 
-from eventformers.datasets_scripts.base import setting_names
-from eventformers.datasets_scripts.event_chains import EventChainsConfig
 from eventformers.datasets_scripts.events import EventOrder, event_text
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.methods import load_method
@@ -72,6 +70,5 @@ def _prepare(
 
 TRAINING = MethodTraining(
     prepare=_prepare,
-    data_types=dict.fromkeys(setting_names(EventChainsConfig), object),
     view_types={"max_seq_length": TextLength},
 )

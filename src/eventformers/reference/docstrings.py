@@ -21,6 +21,7 @@ from eventformers.methods import all_methods
 from eventformers.models.configuration_base import EventConfig
 from eventformers.strict import described
 from eventformers.trainers.arguments import TRAINING_TYPES, EventTrainingArguments
+from eventformers.trainers.method import STREAMING_MEANING
 from eventformers.trainers.run import accepted_keys
 
 _ENTRY = re.compile(r" {4}(\*{0,2}\w+)(?: \([^)]*\))?: (.*)")
@@ -162,10 +163,11 @@ def settings_page() -> str:
     parts.append("## `views`, and `data` of the training of a method")
     for name, method in methods.items():
         training = method.training
-        # The builder has the others.
-        data = {key: kind for key, kind in training.data_types.items() if kind is not object}
+        streaming = {"streaming": STREAMING_MEANING} if training.streams else {}
+        data = {**dict.fromkeys(streaming, bool), **training.data_types}
         types = {**training.view_types, **data}
-        more = {f"data.{key}" if key in data else key: value for key, value in training.meanings.items()}
+        meanings = {**streaming, **training.meanings}
+        more = {f"data.{key}" if key in data else key: value for key, value in meanings.items()}
         parts += [f"### Views of `{name}`", _table(_collators(training), types, more)]
     parts.append("## `model`")
     for name, method in methods.items():
