@@ -17,6 +17,7 @@ from eventformers.evaluation.results import DatasetRecord, TaskResult
 from eventformers.evaluation.significance import (
     answers_of,
     clusters_of,
+    compare_answers,
     compare_results,
     paired_bootstrap,
     paired_correlations,
@@ -225,6 +226,10 @@ def test_the_answers_of_a_part_are_its_own() -> None:
     rows = [{"correct": False, "top_min_correct": True}, {"correct": True, "top_min_correct": False}]
     assert answers_of(result(rows)) == [[0.0], [1.0]]
     assert answers_of(result(rows), "top_min") == [[1.0], [0.0]]
+    outside = [{**rows[0], "top_min_correct": []}, rows[1]]
+    assert answers_of(result(outside), "top_min") == [[], [0.0]]
+    compared = compare_answers(answers_of(result(outside), "top_min"), [[], [1.0]])
+    assert (compared.questions, compared.difference) == (1, -100.0)
     with pytest.raises(EventformersError, match="found correct, chance; accepted"):
         answers_of(result([{"correct": True, "chance": 0.5}]), "top_min")
 

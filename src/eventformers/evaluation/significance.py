@@ -388,7 +388,7 @@ def answers_of(result: TaskResult, part: str = "", score: str = "") -> list[list
 
     Args:
         part: the part of the result that the decisions belong to, such as `top_min`, whose predictions have
-            `top_min_correct`; empty for all rows.
+            `top_min_correct`, an empty list outside the part; empty for all rows.
         score: the score that the answers average to; empty for the main score.
 
     Raises:
@@ -408,7 +408,7 @@ def answers_of(result: TaskResult, part: str = "", score: str = "") -> list[list
         if has_ranks and "rank" in prediction:
             value = _of_rank(prediction["rank"], score, value)
         values = value if isinstance(value, list) else [value]
-        if not values or not all(isinstance(one, (bool, int, float)) for one in values):
+        if (not values and not part) or not all(isinstance(one, (bool, int, float)) for one in values):
             raise EventformersError(
                 f"{result.model} on {result.task}, row {row}: found {', '.join(prediction) or 'nothing'}; "
                 "accepted: predictions that say whether they are correct, or the rank of each row for mrr"
@@ -448,5 +448,5 @@ def _spread(answers: Answers, lengths: Sequence[int]) -> list[float]:
             raise EventformersError(
                 f"row {row}: found {len(values)} and {length} decisions; accepted: equally many"
             )
-        spread += [*values] * (length // len(values))
+        spread += values if len(values) == length else [*values] * length
     return spread

@@ -111,6 +111,10 @@ def test_candidates_stand_beside_the_gold_events():
     assert first["candidates"] == output.inputs["predictions"][0]
     assert len(first["candidates"]) == len(AXES)
     assert [row["correct"] for row in output.predictions] == [True, False, True, False]
+    assert [row["with_parents_correct"] for row in output.predictions] == [
+        [row["correct"]] if len(mention["event_ids"]) > 1 else []
+        for row, mention in zip(output.predictions, MENTIONS, strict=True)
+    ]
     assert output.details == {"mentions": 4, "events": 8, "pools": {"en": 8}}
     several = [row["event_ids"] for row in MENTIONS if len(row["event_ids"]) > 1]
     assert 0 < len(several) < len(MENTIONS)

@@ -112,8 +112,9 @@ def retrieve_events(model: GroundingModel, data: TaskRows, *, settings: Groundin
 
     Returns:
         Inputs `predictions` (candidates, best first) and `references` (gold events, the atomic one first);
-        per mention both with its id and language, and whether its gold events are its first candidates. Parts
-        by language, and `with_parents`, the mentions of events with a parent. Details: the numbers of
+        per mention both with its id and language, and whether its gold events are its first candidates
+        (`correct`, and for events with a parent `with_parents_correct`). Parts by language, and
+        `with_parents`, the mentions of events with a parent. Details: the numbers of
         mentions, of events in each pool, of gold events outside their mention's pool, of mentions without a
         gold event in their pool or without a pool, and of truncated texts.
 
@@ -126,15 +127,17 @@ def retrieve_events(model: GroundingModel, data: TaskRows, *, settings: Groundin
     number = max(*RECALL_AT, *map(len, mentions.gold))
     candidates = knowledge.search(mentions, number)
     inputs = {"predictions": candidates.ids(knowledge.ids), "references": mentions.gold}
+    correct = [set(gold) <= set(found[: len(gold)]) for found, gold in zip(*inputs.values(), strict=True)]
     return ProtocolOutput(
         inputs=inputs,
         predictions=[
             {
                 **told,
                 "candidates": cast("list[JsonValue]", found[: RECALL_AT[-1]]),
-                "correct": set(gold) <= set(found[: len(gold)]),
+                "correct": is_correct,
+                "with_parents_correct": [is_correct] if len(gold) > 1 else [],
             }
-            for told, found, gold in zip(mentions.told, inputs["predictions"], mentions.gold, strict=True)
+            for told, found, gold, is_correct in zip(mentions.told, *inputs.values(), correct, strict=True)
         ],
         texts=len(mentions.texts) + len(knowledge.texts),
         distinct_texts=len(set(mentions.texts)) + len(set(knowledge.texts)),
