@@ -19,6 +19,7 @@ from eventformers.exploration.documents import DOCUMENTS, EXTRACTED_DOCUMENTS, E
 from eventformers.exploration.events import CHAINS, EVENTS, VECTORS
 from eventformers.exploration.links import LINKS
 from eventformers.exploration.map import MAP
+from eventformers.exploration.network import NETWORK
 from eventformers.exploration.page import PAGE, WIDE_TABLES
 from eventformers.exploration.related import COMPLETIONS, NEXT_EVENTS
 from eventformers.exploration.sources import Texts, find_texts
@@ -53,6 +54,7 @@ TABLES: tuple[Step, ...] = (
     LINKS,
     COMPLETIONS,
     MAP,
+    NETWORK,
     *WIDE_TABLES,
 )
 """The steps that write tables, in their order; each may read the tables of those before it."""

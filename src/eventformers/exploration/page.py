@@ -29,6 +29,7 @@ from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError
 from eventformers.exploration import PAGE_FILE, REPORT_FILE
+from eventformers.exploration.network import NETWORK_FILES
 from eventformers.exploration.page_data import (
     NEIGHBOURS_TOGETHER,
     TEXTS_TOGETHER,
@@ -247,7 +248,8 @@ def _types(tables: dict[str, pa.Table]) -> list[dict[str, Any]]:
 
 def _downloads(folder: Path) -> list[dict[str, str]]:
     wide = dict.fromkeys(WIDE_FILES.values(), "a row an event, with all that is known of it")
-    files = {f"{name}.parquet": holds for name, holds in _TABLES.items()} | wide
+    network = dict.fromkeys(NETWORK_FILES, "the network of who acts on whom")
+    files = {f"{name}.parquet": holds for name, holds in _TABLES.items()} | wide | network
     return [
         {"file": name, "holds": holds, "size": _size((folder / name).stat().st_size)}
         for name, holds in files.items()
@@ -300,7 +302,10 @@ PAGE = Step(
     "page",
     lambda run: write_page(run.folder, run.path(PAGE_FILE), run.context.settings.factuality),
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
-    may_read=(*(f"{name}.parquet" for name in _TABLES), *dict.fromkeys(WIDE_FILES.values()), REPORT_FILE),
+    may_read=(
+        *(f"{name}.parquet" for name in _TABLES),
+        *(*dict.fromkeys(WIDE_FILES.values()), *NETWORK_FILES, REPORT_FILE),
+    ),
     writes=(PAGE_FILE,),
     settings=lambda context: {
         "plotly": installed_version("plotly") or "",

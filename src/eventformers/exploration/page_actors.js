@@ -16,7 +16,7 @@ function showActors(section, state, chosen) {
   const own = section.querySelector(".own");
   own.replaceChildren();
   if (state.actor !== null) own.append(...actorParts(state, chosen));
-  section.querySelector(".pair").hidden = state.actor !== null;
+  section.querySelector(".all").hidden = state.actor !== null;
   if (state.actor !== null) return;
   const { agent, patient } = actorCounts(chosen);
   const rows = Array.from({ length: actors.rows }, (_, actor) => actor).filter((actor) => agent[actor] + patient[actor] > 0);
@@ -29,7 +29,7 @@ function showActors(section, state, chosen) {
     { name: "Acts", isNumber: true, value: (actor) => agent[actor] },
     { name: "Is acted on", isNumber: true, value: (actor) => patient[actor] },
   ];
-  showTable(section.querySelector(".rows"), state, columns, rows);
+  showTable(section.querySelector(".all .rows"), state, columns, rows);
   showNetwork(section.querySelector(".network"), chosen);
 }
 
@@ -61,12 +61,11 @@ function actorParts(state, chosen) {
   const aliases = actors.aliases.at(actor);
   const about = [actors.kind.at(actor), aliases.length ? `also ${aliases.join(", ")}` : ""].filter(Boolean).join(" · ");
   const other = (role) => (event) => (events[role].values[event] === actor ? -1 : events[role].values[event]);
-  const tables = [["Did", acts], ["Was done to", isActedOn]].filter(([, each]) => each.length > 0).map(([title, each]) => {
+  const tables = [["Did", acts, "Who"], ["Was done to", isActedOn, "To whom"]].filter(([, each]) => each.length > 0).map(([title, each, same]) => {
     const box = make("div", { class: "rows" });
-    distinctTable(box, state, each);
+    distinctTable(box, state, each, [same, "Documents"]);
     return make("section", {}, make("h3", {}, `${title} (${NUMBERS.format(each.length)})`), box);
   });
-  const whole = timeLine.periods.length > 1 ? make("div", { class: "large" }, smallBars(countsByPeriod(chosen))) : null;
   const lists = [
     countedList("Acted on", counts(acts, other("patient")), actorLink),
     countedList("Was acted on by", counts(isActedOn, other("agent")), actorLink),
@@ -79,45 +78,54 @@ function actorParts(state, chosen) {
     make("a", { href: addressWith({ actor: null }), class: "back" }, "All actors"),
     make("h2", {}, actors.name.at(actor)),
     make("p", { class: "soft" }, about),
-    ...(whole ? [whole] : []),
     make("div", { class: "pair" }, make("div", {}, ...tables), make("div", { class: "lists" }, ...lists.filter(Boolean))),
   ];
 }
 
-// The network of the actors that act most on each other, at the places that the page was given.
-async function showNetwork(figure, chosen) {
-  const network = await loadTable("network");
-  if (network === null) return;
-  const nodes = new Map(Array.from(network.actor.values, (actor, row) => [actor, row]));
+const MOST_IN_NETWORK = 40;
+
+// The actors that act most on each other lie on a circle, near those with whom they have most to do.
+function showNetwork(figure, chosen) {
   const edges = new Map();
   for (const event of chosen) {
-    const [from, to] = [nodes.get(events.agent.values[event]), nodes.get(events.patient.values[event])];
-    if (from === undefined || to === undefined || from === to) continue;
+    const [from, to] = [events.agent.values[event], events.patient.values[event]];
+    if (from < 0 || to < 0 || from === to) continue;
     const key = `${from} ${to}`;
     edges.set(key, (edges.get(key) ?? 0) + 1);
   }
-  figure.hidden = edges.size === 0;
-  const used = new Map();
-  const lines = [...edges].map(([key, count]) => {
-    const [from, to] = key.split(" ").map(Number);
-    for (const node of [from, to]) used.set(node, (used.get(node) ?? 0) + count);
-    const [x1, y1, x2, y2] = [network.x.at(from), network.y.at(from), network.x.at(to), network.y.at(to)];
-    const bend = [(x1 + x2) / 2 + (y2 - y1) / 8, (y1 + y2) / 2 - (x2 - x1) / 8];
-    const says = `${actors.name.at(network.actor.at(from))} acts on ${actors.name.at(network.actor.at(to))}: ${count}`;
-    return draw("path", { d: `M${x1} ${y1}Q${bend} ${x2} ${y2}`, "stroke-width": Math.sqrt(count) * 0.35, "marker-end": "url(#arrow)" }, draw("title", {}, says));
+  const all = [...edges].map(([key, count]) => [...key.split(" ").map(Number), count]).sort((one, other) => other[2] - one[2]);
+  const weights = new Map();
+  for (const [from, to, count] of all) for (const actor of [from, to]) weights.set(actor, (weights.get(actor) ?? 0) + count);
+  const busiest = new Set([...weights.keys()].sort((one, other) => weights.get(other) - weights.get(one)).slice(0, MOST_IN_NETWORK));
+  const kept = all.filter(([from, to]) => busiest.has(from) && busiest.has(to));
+  figure.hidden = kept.length === 0;
+  const order = [];
+  const visit = (actor) => {
+    if (order.includes(actor)) return;
+    order.push(actor);
+    for (const [from, to] of kept) if (from === actor || to === actor) visit(from === actor ? to : from);
+  };
+  for (const [from] of kept) visit(from);
+  const angle = (actor) => (2 * Math.PI * order.indexOf(actor)) / order.length;
+  const point = (actor, radius) => [Math.cos(angle(actor)) * radius, Math.sin(angle(actor)) * radius].map((value) => value.toFixed(2));
+  const lines = kept.map(([from, to, count]) => {
+    const says = `${actors.name.at(from)} acts on ${actors.name.at(to)}: ${count}`;
+    const bent = [0, 1].map((axis) => (0.3 * (Number(point(from, 100)[axis]) + Number(point(to, 100)[axis]))).toFixed(2));
+    return draw("path", { d: `M${point(from, 97)}Q${bent} ${point(to, 95)}`, "stroke-width": 0.5 + Math.sqrt(count) * 0.6, "marker-end": "url(#arrow)" }, draw("title", {}, says));
   });
-  const points = [...used].map(([node, count]) => {
-    const actor = network.actor.at(node);
-    const [x, y] = [network.x.at(node), network.y.at(node)];
+  const points = order.map((actor) => {
     const name = actors.name.at(actor);
+    const isLeft = Math.cos(angle(actor)) < 0;
+    const degrees = (angle(actor) * 180) / Math.PI + (isLeft ? 180 : 0);
+    const [x, y] = point(actor, 104);
     return draw("a", { href: addressWith({ view: "actors", actor, sort: "" }), tabindex: "-1" },
-      draw("circle", { cx: x, cy: y, r: 0.5 + Math.sqrt(count) * 0.22 }),
-      draw("text", { x, y: y - 1.4 }, name.length > 22 ? `${name.slice(0, 21)}…` : name));
+      draw("circle", { cx: point(actor, 99)[0], cy: point(actor, 99)[1], r: 1 + Math.sqrt(weights.get(actor)) * 0.45 }),
+      draw("text", { x, y, transform: `rotate(${degrees.toFixed(1)} ${x} ${y})`, "text-anchor": isLeft ? "end" : "start" }, name.length > 20 ? `${name.slice(0, 19)}…` : name));
   });
-  const arrow = draw("marker", { id: "arrow", viewBox: "0 0 6 6", refX: 9, refY: 3, markerWidth: 5, markerHeight: 5, markerUnits: "userSpaceOnUse", orient: "auto" }, draw("path", { d: "M0 0L6 3L0 6z" }));
+  const arrow = draw("marker", { id: "arrow", viewBox: "0 0 6 6", refX: 5, refY: 3, markerWidth: 4, markerHeight: 4, markerUnits: "userSpaceOnUse", orient: "auto" }, draw("path", { d: "M0 0L6 3L0 6z" }));
   figure.replaceChildren(
-    draw("svg", { viewBox: "-8 -4 116 108", role: "img", "aria-label": "Who acts on whom; the table has the same actors" }, draw("defs", {}, arrow), ...lines, ...points),
-    make("figcaption", { class: "soft" }, "Who acts on whom. actors.gexf and actors.graphml beside this page have all of it."));
+    draw("svg", { viewBox: "-180 -176 360 352", role: "img", "aria-label": "Who acts on whom; the table has the same actors" }, draw("defs", {}, arrow), ...lines, ...points),
+    make("figcaption", { class: "soft" }, "Who acts on whom. The files actors.gexf and actors.graphml beside this page have all of it."));
 }
 
 function draw(tag, attributes, ...children) {

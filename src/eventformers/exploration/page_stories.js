@@ -6,7 +6,7 @@ const storyTime = (story) => stories.time_start.at(story) || stories.first_date.
 function showStories(section, state, chosen) {
   const own = section.querySelector(".own");
   own.replaceChildren();
-  section.querySelector(".rows").hidden = state.story !== null;
+  section.querySelector(".all").hidden = state.story !== null;
   if (state.story !== null) {
     own.append(...storyParts(state.story, chosen));
     return;
@@ -20,9 +20,9 @@ function showStories(section, state, chosen) {
   }
   const reports = new Map([...found].map(([story, each]) => [story, documentsOf(each)]));
   const rows = [...found.keys()].sort((one, other) => reports.get(other) - reports.get(one) || one - other);
-  showTable(section.querySelector(".rows"), state, [
+  showTable(section.querySelector(".all"), state, [
     { name: "Story", value: (story) => stories.name.at(story), cell: storyLink },
-    { name: "When", value: storyTime, cell: (story) => shownDate(storyTime(story)), isMinor: true },
+    { name: "When", value: storyTime, cell: (story) => shownDate(storyTime(story)), isMinor: true, isDate: true },
     { name: "Where", value: (story) => stories.place_text.at(story), isMinor: true },
     { name: "Actors", value: (story) => stories.actors.at(story).join(", "), isMinor: true },
     { name: "First report", isMinor: true, value: (story) => reportsOf(found.get(story))[0][0], cell: (story) => {

@@ -26,7 +26,8 @@ function showTable(box, state, columns, rows, below = null) {
   }, more);
 }
 
-const classOf = (column) => [column.isNumber ? "number" : "", column.isMinor ? "minor" : ""].join(" ").trim() || null;
+const classOf = ({ isNumber, isMinor, isDate }) =>
+  [isNumber && "number", isMinor && "minor", isDate && "date"].filter(Boolean).join(" ") || null;
 
 function shownValue(column, row) {
   const value = column.value(row);
@@ -72,13 +73,14 @@ const DISTINCT = [
   { name: "Did", value: ([event]) => didOf(event) },
   { name: "To whom", value: ([event]) => events.whom.at(event) },
   { name: "Documents", isNumber: true, isMinor: true, value: documentsOf },
-  { name: "First", isMinor: true, value: (row) => datesOf(row)[0] ?? "", cell: (row) => shownDate(datesOf(row)[0] ?? "") },
-  { name: "Last", isMinor: true, value: (row) => datesOf(row).at(-1) ?? "", cell: (row) => shownDate(datesOf(row).at(-1) ?? "") },
+  { name: "First", isMinor: true, isDate: true, value: (row) => datesOf(row)[0] ?? "", cell: (row) => shownDate(datesOf(row)[0] ?? "") },
+  { name: "Last", isMinor: true, isDate: true, value: (row) => datesOf(row).at(-1) ?? "", cell: (row) => shownDate(datesOf(row).at(-1) ?? "") },
   { name: "Events", isNumber: true, value: (row) => row.length },
 ];
 
-function distinctTable(box, state, chosen) {
-  const columns = DISTINCT.filter((column) => timeLine.periods.length > 0 || !["First", "Last"].includes(column.name));
+function distinctTable(box, state, chosen, without = []) {
+  const absent = timeLine.periods.length > 0 ? without : [...without, "First", "Last"];
+  const columns = DISTINCT.filter((column) => !absent.includes(column.name));
   showTable(box, state, columns, distinctEvents(chosen), eventList);
 }
 
