@@ -4,9 +4,10 @@
     python benchmarks/exploration_page.py FOLDER --copies 34    # 10,000 documents of 294
 
 `FOLDER` is the output of `eventformers explore`. With `--copies`, the page shows each document several times,
-under other ids and in other places of the map. The seconds are those until the list of events is shown, until
-the map is drawn, until the result of a search is shown, and until a document is open with all that is known
-about an event. Without a graphics card, the processor draws the map.
+under other ids and in other places of the map; actors with a name are the same in all copies. The seconds are
+those until the list of events is shown, until the map is drawn, until the result of a search is shown, until
+each view is shown, and shown again after a filter, and until a document is open with all that is known about
+an event. Without a graphics card, the processor draws the map.
 """
 
 from __future__ import annotations
@@ -30,8 +31,15 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from browser import Browser, find_browser, started_browser
 
 SEARCHES = ("police", "minister", "elect", "said that")
-_IDS = ("document_id", "event_id", "chain_id")
-_PER_DOCUMENT = ("documents", "events", "event_types", "chains", "next_events", "links", "map")
+VIEWS = ("table", "actors", "stories", "places", "compare", "documents")
+FILTER = "who=minister"
+_IDS = ("document_id", "event_id", "chain_id", "story_id")
+_LISTS = ("event_ids", "document_ids")
+_ACTOR_IDS = ("subject_id", "object_id", "source_id", "actor_id")
+_PER_DOCUMENT = (
+    *("documents", "events", "event_types", "chains", "next_events", "links", "map", "actors", "stories"),
+    "event_stories",
+)
 
 
 def copy_tables(source: Path, target: Path, copies: int) -> None:
@@ -42,6 +50,8 @@ def copy_tables(source: Path, target: Path, copies: int) -> None:
         table = pq.read_table(path)
         if path.stem in _PER_DOCUMENT:
             table = pa.concat_tables([_copy(table, number, copies) for number in range(copies)])
+        if path.stem == "actors":
+            table = table.take(pc.index_in(pc.unique(table["actor_id"]), table["actor_id"]))
         pq.write_table(table, target / path.name)
 
 
@@ -51,9 +61,15 @@ def _copy(table: pa.Table, number: int, copies: int) -> pa.Table:
         if name in table.column_names:
             ids = pc.binary_join_element_wise(prefix, table[name], "")
             table = table.set_column(table.column_names.index(name), name, ids)
-    if "event_ids" in table.column_names:
-        lists = [[prefix + each for each in ids] for ids in table["event_ids"].to_pylist()]
-        table = table.set_column(table.column_names.index("event_ids"), "event_ids", pa.array(lists))
+    for name in _ACTOR_IDS:
+        if name in table.column_names:
+            ids = pc.binary_join_element_wise(prefix, table[name], "")
+            ids = pc.if_else(pc.match_substring_regex(table[name], r"@\d+$"), ids, table[name])
+            table = table.set_column(table.column_names.index(name), name, ids)
+    for name in _LISTS:
+        if name in table.column_names:
+            lists = [[prefix + each for each in ids] for ids in table[name].to_pylist()]
+            table = table.set_column(table.column_names.index(name), name, pa.array(lists))
     if "neighbors" in table.column_names:
         # Half of the neighbours are in another copy, as they would be among other documents.
         random = np.random.default_rng(number)
@@ -89,6 +105,10 @@ def measure(page: Path, program: str) -> dict[str, float]:
         found["map drawn"] = time.perf_counter() - begin
         for words in SEARCHES:
             found[f"search: {words}"] = browser.run(_until_painted(f"words={words.replace(' ', '+')}")) / 1000
+        for view in VIEWS:
+            if browser.run(f"document.getElementById('view-{view}') !== null"):
+                for name, address in ((f"view {view}", ""), (f"{view}, filtered", f"&{FILTER}")):
+                    found[name] = browser.run(_until_painted(f"view={view}{address}")) / 1000
         for name, event in (("first document", 5), ("next document", 500)):
             shown = f"reader.querySelector('[data-shown]')?.dataset.event === '{event}'"
             browser.run(f"location.hash = 'event={event}'")

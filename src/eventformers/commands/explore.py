@@ -94,7 +94,7 @@ def explore(
         list[str] | None,
         typer.Option(
             help="Step to leave out, with those that need it: vectors, chains, types, stories, "
-            "next_events, links, completions, map or page. Repeatable."
+            "next_events, links, completions, map, network or page. Repeatable."
         ),
     ] = None,
     processes: options.Processes = 1,
