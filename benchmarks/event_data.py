@@ -114,12 +114,14 @@ def triggers(items: Iterable[Extracted]) -> str:
     return "\n".join(lines)
 
 
-def judged_factuality(pipeline: str, held_out: bool) -> list[tuple[dict[str, Any], str]]:
-    """The events of `factuality.jsonl` of one half, each with the factuality that extraction gives it."""
-    # The events were drawn from those of verbs.
-    settings = ExtractionSettings(pipeline, triggers="verbs")
+def judged_factuality(pipeline: str, name: str, held_out: bool = True) -> list[tuple[dict[str, Any], str]]:
+    """The events of a file of judged factuality, or of one half, each with what extraction gives it.
+
+    `factuality` has events of verbs in two halves, `factuality_of_nouns` events of nouns.
+    """
+    settings = ExtractionSettings(pipeline, triggers="verbs" if name == "factuality" else "all")
     extractor, counts = EventExtractor(settings), ExtractionCounts()
-    rows = [row for row in read_judged("factuality") if row["held_out"] == held_out]
+    rows = [row for row in read_judged(name) if row.get("held_out", True) == held_out]
     texts = [
         TextDocument(str(number), row["before"] + row["sentence"], "", "") for number, row in enumerate(rows)
     ]
@@ -150,9 +152,16 @@ def factuality(_: Sequence[Extracted]) -> str:
         "|---|--:|--:|--:|--:|--:|--:|",
     ]
     for name, held_out in (("rules written on it", False), ("held out", True)):
-        judged = judged_factuality(installed_pipeline(), held_out)
+        judged = judged_factuality(installed_pipeline(), "factuality", held_out)
         scores = " | ".join(f"{score:.3f}" for score in factuality_scores(judged).values())
         lines.append(f"| {name} | {len(judged)} | {scores} |")
+    nouns = judged_factuality(installed_pipeline(), "factuality_of_nouns")
+    for name, rows in (
+        ("nouns", nouns),
+        ("that name an event", [one for one in nouns if one[0]["is_event"]]),
+    ):
+        right = sum(row["factuality"] == given for row, given in rows)
+        lines.append(f"\n{right} of {len(rows)} {name} are right.")
     return "\n".join(lines)
 
 

@@ -52,6 +52,8 @@ def factuality(doc: Doc) -> dict[str, tuple[str, str]]:
         ("He denied killing her.", "killing", "negated", "He"),
         ("The minister might have resigned.", "resigned", "possible", ""),
         ("The army will attack the town.", "attack", "possible", ""),
+        ("It is not clear how he escaped.", "escaped", "fact", ""),
+        ("It is not clear whether he escaped.", "escaped", "possible", ""),
         ("He should not resign.", "resign", "possible", ""),
         ("The army plans to attack the town.", "plans", "possible", ""),
         ("They tried to escape.", "tried", "possible", ""),
@@ -128,9 +130,17 @@ def test_a_long_chain_of_clauses_ends(parse: Language) -> None:
 def test_macro_f1_of_judged_events(english_pipeline: str) -> None:
     benchmark = load_benchmark("event_data")
     scores = {
-        held_out: benchmark.factuality_scores(benchmark.judged_factuality(english_pipeline, held_out))
+        held_out: benchmark.factuality_scores(
+            benchmark.judged_factuality(english_pipeline, "factuality", held_out)
+        )
         for held_out in (False, True)
     }
     assert scores[False]["macro"] > 0.90
     assert scores[True]["macro"] > 0.82
     assert min(scores[True].values()) > 0.75
+
+
+def test_judged_events_of_nouns(english_pipeline: str) -> None:
+    judged = load_benchmark("event_data").judged_factuality(english_pipeline, "factuality_of_nouns")
+    assert sum(row["factuality"] == given for row, given in judged) >= 22
+    assert len(judged) == 30

@@ -46,6 +46,11 @@ SENTENCES = {
     "The building was finished in 1990.": ["finished verb||finished|building"],
     "He signed the agreement.": ["signed verb|he|signed|agreement"],
     "He was found dead in his home.": ["found verb||found|he", "dead adjective|he|dead|"],
+    "They are not a threat.": ["are verb|they|not are|threat", "threat noun||not threat|"],
+    "The Centre for Disease Analysis praised the analysis.": [
+        "praised verb|centre|praised|analysis",
+        "analysis noun||analysis|",
+    ],
     "There was no attack.": ["attack noun||not attack|"],
     "The company did not make an offer for the rival.": ["offer noun|company|not offer for|rival"],
     "He was unfit to be president.": ["was verb|he|was unfit|"],

@@ -101,12 +101,15 @@ def with_nominals(
         text_of: the text of a role by its head.
     """
     weights = packaged_weights()
-    triggers = [token for token in doc if token.pos_ in CANDIDATES and score(token, weights) > 0]
+    candidates = (token for token in doc if token.pos_ in CANDIDATES and not _is_in_name(token))
+    triggers = [token for token in candidates if score(token, weights) > 0]
     nominal = {token.i for token in triggers}
     sentence_of = {token.i: number for number, sentence in enumerate(doc.sents) for token in sentence}
-    kept, light = [], {}
+    kept, light, denied = [], {}, set()
     for event in events:
         verb = doc[event.trigger_index]
+        if event.negated and (linked := child_of(verb, {"attr"})) is not None:
+            denied.add(linked.i)
         if event.object_index in nominal and _is_light(verb):
             light[event.object_index] = event
         elif (
@@ -128,7 +131,9 @@ def with_nominals(
             kept.append(event)
     for trigger in triggers:
         if trigger.i in nominal:
-            kept.append(_event(trigger, sentence_of[trigger.i], light.get(trigger.i), text_of))
+            made = _event(trigger, sentence_of[trigger.i], light.get(trigger.i), text_of)
+            # "They are no threat", "they are not a threat"
+            kept.append(replace(made, negated=made.negated or trigger.i in denied))
     return sorted(kept, key=lambda event: event.trigger_index)
 
 
@@ -214,6 +219,14 @@ def _prepositional(word: Token, after: int = 0) -> tuple[str, Token | None]:
             if target is not None and is_word(target):
                 return child.lower_, target
     return "", None
+
+
+def _is_in_name(noun: Token) -> bool:
+    """True for "Analysis" in "Centre for Disease Analysis"; not for "World War"."""
+    if noun.ent_type_ not in _ACTORS | {"FAC", "LAW", "LOC", "PRODUCT", "WORK_OF_ART"}:
+        return False
+    following = noun.doc[noun.i + 1].ent_iob_ if noun.i + 1 < len(noun.doc) else ""
+    return noun.ent_iob_ == "I" or following == "I"
 
 
 def _is_light(verb: Token) -> bool:

@@ -31,6 +31,7 @@ _OUTSIDE_SPANS = HELPERS | SUBJECTS | RELATIVE_CLAUSES | {
     "appos", "advcl", "punct", "mark", "expl", "neg", "csubj", "parataxis", "agent", "ccomp",
 }
 # fmt: on
+_SEPARATORS = (",", ";", ":", "–", "—")
 
 
 def head_text(head: Token) -> str:
@@ -62,7 +63,14 @@ def mention_span(head: Token) -> Span:
         if child.dep_ in _OUTSIDE_SPANS or child.dep_ in ("cc", "conj") or child.tag_ == "POS":
             break
         end = child.right_edge.i + 1
-    return head.doc[start:end]
+    doc = head.doc
+    while end > head.i + 1 and doc[end - 1].text in _SEPARATORS:
+        end -= 1
+    if sum(token.is_quote for token in doc[start:end]) == 1:
+        # The other mark is outside.
+        start += doc[start].is_quote
+        end -= doc[end - 1].is_quote and doc[end - 1].text != "'"
+    return doc[start:end]
 
 
 def is_handle(token: Token) -> bool:

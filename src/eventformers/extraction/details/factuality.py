@@ -194,7 +194,11 @@ class _Clauses:
         if verb.dep_ in ("csubj", "csubjpass"):
             return _POSSIBLE.within(scope) if to else scope
         adjective = head if governor.i != head.i else child_of(head, LINKED) if head.pos_ == "AUX" else None
+        is_embedded_question = verb.left_edge.tag_ in ("WP", "WRB", "WDT") and not _has_to(verb)
         if adjective is not None and adjective.i < verb.i:
+            if is_embedded_question:
+                # "It is not clear how he left"
+                return scope
             return self._of_adjective(verb, adjective, governor).within(scope)
         if verb.dep_ == "xcomp" or to:
             if lemma in _WORDS.refusals or (lemma in _WORDS.wishes and to):
@@ -217,7 +221,7 @@ class _Clauses:
         if lemma in _REPORTS:
             between = verb.doc[min(verb.i, head.i) + 1 : max(verb.i, head.i)]
             is_quoted = verb.i < head.i or any(token.is_quote for token in between)
-            if not (is_quoted or asked) and verb.left_edge.tag_ in ("WP", "WRB", "WDT"):
+            if not (is_quoted or asked) and is_embedded_question:
                 # "told her where he lived"
                 return scope
             if is_quoted:
@@ -288,7 +292,11 @@ class _Clauses:
         with_preposition = word.dep_ == "pobj"
         head = word.head.head if with_preposition else word.head
         is_object = with_preposition or word.dep_ in DIRECT_OBJECTS
-        if head.lemma_.lower() in _AIMS and is_object:
+        # "ruled out an attack", but "ruled on the attack"
+        is_aim = head.lemma_.lower() in _AIMS and (
+            head.lemma_ != "rule" or child_of(head, {"prt"}) is not None
+        )
+        if is_aim and is_object:
             return _HYPOTHETICAL.within(self._scope(head)).within(quoted)
         is_known = with_preposition or before & _DEFINITE or child_of(noun, {"poss"}) is not None
         if is_known or not is_clause_head(head):

@@ -175,8 +175,13 @@ def _is_scene(name: Token, trigger: Token) -> bool:
             is_motion = (
                 word.lower_ in _DIRECTIONS and word.head.i == trigger.i and trigger.lemma_ in _WORDS.motion
             )
-            if word.lower_ not in _WORDS.prepositions and not is_motion:
+            # "in the city of Chicago"
+            is_name_of = word.lower_ == "of" and word.head.lemma_ in _WORDS.areas
+            if word.lower_ not in _WORDS.prepositions and not (is_motion or is_name_of):
                 return False
+            if is_name_of:
+                word = word.head
+                continue
             before_noun = False
             if word.head.i == trigger.i:
                 return True
