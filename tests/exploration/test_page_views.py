@@ -14,6 +14,7 @@ from exploration_details import FORMULA, add_details
 from exploration_page import assert_no_complaint, search, show, texts, wait_for
 from exploration_tables import HOSTILE, write_tables
 
+from eventformers.exploration.curation import read_curation
 from eventformers.exploration.page import write_page
 
 VIEWS = (
@@ -63,6 +64,14 @@ def cells(browser, view: str) -> list[list[str]]:
         f"[...document.querySelectorAll('#view-{view} tbody tr')].map((row) => "
         "[...row.children].map((cell) => cell.textContent))"
     )
+
+
+def wait_for_file(browser, path: Path) -> None:
+    for _ in range(500):
+        if path.exists() and path.stat().st_size:
+            return
+        browser.run("new Promise((done) => setTimeout(done, 20))")
+    raise AssertionError(f"{path.name} was not downloaded")
 
 
 def counted(rows):
@@ -156,10 +165,7 @@ def test_the_rows_are_downloaded_as_csv_without_formulas(browser, folder, rows, 
     show(browser, folder, "#view=table&until=2019-02")
     browser.run("document.getElementById('download').click()")
     path = tmp_path / "events.csv"
-    for _ in range(500):
-        if path.exists() and path.stat().st_size:
-            break
-        browser.run("new Promise((done) => setTimeout(done, 20))")
+    wait_for_file(browser, path)
     found = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"))))
     assert found[0] == ["Who", "Did", "To whom", "Documents", "First", "Last", "Events"]
     dates = {
@@ -300,8 +306,11 @@ def test_sources_and_periods_are_compared(browser, tmp_path):
     predicates = next(text for text in browser.run(tables) if text.lower().startswith("predicates"))
     assert "strike" in predicates
     assert "meet" in predicates
-    show(browser, tmp_path, "#view=compare&one=period%3D2019-01&other=period%3D2019-02")
-    assert browser.run("document.querySelector('.differences select').value") == "period=2019-01"
+    # Without a choice of periods, the two halves of the time are compared.
+    show(browser, tmp_path, "#view=compare&one=period")
+    assert texts(browser, ".differences option:checked") == ["Jan 2019 – Jun 2019", "Jul 2019 – Dec 2019"]
+    show(browser, tmp_path, "#view=compare&one=period%3D2019-01..2019-01&other=period%3D2019-02..2019-02")
+    assert browser.run("document.querySelector('.differences select').value") == "period=2019-01..2019-01"
     assert len(texts(browser, ".over-time tbody tr")) == 10
     browser.run(
         "(() => { const by = document.querySelector('.over-time select'); by.value = 'sources';"
@@ -323,6 +332,52 @@ def test_types_of_a_family_have_one_colour(browser, tmp_path):
     )
     assert len({hue for family, hue in hues if family == "Sport"}) == 1
     assert browser.run("document.querySelectorAll('#type optgroup').length") == 2
+
+
+def test_edits_are_downloaded_after_the_earlier_ones(browser, tmp_path):
+    tables = tmp_path / "tables"
+    write_tables(tables)
+    (tables / "map.parquet").unlink()
+    add_details(tables)
+    earlier = tmp_path / "earlier.yaml"
+    earlier.write_text("types:\n- {drop: 'arrested, a goal'}\nactors: null\n", encoding="utf-8")
+    write_page(tables, curation=earlier)
+    browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+
+    def edit(button: str, **fields: str) -> None:
+        browser.run(
+            "(() => { const box = document.querySelector('section:not([hidden]) .edit'); box.open = true;"
+            f"for (const [label, value] of Object.entries({fields}))"
+            "box.querySelector(`[aria-label=${label}]`).value = value;"
+            "[...box.querySelectorAll('button')]"
+            f".find((one) => one.textContent === {button!r}).click(); }})()"
+        )
+
+    show(browser, tables, "#view=types")
+    first, second = browser.run("[types.name.at(0), types.name.at(1)]")
+    edit("Rename", Name=second)
+    assert texts(browser, "#view-types .edit [role=status]")[0].startswith("Another type has this name")
+    edit("Rename", Name="Ours: <b>")
+    edit("Merge into this", Other=second)
+    browser.run(f"location.hash = 'view=actors&actor=' + actors.name.texts.indexOf({HOSTILE!r})")
+    wait_for(browser, "document.querySelector('.own .edit') !== null")
+    edit("Merge into this", Other="nobody")
+    edit("Merge into this", Other="Ada Blair")
+    browser.run("location.hash = 'view=stories&story=0'")
+    wait_for(browser, "document.querySelector('#view-stories .edit') !== null")
+    edit("Drop")
+    assert browser.run("document.querySelector('#edits span').textContent").startswith("4 edits")
+    browser.run("document.getElementById('download-edits').click()")
+    path = tmp_path / "curation.yaml"
+    wait_for_file(browser, path)
+    found = read_curation(path)
+    assert [(one.action, one.of, one.to) for one in found["types"]] == [
+        ("drop", ("arrested, a goal",), ""),
+        ("rename", (first,), "Ours: <b>"),
+        ("merge", ("Ours: <b>", second), ""),
+    ]
+    assert [(one.action, one.of) for one in found["actors"]] == [("merge", ("hostile", "ada_blair"))]
+    assert [(one.action, one.of) for one in found["stories"]] == [("drop", ("news/3#0",))]
 
 
 def test_hostile_texts_do_nothing_in_any_view(browser, folder):

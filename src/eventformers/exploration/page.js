@@ -158,6 +158,8 @@ async function start() {
   startFilters();
   startTimeLine();
   startReader();
+  startTypeEdits();
+  document.getElementById("download-edits").addEventListener("click", downloadEdits);
   addEventListener("hashchange", show);
   await show();
   document.body.dataset.ready = "";

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
@@ -14,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import yaml
 from markupsafe import Markup
 
 from eventformers.datasets_scripts.events import (
@@ -29,6 +31,7 @@ from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError
 from eventformers.exploration import PAGE_FILE, REPORT_FILE
+from eventformers.exploration.curation import KINDS
 from eventformers.exploration.network import NETWORK_FILES
 from eventformers.exploration.page_data import (
     NEIGHBOURS_TOGETHER,
@@ -49,7 +52,7 @@ _SCRIPTS = tuple(
     f"{name}.js"
     for name in (
         *("page_data", "page_state", "page_lists", "page_document", "page_map", "page_table", "page_actors"),
-        *("page_stories", "page_places", "page_compare", "page"),
+        *("page_stories", "page_places", "page_compare", "page_edit", "page"),
     )
 )
 # Multiples of the golden angle keep the hues of neighbouring numbers far apart; more hues look alike.
@@ -85,7 +88,10 @@ _TABLES = {
 
 
 def write_page(
-    folder: str | Path, page: Path | None = None, factuality: Sequence[str] = FACTUALITIES
+    folder: str | Path,
+    page: Path | None = None,
+    factuality: Sequence[str] = FACTUALITIES,
+    curation: str | Path | None = None,
 ) -> Path:
     """Write the page from the tables of an exploration; what a step did not make is left out.
 
@@ -95,6 +101,7 @@ def write_page(
         folder: folder of the exploration, with at least `documents.parquet` and `events.parquet`.
         page: the file to write; None writes `index.html` in the folder.
         factuality: kinds of factuality of the events that the page lists and counts at first.
+        curation: file of the edits that were applied; those made on the page follow them in its download.
 
     Returns:
         Path to the page.
@@ -125,14 +132,19 @@ def write_page(
     kinds = check_factuality(factuality)
     report_file = folder / REPORT_FILE
     report = read_json_object(report_file, "the report of an exploration") if report_file.exists() else {}
+    edits = None if curation is None else yaml.safe_load(Path(curation).expanduser().read_text("utf-8"))
     page = folder / PAGE_FILE if page is None else page
     with write_explained(page):
-        write_text(page, _page(folder, tables, report, kinds))
+        write_text(page, _page(folder, tables, report, kinds, edits))
     return page
 
 
 def _page(
-    folder: Path, tables: dict[str, pa.Table], report: dict[str, Any], factuality: Sequence[str]
+    folder: Path,
+    tables: dict[str, pa.Table],
+    report: dict[str, Any],
+    factuality: Sequence[str],
+    edits: dict[str, Any] | None,
 ) -> str:
     plotly = _plotly() if "map" in tables else ""
     notes = list(report.get("notes", []))
@@ -151,6 +163,8 @@ def _page(
     types = _types(tables)
     script = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     blocks = data_blocks(tables, types)
+    if edits:
+        blocks["curation"] = compressed(json.dumps(edits, ensure_ascii=False).encode())
     if plotly:
         blocks["plotly"] = _packed_script(plotly)
     dated = pc.any(pc.not_equal(tables["documents"]["date"], "")).as_py() or False
@@ -183,6 +197,7 @@ def _page(
             step: _shown(settings) for step, settings in report.get("settings", {}).items() if settings
         },
         seconds=report.get("seconds", {}),
+        new={name: count for name, count in report.get("new", {}).items() if count},
         downloads=_downloads(folder),
         blocks=[{"name": name, "content": Markup(content)} for name, content in blocks.items()],  # noqa: S704
         style=Markup((_HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
@@ -300,7 +315,12 @@ WIDE_TABLES = tuple(map(_wide_table, dict.fromkeys(WIDE_FILES.values())))
 
 PAGE = Step(
     "page",
-    lambda run: write_page(run.folder, run.path(PAGE_FILE), run.context.settings.factuality),
+    lambda run: write_page(
+        run.folder,
+        run.path(PAGE_FILE),
+        run.context.settings.factuality,
+        run.context.settings.curation,
+    ),
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
     may_read=(
         *(f"{name}.parquet" for name in _TABLES),
@@ -310,5 +330,6 @@ PAGE = Step(
     settings=lambda context: {
         "plotly": installed_version("plotly") or "",
         "factuality": list(context.settings.factuality),
+        "curation": [context.curation_identity(kind) for kind in KINDS],
     },
 )

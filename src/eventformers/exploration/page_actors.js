@@ -78,6 +78,7 @@ function actorParts(state, chosen) {
     make("a", { href: addressWith({ actor: null }), class: "back" }, "All actors"),
     make("h2", {}, actors.name.at(actor)),
     make("p", { class: "soft" }, about),
+    editBox("actors", actor),
     make("div", { class: "pair" }, make("div", {}, ...tables), make("div", { class: "lists" }, ...lists.filter(Boolean))),
   ];
 }

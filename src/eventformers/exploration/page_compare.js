@@ -16,7 +16,9 @@ function countings() {
     found.types = { of: (event) => [eventTypes[event]], name: typeName };
   }
   if (actors !== null) {
-    const of = (event) => [events.agent.values[event], events.patient.values[event]];
+    // What has no name, such as "the mayor", is in one document alone.
+    const named = (actor) => (actor < 0 || /@\d+$/.test(actors.actor_id.at(actor)) ? -1 : actor);
+    const of = (event) => [named(events.agent.values[event]), named(events.patient.values[event])];
     found.actors = { of, name: (actor) => actors.name.at(actor) };
   }
   found.predicates = { of: (event) => [events.did.at(event)], name: String };
@@ -59,38 +61,48 @@ function showOverTime(box, state, chosen) {
     make("table", { class: "lines" }, make("tbody", {}, ...lines)));
 }
 
-// The parts of the texts that can be compared: sources, and the shortest periods of which there are several.
+// The parts of the texts that can be compared: sources; the first and the second half of the time, and the
+// shortest periods of which there are several. A period is its first and last date.
 function sides() {
-  const found = new Map(sources().map((source) => [`source=${source}`, source]));
+  const found = { source: new Map(), period: new Map() };
+  if (sources().length > 1) for (const source of sources()) found.source.set(`source=${source}`, source);
   const dates = documents.date.texts.filter((date) => /^\d{4}/.test(date));
   const length = [4, 7, 10].find((unit) => new Set(dates.map((date) => date.slice(0, unit))).size > 1);
-  const periods = length ? [...new Set(dates.map((date) => date.slice(0, length)))].sort().slice(-MOST_BARS) : [];
-  for (const period of periods) found.set(`period=${period}`, periodName(period));
+  if (!length) return found;
+  const periods = [...new Set(dates.map((date) => date.slice(0, length)))].sort();
+  const half = Math.ceil(periods.length / 2);
+  for (const [first, last] of [[0, half - 1], [half, periods.length - 1], ...periods.slice(-MOST_BARS).map((period) => [periods.indexOf(period)])]) {
+    const [from, until] = [periods[first], periods[last ?? first]];
+    found.period.set(`period=${from}..${until}`, from === until ? periodName(from) : `${periodName(from)} – ${periodName(until)}`);
+  }
   return found;
 }
 
 function eventsOfSide(state, side) {
-  const [kind, value] = [side.slice(0, 6), side.slice(7)];
-  return chosenEvents({ ...state, ...(kind === "source" ? { source: value } : { from: value, until: value }) });
+  const value = side.slice(side.indexOf("=") + 1);
+  if (side.startsWith("source")) return chosenEvents({ ...state, source: value });
+  const [from, until] = value.split("..");
+  return chosenEvents({ ...state, from, until });
 }
 
 function showDifferences(box, state) {
-  const found = sides();
-  if (found.size < 2) return box.replaceChildren();
-  const names = [...found.keys()];
-  const one = found.has(state.one) ? state.one : names[0];
-  const other = found.has(state.other) && state.other !== one ? state.other : names.find((name) => name !== one);
-  const options = ["source", "period"].map((kind) => [kind === "source" ? "Sources" : "Periods", [...found].filter(([name]) => name.startsWith(kind))]).filter(([, each]) => each.length);
+  const { source, period } = sides();
+  const kind = state.one.startsWith("period") || source.size === 0 ? period : source;
+  if (kind.size < 2) return box.replaceChildren();
+  const names = [...kind.keys()];
+  const one = kind.has(state.one) ? state.one : names[0];
+  const other = kind.has(state.other) && state.other !== one ? state.other : names.find((name) => name !== one);
+  const options = [["Sources", [...source]], ["Periods", [...period]]].filter(([, each]) => each.length > 1);
   const [first, second] = [one, other].map((side) => eventsOfSide(state, side));
   const tables = Object.entries(countings()).map(([title, { of, name }]) => {
     const [left, right] = [first, second].map((chosen) => tally(chosen, of));
     const different = logOdds(left, right).filter(({ low, high }) => low > 0 || high < 0);
-    return differenceTable(title, different, name, [found.get(one), found.get(other)]);
+    return differenceTable(title, different, name, [kind.get(one), kind.get(other)]);
   });
   box.replaceChildren(
     make("h2", {}, "What differs"),
     make("p", { class: "soft" }, "Log-odds ratio with a Dirichlet prior of all texts (Monroe et al. 2008) and its 95 % interval. Only what differs beyond chance is listed; of 20 equal things, one is listed by chance."),
-    make("div", { class: "tools" }, chooser("Compare", "one", options, one), chooser("with", "other", options, other)),
+    make("div", { class: "tools" }, chooser("Compare", "one", options, one), chooser("with", "other", [["", [...kind]]], other)),
     make("p", { class: "soft" }, `${counted(first.length, "event")} and ${counted(second.length, "event")}`),
     make("div", { class: "pair even" }, ...tables));
 }

@@ -99,8 +99,19 @@ NEIGHBOURS_TOGETHER = 8192
 """Events in a block of neighbours."""
 
 _TITLE_LENGTH = 80
+_ACTOR_COLUMNS = ("actor_id", "name", "kind", "aliases")
 _STORY_COLUMNS = (
-    *("name", "events", "documents", "first_date", "last_date", "time_start", "time_end", "place_text"),
+    *(
+        "story_id",
+        "name",
+        "events",
+        "documents",
+        "first_date",
+        "last_date",
+        "time_start",
+        "time_end",
+        "place_text",
+    ),
     *("country", "actors"),
 )
 _MAP_STEPS = 65_535
@@ -124,7 +135,7 @@ def data_blocks(tables: dict[str, pa.Table], types: list[dict[str, Any]]) -> dic
         blocks["places"] = packed(places)
         blocks["world"] = packed_texts([world()["path"], str(world()["steps"])])
     if "actors" in tables:
-        blocks["actors"] = packed({name: tables["actors"][name] for name in ("name", "kind", "aliases")})
+        blocks["actors"] = packed({name: tables["actors"][name] for name in _ACTOR_COLUMNS})
     if "stories" in tables:
         blocks["stories"] = packed({name: tables["stories"][name] for name in _STORY_COLUMNS})
     for start in range(0, len(texts), TEXTS_TOGETHER):

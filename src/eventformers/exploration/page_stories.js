@@ -56,6 +56,7 @@ function storyParts(story, chosen) {
     make("a", { href: addressWith({ story: null }), class: "back" }, "All stories"),
     make("h2", {}, stories.name.at(story)),
     make("p", { class: "soft" }, about.filter(Boolean).join(" · ")),
+    editBox("stories", story),
     ...sections,
   ];
 }

@@ -88,11 +88,14 @@ function showTableView(section, state, chosen) {
   distinctTable(section.querySelector(".rows"), state, chosen);
   document.getElementById("download").onclick = () => {
     const rows = distinctEvents(chosen).map((row) => DISTINCT.map((column) => column.value(row)));
-    const name = "events.csv";
-    const link = make("a", { href: URL.createObjectURL(new Blob([csvOf([DISTINCT.map((column) => column.name), ...rows])], { type: "text/csv" })), download: name });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    download("events.csv", csvOf([DISTINCT.map((column) => column.name), ...rows]), "text/csv");
   };
+}
+
+function download(name, text, type) {
+  const link = make("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
 // A spreadsheet runs cells that start like a formula; an apostrophe before them makes them texts.
