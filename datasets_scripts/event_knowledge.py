@@ -311,9 +311,6 @@ def move_components(
         wanted: number of such mentions in validation.
         seed: seed of the order.
         notes: counts of moved components and their mentions that count; added to.
-
-    Returns:
-        The split of every event.
     """
     moved: dict[str, str] = {}
     missing = wanted - sum(count for one, count in mentions.items() if split_of.get(one) == "validation")

@@ -177,9 +177,6 @@ def find_built(folder: Path, builder: str | None) -> Path | None:
         folder: a built dataset, a folder of built datasets, or any other folder.
         builder: a key of `BUILDERS`; None looks only at the folder itself.
 
-    Returns:
-        The folder; None if it is not built.
-
     Raises:
         EventformersError: the folder has built datasets, but not this one.
     """

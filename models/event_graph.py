@@ -109,9 +109,6 @@ def build_event_graph(chains: torch.Tensor, event_words: torch.Tensor) -> EventG
         chains: rows of `event_words`, `(C, n)`; padded with -1 at the end.
         event_words: the distinct words of each event, `(E, W)`; padded with -1.
 
-    Returns:
-        The graphs.
-
     Raises:
         ValueError: a chain has an event after padding, or an index outside `event_words`.
     """

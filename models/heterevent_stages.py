@@ -115,9 +115,6 @@ def masked_word_terms(
         input_ids: texts of chains with masked tokens, `(C, L)`.
         attention_mask: `(C, L)`.
         masked_token_ids: the token that was at each masked place, `(C, L)`; -100 elsewhere.
-
-    Returns:
-        The term by name.
     """
     [(hidden, _)] = head.heterevent.encode_together([(input_ids, attention_mask)])
     is_masked = masked_token_ids >= 0
@@ -164,9 +161,6 @@ def sequence_terms(
         chains: `(C, n)`.
         corrupted: `order_corrupted` `(C, N, n)`, `replacement_corrupted` `(C, N, n)`, `segments` `(C, S, n)`
             and `corrupted_segments` `(C, S, N, n)`, those whose weights are not 0.
-
-    Returns:
-        The terms by name.
     """
     config = head.config
     events, shift = vectors.events, 0
@@ -247,9 +241,6 @@ def graph_terms(
         chains: `(C, n)`.
         view_seeds: one integer for each corrupted view of each chain's graph, `(C, G)`; the corruption
             depends only on it and on the graph.
-
-    Returns:
-        The terms by name.
     """
     config, model = head.config, head.heterevent
     graph = build_event_graph(chains, vectors.event_words)

@@ -65,9 +65,6 @@ def tokenise_after(prompt: str, tokenizer: Any, texts: Sequence[str], **settings
     Args:
         prompt: the prompt; may be empty.
         **settings: arguments of the tokenizer.
-
-    Returns:
-        The encoding, a `BatchEncoding`.
     """
     # Truncation and padding are state of the tokenizer, which another thread would change in between.
     with _TOKENISING:

@@ -163,9 +163,6 @@ class PatienceCallback(TrainerCallback):
 def stopping_callbacks(arguments: EventTrainingArguments, has_validation: bool) -> list[TrainerCallback]:
     """Make the callbacks for early stopping, which needs validation rows.
 
-    Returns:
-        Up to two callbacks.
-
     Raises:
         EventformersError: early stopping is requested without validation rows.
     """
@@ -210,9 +207,6 @@ def choose_checkpoint(silhouettes: Sequence[float], window: int) -> int:
     Args:
         silhouettes: one value for each checkpoint, at least one.
         window: number of values in a window; fewer values form one window.
-
-    Returns:
-        The index of the value.
     """
     values = np.asarray(silhouettes, dtype=np.float64)
     width = min(window, len(values))
@@ -294,11 +288,7 @@ class SilhouetteCallback(TrainerCallback):
     on_epoch_end = on_step_end
 
     def take_checkpoint(self, folder: Path, state: TrainerState) -> Path:
-        """Choose one of the checkpoints in a folder and record it in the log.
-
-        Returns:
-            The folder of the chosen checkpoint.
-        """
+        """Choose one of the checkpoints in a folder and record it in the log."""
         values = _measured(state)
         chosen = list(values)[choose_checkpoint(list(values.values()), self.window)]
         state.log_history.append(

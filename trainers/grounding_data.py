@@ -298,9 +298,6 @@ def describe_data(
         names: the configs; the first is the config of the training rows.
         skipped: number of skipped items, by reason.
         told: further counts; zeros are left out.
-
-    Returns:
-        The description; empty for data without a build report.
     """
     report = report_with(*(built_report(data, name, builder=builder, **settings) for name in names))
     return with_counts(report, skipped, {name: count or None for name, count in told.items()})

@@ -88,9 +88,6 @@ def add_lora(head: EventPreTrainedModel, encoder_name: str, rank: int = 8) -> Pe
     Args:
         encoder_name: base model in the adapter's configuration; only the name of a folder is recorded.
 
-    Returns:
-        The head with adapters.
-
     Raises:
         EventformersError: PEFT has no target modules for this kind of encoder.
     """

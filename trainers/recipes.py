@@ -155,9 +155,6 @@ def load_recipe(method: str, name: str) -> Recipe:
         method: the `model_type`.
         name: recipe name, or a path that ends with `.yaml`.
 
-    Returns:
-        The recipe.
-
     Raises:
         UnknownNameError: there is no such recipe, or it has an unknown key.
         EventformersError: the file is not a YAML mapping.

@@ -125,9 +125,6 @@ def resolve_recipe(
         seed: overrides the recipe's seed; without either, a random seed is drawn. Of several processes,
             `train_head` takes that of rank 0.
 
-    Returns:
-        A recipe with a seed.
-
     Raises:
         EventformersError: the recipe or a setting is not accepted.
     """

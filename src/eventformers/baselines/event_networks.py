@@ -89,9 +89,6 @@ class EventNetwork(nn.Module, ABC):
             context: the earlier event of each pair, `(P, D)`.
             event: the later event, `(P, D)`.
             corrupted: its corruptions, `(P, N, D)`.
-
-        Returns:
-            The mean over pairs.
         """
 
 

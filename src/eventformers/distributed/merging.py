@@ -40,9 +40,6 @@ def merge_counts(
             so that no spelling is favoured. None keeps all.
         memory_limit: memory that DuckDB may use before it spills to a folder beside `output`.
 
-    Returns:
-        The number of rows.
-
     Raises:
         EventformersError: the folder has no counts.
     """

@@ -242,9 +242,6 @@ def write_result(result: TaskResult, directory: str | Path, *, overwrite: bool =
         directory: the folder that holds `results/`; created if missing.
         overwrite: also replace a result on other rows.
 
-    Returns:
-        The file.
-
     Raises:
         EventformersError: the file holds a result on other rows, or cannot be written.
     """
@@ -422,9 +419,6 @@ def write_eval_results(results: Sequence[TaskResult], directory: str | Path) -> 
     Args:
         results: results of one model, one per task.
         directory: the model's folder.
-
-    Returns:
-        The files.
 
     Raises:
         EventformersError: two results of one task, or a file cannot be written.

@@ -70,9 +70,6 @@ def add_published(
         split: the split; None takes the split that the task's published scores are on, or its first.
         overwrite: replace another score of the same task, split, model and source.
 
-    Returns:
-        The file.
-
     Raises:
         UnknownNameError: an unknown task.
         EventformersError: a value is not accepted, or the file has another score of this model.

@@ -54,9 +54,6 @@ def probe(asked: Sequence[Asked], *, endpoint: str, token: str | None, online: b
         token: the token; it is passed only in the environment of the process.
         online: allow requests to the Hub.
 
-    Returns:
-        The result for each repository.
-
     Raises:
         EventformersError: the process did not finish.
     """

@@ -65,9 +65,6 @@ def update(files: Sequence[Path], results_folder: Path, *, check: bool = False) 
         results_folder: the folder that holds `results/`.
         check: only check; write nothing.
 
-    Returns:
-        The files that were stale.
-
     Raises:
         EventformersError: a file cannot be read or written; files before it are written.
     """

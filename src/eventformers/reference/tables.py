@@ -81,9 +81,6 @@ def lora_snippet(method: str) -> str:
     Args:
         method: the `model_type`.
 
-    Returns:
-        A fenced block of Python.
-
     Raises:
         UnknownNameError: the method is unknown.
     """

@@ -84,9 +84,6 @@ def viterbi(transitions: Sequence[Matrix], end: int | None = None) -> list[int]:
         end: the known correct choice at the last step, where the path must end (MCNE); None leaves the end
             free (MCNS).
 
-    Returns:
-        The index of the choice at each step.
-
     Raises:
         EventformersError: the shapes of consecutive matrices do not match, or the last step has no choice
             `end`.
@@ -125,9 +122,6 @@ def greedy(transitions: Sequence[Matrix]) -> list[int]:
     Args:
         transitions: one matrix for each step.
 
-    Returns:
-        The index of the choice at each step.
-
     Raises:
         EventformersError: the shapes of consecutive matrices do not match.
     """
@@ -148,9 +142,6 @@ def informed(transitions: Mapping[tuple[int, int], Matrix], gold: Sequence[int])
         transitions: for each pair of states s < t the matrix (choices of s, choices of t); state 0 is the
             start, state t the t-th step.
         gold: the correct choice of each step.
-
-    Returns:
-        The index of the choice at each step.
 
     Raises:
         EventformersError: a pair is missing, or a step has no choice of that index.

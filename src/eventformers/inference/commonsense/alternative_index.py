@@ -106,9 +106,6 @@ def build_alternative_index(
         overwrite: replace an existing index; texts that it has by the same model are not encoded again.
         search: kind of search in the index that is returned, see `open_index`.
 
-    Returns:
-        The index, mapped from its files.
-
     Raises:
         EventformersError: there are no pairs, or an error of `build_index`.
     """

@@ -88,9 +88,6 @@ def read_event_mentions(tables: str | Path | EventTables) -> list[EventMention]:
             `events`: Arrow tables, frames or datasets with the columns of these files. Other columns are
             ignored, and `title`, `date`, `source` and `license` may be absent.
 
-    Returns:
-        The events, in the order of the table.
-
     Raises:
         DataFormatError: a file is not Parquet or has no row.
         EventformersError: a table or a column is absent, a document is absent or occurs twice, or places do

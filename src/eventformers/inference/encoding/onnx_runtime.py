@@ -152,9 +152,6 @@ def export_onnx(model: PreTrainedModel, folder: Path, *, digest: str | None = No
         folder: folder for `model.onnx`; the weights of a model beyond 1.5 GB go to a file beside it.
         digest: digest of the model's weights and configuration; None computes it.
 
-    Returns:
-        The file.
-
     Raises:
         EventformersError: a package is missing, the encoder cannot be exported, the folder cannot be written
             to, or the vectors differ.

@@ -289,9 +289,6 @@ def stored_candidates(
         overwrite: replace an index of another model, of other events or with other pools; known events of
             the same model are not encoded again.
 
-    Returns:
-        The index, mapped from its files.
-
     Raises:
         EventformersError: the index in the folder does not match and `overwrite` is off; an event occurs
             twice in a pool; or an error of `build_index`.

@@ -55,9 +55,6 @@ def write_grounding(grounding: Grounding, folder: str | Path, *, overwrite: bool
         folder: the output folder, created if absent.
         overwrite: replace the files of an earlier grounding.
 
-    Returns:
-        The files.
-
     Raises:
         EventformersError: the folder holds a grounding and `overwrite` is off, or it cannot be written.
     """

@@ -32,9 +32,6 @@ def write_induction(induction: Induction, folder: str | Path, *, overwrite: bool
         folder: the output folder, created if absent.
         overwrite: replace the files of an earlier induction.
 
-    Returns:
-        The files.
-
     Raises:
         EventformersError: the folder holds an induction and `overwrite` is off, or it cannot be written.
     """
