@@ -134,9 +134,12 @@ def test_known_types_stay_and_new_events_may_have_new_ones(
     again = found_of(tmp_path, monkeypatch, verbs, vectors, known=len(verbs))
     assert again.written("types").equals(grown.written("types"))
     assert typed_of(again) == typed
+    other = found_of(tmp_path, monkeypatch, verbs, vectors, known=len(verbs), num_types=2)
+    assert other.written("types").num_rows == 2, "with other settings, types are found again"
+    found_of(tmp_path, monkeypatch, verbs, vectors)
     fewer = found_of(tmp_path, monkeypatch, FIRST[:30], FIRST_VECTORS[:30], known=30)
-    assert fewer.written("types")["size"].to_pylist() == [30, 0, 0]
-    assert fewer.written("types")["name"].to_pylist() == [*names, "vote"]
+    assert fewer.written("types")["size"].to_pylist() == [0, 0, 30]
+    assert fewer.written("types")["name"].to_pylist() == ["vote", "flood, seize", names[0]]
 
 
 def test_what_is_left_over_from_before_makes_no_type(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -246,6 +246,11 @@ def explore(
                 f"actors: {found.tables} has those of an extraction; accepted: actors with texts, or with "
                 "extract"
             )
+        if found.tables is not None and settings.edits("actors"):
+            raise EventformersError(
+                f"{curation}: edits of actors, and {found.tables} has those of an extraction; accepted: such "
+                "edits with texts"
+            )
         context = Context(found, settings, session)
         tables = TABLES if found.tables is None else (EXTRACTED_DOCUMENTS, EXTRACTED_EVENTS, *TABLES[2:])
         steps = (*tables, PAGE)

@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, count
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -34,9 +33,9 @@ from eventformers.inference.induction.mention_distances import Labels
 from eventformers.inference.induction.mention_encoding import encode_labels, encode_mentions
 from eventformers.inference.induction.type_list import (
     FAMILIES,
-    PACKAGED,
     ListedType,
     read_type_list,
+    type_list_file,
     type_vectors,
 )
 from eventformers.inference.induction.type_naming import (
@@ -224,6 +223,8 @@ def _types_of(
         types = Types([], [], np.empty((0, vectors.shape[1]), np.float32), np.empty(0, np.float32))
     if settings.type_list is None:
         lemmas = [row["lemma"] for row in rows]
+        # To types of other settings, all events are new.
+        is_new = is_new if types.names else np.ones_like(is_new)
         sampled, types = _with_induced(types, vectors, lemmas, is_new, settings.num_types)
     if len(types.least) > len(types.names):
         labels = types.assign(vectors)
@@ -331,7 +332,7 @@ def _with_rest(labels: Labels, number: int) -> Labels:
 def _list_digest(context: Context) -> str | None:
     """Identify the list of types; None without one."""
     data = context.settings.type_list
-    return None if data is None else file_digest(PACKAGED.get(str(data), Path(data)))
+    return None if data is None else file_digest(type_list_file(data))
 
 
 def group_mentions(

@@ -45,6 +45,18 @@ class ListedType(NamedTuple):
     family: str
 
 
+def type_list_file(data: str | Path) -> Path:
+    """Return the file of a list, which may be the name of one of `PACKAGED`.
+
+    Raises:
+        EventformersError: there is no such file.
+    """
+    path = PACKAGED.get(str(data), Path(data).expanduser())
+    if not path.is_file():
+        raise EventformersError(f"{path}: no such file; accepted: a CSV file, or {', '.join(PACKAGED)}")
+    return path
+
+
 def read_type_list(data: str | Path) -> list[ListedType]:
     """Read a list of types: columns `name`, and `definition`, `examples` separated by `|`, `family`, if any.
 
@@ -55,9 +67,7 @@ def read_type_list(data: str | Path) -> list[ListedType]:
         DataFormatError: the file is malformed, or a name is empty or occurs twice.
         EventformersError: there is no such file.
     """
-    path = PACKAGED.get(str(data), Path(data).expanduser())
-    if not path.is_file():
-        raise EventformersError(f"{path}: no such file; accepted: a CSV file, or {', '.join(PACKAGED)}")
+    path = type_list_file(data)
     found: dict[str, ListedType] = {}
     for line, row in csv_file_rows(path, SkippedRows(), _check_columns, row="type"):
         name, definition, family = (
@@ -109,16 +119,18 @@ def type_vectors(
     sums = unit_vectors(vectors[: len(names)] + vectors[len(names) :], names)
     of_type = [number for number, one in enumerate(types) for _ in one.examples]
     examples = [example for one in types for example in one.examples]
-    marked = [number for number, example in enumerate(examples) if _TRIGGER.search(example)]
-    if examples:
-        plain = [_TRIGGER.sub(r"\1", one) for one in examples]
-        vectors = encode_labels(encoder, plain, batch_size=batch_size)
-        if marked:
-            mentions = [_mention(examples[number]) for number in marked]
-            reading = usual_trigger_input(encoder, mentions)
-            read = encode_mentions(encoder, mentions, trigger_input=reading, batch_size=batch_size)
-            vectors[marked] = read.embeddings
-        np.add.at(sums, of_type, unit_vectors(vectors, examples))
+    vectors = np.empty((len(examples), encoder.dimension), np.float32)
+    marked = np.array([_TRIGGER.search(example) is not None for example in examples], dtype=bool)
+    if (~marked).any():
+        words = [examples[number] for number in np.flatnonzero(~marked)]
+        vectors[~marked] = encode_labels(encoder, words, batch_size=batch_size)
+    if marked.any():
+        mentions = [_mention(examples[number]) for number in np.flatnonzero(marked)]
+        reading = usual_trigger_input(encoder, mentions)
+        vectors[marked] = encode_mentions(
+            encoder, mentions, trigger_input=reading, batch_size=batch_size
+        ).embeddings
+    np.add.at(sums, np.array(of_type, dtype=np.int64), unit_vectors(vectors, examples))
     return unit_vectors(sums, names).astype(np.float32)
 
 
