@@ -45,15 +45,6 @@ _ARGUMENTS = SUBJECTS | {
 _NOT_IN_NAMES = frozenset({"the", "a", "an", "'s", "'", "’s", "’", ",", ".", '"', "jr", "jr.", "sr", "sr."})
 _PLACING = frozenset({"at", "from", "in", "near", "to"})
 _INITIALS = frozenset({"of", "the", "and", "for", "&"})
-_ALIASES: dict[tuple[str, ...], tuple[str, ...]] = {
-    **dict.fromkeys(
-        [("us",), ("u.s.",), ("usa",), ("u.s.a.",), ("america",), ("united", "states", "of", "america")],
-        ("united", "states"),
-    ),
-    **dict.fromkeys([("uk",), ("u.k.",), ("britain",), ("great", "britain")], ("united", "kingdom")),
-    **dict.fromkeys([("un",), ("u.n.",)], ("united", "nations")),
-    ("eu",): ("european", "union"),
-}
 # fmt: on
 _FARTHEST = 3
 """Sentences before that of a pronoun in which it looks for an entity."""
@@ -431,8 +422,8 @@ def name_in(span: Span) -> list[str]:
 
 def words_of_name(words: Iterable[str]) -> tuple[str, ...]:
     """The words of a name in lower case; the usual name of a state that has several."""
-    found = tuple(word.lower() for word in words)
-    return _ALIASES.get(found, found)
+    name = " ".join(word.lower() for word in words)
+    return tuple(_WORDS.aliases.get(name, name).split())
 
 
 def _is_variant(words: tuple[str, ...], kind: str, entity: Entity, mentions: list[_Mention]) -> bool:
@@ -495,9 +486,7 @@ def _fits(entity: Entity, form: str) -> bool:
 
 def _verb_of(token: Token) -> Token:
     """The verb or noun of the clause that a word belongs to."""
-    while token.head.i != token.i and token.head.pos_ not in ("VERB", "AUX"):
-        token = token.head
-    return token.head
+    return next((one for one in token.ancestors if one.pos_ in ("VERB", "AUX")), token.sent.root)
 
 
 def _local_subjects(pronoun: Token) -> set[int]:

@@ -35,6 +35,7 @@ from eventformers.extraction.grammar import (
     is_participle,
     is_past_participle,
     is_word,
+    noun_of_preposition,
     subject_of,
 )
 from eventformers.extraction.lexicon import lexicon
@@ -589,12 +590,7 @@ def _prepositional(governor: Token, words: list[str]) -> Token | None:
         # Not "including" and "according to".
         if child.dep_ not in ("prep", "dative") or child.tag_ == "VBG":
             continue
-        prepositions, noun = [child.lower_], child_of(child, {"pobj"})
-        inner = child
-        # "out of the house"
-        while noun is None and (following := child_of(inner, {"prep"})) is not None:
-            prepositions.append(following.lower_)
-            inner, noun = following, child_of(following, {"pobj"})
+        prepositions, noun = noun_of_preposition(child)
         if noun is not None:
             words += prepositions
             return noun

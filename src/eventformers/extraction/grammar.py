@@ -82,6 +82,15 @@ def child_of(token: Token, labels: frozenset[str] | set[str]) -> Token | None:
     return None
 
 
+def noun_of_preposition(preposition: Token) -> tuple[list[str], Token | None]:
+    """The words of a preposition, also of "out of", and its noun; None without one."""
+    words, noun, inner = [preposition.lower_], child_of(preposition, {"pobj"}), preposition
+    while noun is None and (following := child_of(inner, {"prep"})) is not None:
+        words.append(following.lower_)
+        inner, noun = following, child_of(following, {"pobj"})
+    return words, noun
+
+
 def copula_of(predicate: Token) -> Token:
     """The verb of a predicative adjective or noun, also of one that is joined to another; else the word
     itself."""

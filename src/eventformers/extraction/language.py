@@ -11,40 +11,15 @@ from itertools import islice
 from pathlib import Path
 
 from eventformers.errors import EventformersError
+from eventformers.extraction.lexicon import lexicon
 
-_NAMES = {
-    **{"ar": "Arabic", "da": "Danish", "de": "German", "el": "Greek", "en": "English", "es": "Spanish"},
-    **{"fi": "Finnish", "fr": "French", "he": "Hebrew", "hi": "Hindi", "it": "Italian", "ja": "Japanese"},
-    **{"ko": "Korean", "nl": "Dutch", "pl": "Polish", "pt": "Portuguese", "ru": "Russian", "sv": "Swedish"},
-    **{"th": "Thai", "zh": "Chinese"},
-}
-_WITH_STOP_WORDS = ("da", "de", "en", "es", "fi", "fr", "it", "nl", "pl", "pt", "sv")
-# The first word of the Unicode name of a letter, and the languages written so, the most frequent one first.
-_SCRIPTS = {
-    **{
-        "CYRILLIC": ("ru", "uk", "bg", "mk", "sr", "ky", "tt"),
-        "ARABIC": ("ar", "fa", "ur"),
-        "GREEK": ("el", "grc"),
-    },
-    **{"HEBREW": ("he",), "DEVANAGARI": ("hi", "mr", "ne", "sa"), "THAI": ("th",), "HANGUL": ("ko",)},
-    **{"HIRAGANA": ("ja",), "KATAKANA": ("ja",), "CJK": ("zh", "ja")},
-}
-_WITHOUT_PIPELINE = ("ar", "he", "hi", "th")
+_LANGUAGES = lexicon("languages")
+_NAMES = _LANGUAGES.names
 _FEWEST_WORDS = 8
 _FEW_WORDS = 50
 _CLEAR_SHARE, _CLEAR_DIFFERENCE, _CLEAR_WORDS = 0.2, 0.25, 3
 """Smallest share of another language's stop words in a text of few words, its lead over the own share, and
 the number of them that are no words of the own language: "man" and "for" of a headline are Danish, too."""
-# fmt: off
-# Stop words of other languages that are usual English words, and not stop words.
-_ALSO_ENGLISH = frozenset({
-    "bra", "car", "certain", "come", "dice", "different", "dog", "dove", "era", "favor", "fin",
-    "final", "fine", "font", "god", "gross", "gut", "ham", "hat", "hem", "hen", "hit", "lad",
-    "local", "male", "man", "men", "mere", "net", "nova", "pan", "possible", "premier", "prof",
-    "rend", "sent", "sex", "sin", "solo", "son", "state", "stop", "suit", "tag", "tan", "tend",
-    "till", "ton", "total", "usa", "vain", "valor", "wart", "zero",
-})
-# fmt: on
 _FEWEST_LETTERS = 100
 _MOST_WORDS = 1000
 _JUDGED_FIRST = 200
@@ -78,18 +53,18 @@ def other_language(text: str, language: str) -> str | None:
         script = (
             "HIRAGANA" if scripts["HIRAGANA"] > len(letters) / 10 else max(scripts, key=scripts.__getitem__)
         )
-        written = _SCRIPTS.get(script, ())
+        written = _LANGUAGES.scripts.get(script, ())
         if written and language not in written and scripts[script] > len(letters) / 10:
             return _NAMES[written[0]]
     if len(words) < _FEWEST_WORDS:
         return None
     shares = {
         name: sum(word in _stop_words(name) for word in words) / len(words)
-        for name in dict.fromkeys((language, *_WITH_STOP_WORDS))
+        for name in dict.fromkeys((language, *_LANGUAGES.with_stop_words))
     }
     best = max(shares, key=shares.__getitem__)
     if len(words) < _FEW_WORDS:
-        known = own_words | (_ALSO_ENGLISH if language == "en" else frozenset())
+        known = own_words | (_LANGUAGES.also_english if language == "en" else frozenset())
         foreign = (_stop_words(best) - known).intersection(words)
         is_clear = len(foreign) >= _CLEAR_WORDS and shares[best] >= max(
             _CLEAR_SHARE, shares[language] + _CLEAR_DIFFERENCE
@@ -122,7 +97,7 @@ def check_languages(read: Callable[[], Iterable[str]], number: int, language: st
     named = ", ".join(f"{name}: {count:,}" for name, count in found.most_common() if name)
     codes = [code for name, _ in found.most_common() for code in _NAMES if _NAMES[code] == name]
     advice = f"the folder of one as --pipeline{hint}"
-    if codes and codes[0] not in _WITHOUT_PIPELINE:
+    if codes and codes[0] not in _LANGUAGES.without_pipeline:
         pipeline = f"{codes[0]}_core_{'web' if codes[0] in ('en', 'zh') else 'news'}_sm"
         advice = f"`python -m spacy download {pipeline}` and --pipeline {pipeline}{hint}"
     raise EventformersError(
@@ -141,7 +116,7 @@ def english_only(language: str) -> str:
     )
 
 
-@lru_cache(maxsize=len(_WITH_STOP_WORDS) + 1)
+@lru_cache(maxsize=len(_LANGUAGES.with_stop_words) + 1)
 def _stop_words(language: str) -> frozenset[str]:
     """Read the stop words of a language without its other modules, which take seconds to import."""
     package = importlib.util.find_spec("spacy.lang")

@@ -6,7 +6,7 @@ parse and the words around. Its weights are in `nominals.safetensors`, trained b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -151,7 +151,7 @@ def _event(
         if subject is None:
             subject_text, subject_index = light.subject, light.subject_index
         if target is None:
-            preposition, target = _prepositional(trigger.head, after=trigger.i)
+            preposition, target = _noun_after(trigger.head, after=trigger.i)
     return ExtractedEvent(
         sentence=sentence,
         offset=trigger.idx,
@@ -174,9 +174,7 @@ def _roles(noun: Token) -> tuple[Token | None, str, Token | None]:
     """Subject, preposition of the object unless it is "of", and object of an event noun."""
     lemma = lemma_of(noun)
     possessor = child_of(noun, {"poss"})
-    agent = _noun_after(noun, ("by",))
-    of = _noun_after(noun, ("of",))
-    between = _noun_after(noun, ("between",))
+    (_, agent), (_, of), (_, between) = (_noun_after(noun, (word,)) for word in ("by", "of", "between"))
     before = [one for one in noun.lefts if one.dep_ in ("compound", "nmod", "amod") and is_word(one)]
     actor = next(
         (one for one in before if one.ent_type_ in _ACTORS or one.lower_ in _WORDS.institutions), None
@@ -197,24 +195,15 @@ def _roles(noun: Token) -> tuple[Token | None, str, Token | None]:
         subject, target = possessor or actor, of
     if target is not None:
         return subject, "", target
-    preposition, target = _prepositional(noun)
-    return subject, preposition, target
+    return subject, *_noun_after(noun)
 
 
-def _noun_after(noun: Token, prepositions: tuple[str, ...]) -> Token | None:
-    """The noun after one of the prepositions that depend on a noun."""
-    for child in noun.rights:
-        if child.dep_ in ("prep", "agent") and child.lower_ in prepositions:
-            target = child_of(child, {"pobj"})
-            if target is not None and is_word(target):
-                return target
-    return None
-
-
-def _prepositional(word: Token, after: int = 0) -> tuple[str, Token | None]:
-    """The first preposition of participants after a word, and its noun."""
+def _noun_after(
+    word: Token, prepositions: Collection[str] = _WORDS.prepositions, after: int = 0
+) -> tuple[str, Token | None]:
+    """The first of the prepositions that depend on a word, from a place on, and its noun."""
     for child in word.rights:
-        if child.i > after and child.dep_ == "prep" and child.lower_ in _WORDS.prepositions:
+        if child.i > after and child.dep_ in ("prep", "agent") and child.lower_ in prepositions:
             target = child_of(child, {"pobj"})
             if target is not None and is_word(target):
                 return child.lower_, target

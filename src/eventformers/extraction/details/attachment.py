@@ -45,8 +45,4 @@ def trigger_of(span: Span, triggers: Collection[int], labels: Collection[str] = 
 
 def clause_of(word: Token) -> Token:
     """The verb of the clause of a word, or the root of its sentence."""
-    for _ in range(_MOST_STEPS):
-        if is_clause_head(word) or word.head.i == word.i:
-            break
-        word = word.head
-    return word
+    return next((one for one in (word, *word.ancestors) if is_clause_head(one)), word.sent.root)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eventformers.extraction.details.actors import ACTOR_IDS
+from eventformers.extraction.details.attachment import clause_of
 from eventformers.extraction.grammar import (
     DIRECT_OBJECTS,
     LINKED,
@@ -173,9 +174,7 @@ class _Clauses:
 
     def _scope(self, token: Token) -> _Standing:
         """The report around a word, without what is possible in it."""
-        while token.head.i != token.i and not is_clause_head(token):
-            token = token.head
-        return self._of_verb(token).report()
+        return self._of_verb(clause_of(token)).report()
 
     def _of_joined(self, verb: Token, head: Token) -> _Standing:
         if not is_clause_head(head):

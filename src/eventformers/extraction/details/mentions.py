@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eventformers.extraction.events import ExtractedEvent
-from eventformers.extraction.grammar import INDIRECT_OBJECTS, LINKED, child_of, is_word, joined
+from eventformers.extraction.grammar import (
+    INDIRECT_OBJECTS,
+    LINKED,
+    child_of,
+    is_word,
+    joined,
+    noun_of_preposition,
+)
 from eventformers.extraction.normalising import place_given
 from eventformers.extraction.participants import mention_span
 
@@ -80,11 +87,7 @@ def _participants(doc: Doc, event: ExtractedEvent) -> Iterator[tuple[str, Token]
 
 def _nouns(child: Token) -> Iterator[tuple[str, Token]]:
     if child.dep_ in _PREPOSITIONS:
-        noun, preposition, words = child_of(child, {"pobj"}), child, [child.lower_]
-        # "out of the house"
-        while noun is None and (preposition := child_of(preposition, {"prep"})) is not None:
-            words.append(preposition.lower_)
-            noun = child_of(preposition, {"pobj"})
+        words, noun = noun_of_preposition(child)
         if noun is not None:
             yield " ".join(words), noun
         elif child.dep_ == "dative" and child.pos_ != "ADP":
