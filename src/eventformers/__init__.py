@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from eventformers.inference.encode import encode as encode
     from eventformers.inference.grounding.ground import ground as ground
     from eventformers.inference.induction.induce import induce as induce
+    from eventformers.loading.pretrained import list_pretrained as list_pretrained
+    from eventformers.loading.pretrained import pretrained as pretrained
     from eventformers.methods import list_methods as list_methods
     from eventformers.publishing.dataset_building import build_dataset as build_dataset
     from eventformers.trainers.arguments import EventTrainingArguments as EventTrainingArguments
@@ -59,9 +61,11 @@ _NAMES = {
     "list_datasets": "eventformers.datasets_scripts.building",
     "list_methods": "eventformers.methods",
     "list_metrics": "eventformers.evaluate_metrics",
+    "list_pretrained": "eventformers.loading.pretrained",
     "list_tasks": "eventformers.evaluation.tasks",
     "load_metric": "eventformers.evaluate_metrics",
     "next_event": "eventformers.inference.chains.next_event",
+    "pretrained": "eventformers.loading.pretrained",
     "push": "eventformers.hub",
     "train": "eventformers.training",
     "training_data": "eventformers.trainers.run",

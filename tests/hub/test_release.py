@@ -273,13 +273,15 @@ def test_a_dry_run_shows_recorded_sizes_and_sends_nothing(
 
     monkeypatch.setattr("eventformers.trainers.run.load_recipe", with_record)
     with pytest.raises(SystemExit) as stopped:
-        main(["release", "storms", "-o", str(tmp_path / "release"), "--dry-run"])
+        main(["release", "storms", "-o", f"{tmp_path}/release", "--pretrained", f"{tmp_path}/p", "--dry-run"])
     shown = capsys.readouterr()
     assert stopped.value.code == 0, shown.err
     rows = [
         [cell.strip() for cell in line.split("│")[1:-1]] for line in shown.out.splitlines() if "│" in line
     ]
     assert [f"storms/{NAMES[1]}", "model", "Apache-2.0", "90 MB", "1.50", "to train"] in rows
+    assert [f"storms/{METHODS[1]}", "model", "Apache-2.0", "?", "0.00", "to train"] in rows
+    assert not (tmp_path / "p").exists()
     assert "1.50 hours of training" in shown.out
     assert "Left out: storms/swcc-demo: the data has no rows of event_chains, cooccurrence" in shown.out
     assert not hub.requests

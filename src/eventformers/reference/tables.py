@@ -18,6 +18,7 @@ from eventformers.errors import DataFormatError, UnknownNameError
 from eventformers.evaluate_metrics import METRICS, load_metric
 from eventformers.evaluation.results import TaskResult, load_results
 from eventformers.evaluation.tasks import TASKS, Task
+from eventformers.loading.pretrained import list_pretrained
 from eventformers.markdown import cell
 from eventformers.markdown import table as markdown_table
 from eventformers.methods import all_methods, load_method
@@ -219,6 +220,30 @@ def loads_table() -> str:
     return _table(("way to load", *(f"{one.kind} `{one.name}`" for one in repositories)), rows)
 
 
+def pretrained_table() -> str:
+    """Make the table of the trained models that come with the package."""
+    rows = [
+        (
+            f"`{one.name}`",
+            one.title,
+            "<br>".join(
+                f"{score.task}, {score.rows}: **{score_text(score.value, score.metric)}** {score.metric} ("
+                + ", ".join(
+                    f"{kind} {score_text(value, score.metric)}"
+                    for kind, value in (("all weights", score.trained), ("untrained", score.untrained))
+                    if value is not None
+                )
+                + ")"
+                for score in one.scores
+            ),
+            ", ".join(one.licenses),
+            f"{one.num_bytes / 1e6:.1f} MB",
+        )
+        for one in list_pretrained()
+    ]
+    return _table(("name", "model", "scores", "licences of its training data", "size"), rows)
+
+
 def datasets_table() -> str:
     """Make the table of the configs of all dataset builders."""
     rows = [
@@ -370,6 +395,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "datasets": datasets_table,
     "loads": loads_table,
     "metrics": metrics_table,
+    "pretrained": pretrained_table,
     "tasks": tasks_table,
     "papers": papers_table,
     "all settings": settings_page,

@@ -17,6 +17,8 @@ from eventformers.hub import Push, push
 from eventformers.leaderboard.board import build_leaderboard
 from eventformers.leaderboard.page import leaderboard_page, to_json
 from eventformers.leaderboard.sources import read_folder as read_results
+from eventformers.loading.encoders import PACKAGED_ENCODER
+from eventformers.loading.pretrained import build
 from eventformers.publishing.folders import (
     LEADERBOARD_FILE,
     PAGE_FILE,
@@ -25,6 +27,7 @@ from eventformers.publishing.folders import (
     read_folder,
 )
 from eventformers.publishing.plan import LOG_IN, hub_faults
+from eventformers.release.packaging import package
 from eventformers.release.parts import (
     STATE_FOLDER,
     PlannedRun,
@@ -38,7 +41,7 @@ from eventformers.release.parts import (
     train_run,
 )
 
-DATASETS, MODELS, LEADERBOARD = "datasets", "models", "leaderboard"
+DATASETS, MODELS, PRETRAINED, LEADERBOARD = "datasets", "models", "pretrained", "leaderboard"
 SAMPLE_RECIPE = "demo"
 """The recipe for the bundled samples, which are too small for the default recipes."""
 
@@ -98,6 +101,7 @@ def release(
     public: bool = False,
     accept_licenses: bool = False,
     collection: str | None = None,
+    pretrained: str | Path | None = None,
     dry_run: bool = False,
     endpoint: str | None = None,
     token: str | None = None,
@@ -126,6 +130,8 @@ def release(
         public: make new repositories public.
         accept_licenses: also use and publish rows whose licences are not open.
         collection: title of the owner's collection; None uses `Events of OWNER`.
+        pretrained: folder to write each model to in the form in which models come with the package; what it
+            builds is published as `OWNER/METHOD`, too. None writes none.
         dry_run: build the datasets, and return what would be trained and published, without doing it.
         endpoint: the Hub; None uses the client's.
         token: the token; None uses that of the login.
@@ -171,18 +177,21 @@ def release(
             )
 
         def items() -> tuple[ReleaseItem, ...]:
-            return tuple(_items(owner, folder, datasets, runs, left_out, training))
+            packaged = [] if pretrained is None else kept
+            return tuple(_items(owner, folder, datasets, runs, left_out, training, packaged))
 
         if dry_run:
             return Release(folder, items(), None)
         for run in kept:
             train_run(folder, folder / MODELS / run.name, run, training, datasets, session)
         models = [folder / MODELS / run.name for run in kept]
+        built = [] if pretrained is None else [_package(folder, run, pretrained, session) for run in kept]
         board = _write_leaderboard(folder / LEADERBOARD, models, f"{api.endpoint}/{owner}")
         done = push(
             [
                 *(dataset.local.folder for dataset in datasets.values() if not dataset.closed),
                 *models,
+                *built,
                 *board,
                 *metric_folders(),
             ],
@@ -195,6 +204,15 @@ def release(
             tell=tell,
         )
         return Release(folder, items(), done)
+
+
+def _package(folder: Path, run: PlannedRun, output: str | Path, session: Session) -> Path:
+    """Write a model in the form of the package, and build it for the Hub."""
+    built = folder / PRETRAINED / run.method.name
+    source = package(folder / MODELS / run.name, output, session=session)
+    with staged_folder(built, replaced=("[!.]*",)) as staging:
+        build(source, staging, base_model=PACKAGED_ENCODER)
+    return built
 
 
 def _check_owner(owner: str) -> None:
@@ -231,6 +249,7 @@ def _items(
     runs: Sequence[PlannedRun],
     left_out: Mapping[str, str],
     training: Training,
+    packaged: Iterable[PlannedRun],
 ) -> Iterable[ReleaseItem]:
     for name, dataset in datasets.items():
         licenses = tuple(dataset.licenses(dataset.reports))
@@ -239,6 +258,12 @@ def _items(
         )
     for run in runs:
         yield _model_item(owner, folder, datasets, run, left_out.get(run.name), training)
+    for run in packaged:
+        item = _model_item(owner, folder, datasets, run, None, training)
+        built = folder / PRETRAINED / run.method.name
+        size = _size(read_folder(built)) if built.is_dir() else None
+        repo_id = f"{owner}/{run.method.name}"
+        yield replace(item, repo_id=repo_id, num_bytes=size, hours=0.0, is_done=size is not None)
     for name in metric_folders():
         yield ReleaseItem(f"{owner}/{name}", "metric", ("Apache-2.0",), _size(read_folder(name)))
     board = folder / LEADERBOARD

@@ -1,0 +1,276 @@
+"""The trained models that come with the package, each as a small change to the packaged encoder.
+
+A model is a folder in `pretrained_models/`: its card, its configuration, the facts in `pretrained.json`, and
+`change.safetensors`. There the change of a matrix of the encoder is a product of two matrices of low rank in
+int8, with a scale for each of its rows and columns. Sums of integers do not depend on their order, so the
+weights that are built from them are the same bytes on every machine.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import constants
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers.dynamic_module_utils import get_relative_import_files
+
+from eventformers.datasets_scripts.reading.lines import read_json_object
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.files import file_digest, files_digest, staged_folder, write_text
+from eventformers.locks import one_writer
+
+MODELS = Path(__file__).with_name("pretrained_models")
+FACTS_FILE = "pretrained.json"
+CHANGE_FILE = "change.safetensors"
+WEIGHTS_FILE = "model.safetensors"
+ADAPTER_FOLDER = "adapter"
+_BUILT_FILE = "built.json"
+LEFT, RIGHT, LEFT_SCALE, RIGHT_SCALE, SCALE = ".left", ".right", ".left_scale", ".right_scale", ".scale"
+"""Endings of the parts of a weight: factors of low rank with their scales, or the scale of a whole matrix."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PretrainedScore:
+    """A score of a packaged model.
+
+    Attributes:
+        task: the task.
+        metric: its main metric.
+        rows: number of rows, with their split.
+        value: of the packaged model.
+        trained: of the model that it was made from, with all of its weights.
+        untrained: of the encoder before training.
+    """
+
+    task: str
+    metric: str
+    rows: str
+    value: float
+    trained: float | None
+    untrained: float | None
+
+
+@dataclass(frozen=True)
+class PretrainedModel:
+    """A trained model of the package.
+
+    Attributes:
+        name: its name, for `pretrained` and wherever a model is named.
+        title: what it is for.
+        method: its `model_type`; None for one that only `extract` or `explore` loads.
+        licenses: licences of its training data.
+        scores: its scores; those of development rows that settings were chosen on are development scores.
+        num_bytes: size of its weights in the package.
+        card: its card.
+    """
+
+    name: str
+    title: str
+    method: str | None
+    licenses: tuple[str, ...]
+    scores: tuple[PretrainedScore, ...]
+    num_bytes: int
+    card: Path
+
+
+def list_pretrained() -> list[PretrainedModel]:
+    """List the trained models that come with the package, with their scores, sizes and licences."""
+    return [_describe(path.parent) for path in sorted(MODELS.glob(f"*/{FACTS_FILE}"))]
+
+
+def _describe(folder: Path) -> PretrainedModel:
+    facts = read_json_object(folder / FACTS_FILE)
+    return PretrainedModel(
+        folder.name,
+        facts["title"],
+        facts.get("method"),
+        tuple(facts["licenses"]),
+        tuple(PretrainedScore(**score) for score in facts["scores"]),
+        (folder / facts.get("weights", CHANGE_FILE)).resolve().stat().st_size,
+        (folder / facts.get("card", "README.md")).resolve(),
+    )
+
+
+def is_pretrained(name: str) -> bool:
+    """True if a name is that of a model of the package."""
+    return name.isidentifier() and (MODELS / name / FACTS_FILE).is_file()
+
+
+def pretrained(name: str) -> str:
+    """The folder of a trained model of the package, built from the packaged encoder at its first use.
+
+    `AutoModel.from_pretrained`, `SentenceTransformer` and every command load the folder; its subfolder
+    `adapter` is for `AutoPeftModel.from_pretrained`, which loads the encoder with adapters. It is in the
+    cache of the Hub's client, `HF_HOME/eventformers/pretrained`.
+
+    Args:
+        name: a name of `list_pretrained`.
+
+    Raises:
+        UnknownNameError: there is no such model.
+        EventformersError: the packaged encoder is absent, a file of the package is damaged, or the model is
+            not one of transformers.
+    """
+    source = MODELS / name
+    known = [one.name for one in list_pretrained() if one.method]
+    if name not in known:
+        if is_pretrained(name):
+            raise EventformersError(
+                f"{name} is no model of transformers: extract and explore load it themselves; accepted: "
+                f"{', '.join(known)}"
+            )
+        raise UnknownNameError("pretrained model", name, known)
+    cache = Path(constants.HF_HOME).expanduser() / "eventformers" / "pretrained"
+    folder = cache / files_digest(source)[:16] / name
+    if not _is_built(folder):
+        with one_writer(folder, wait=True):
+            # Another process may have built it meanwhile.
+            if not _is_built(folder):
+                with staged_folder(folder, replaced=("[!.]*",)) as staging:
+                    build(source, staging)
+    return str(folder)
+
+
+def _is_built(folder: Path) -> bool:
+    try:
+        digest = read_json_object(folder / _BUILT_FILE)["sha256"]
+        return bool(file_digest(folder / WEIGHTS_FILE) == digest)
+    except (EventformersError, OSError, KeyError):
+        return False
+
+
+def build(source: Path, output: Path, *, base_model: str | None = None) -> None:
+    """Build a model's folder from the packaged encoder and the change of its weights.
+
+    Args:
+        source: the folder of the model in the package.
+        output: folder to write to.
+        base_model: name of the encoder in the settings of the adapters; None for the packaged one's folder.
+
+    Raises:
+        EventformersError: the packaged encoder is absent, or a file is damaged.
+    """
+    from eventformers.loading.encoders import resolve_encoder
+
+    encoder = Path(resolve_encoder())
+    facts = read_json_object(source / FACTS_FILE)
+    found = file_digest(source / CHANGE_FILE)
+    if found != facts["sha256"]:
+        raise EventformersError(
+            f"{source / CHANGE_FILE}: found SHA-256 {found}; accepted: {facts['sha256']}; reinstall "
+            "eventformers"
+        )
+    try:
+        change = load_file(source / CHANGE_FILE)
+        weights = _weights(facts, load_file(encoder / WEIGHTS_FILE), change)
+    except (SafetensorError, KeyError) as error:
+        raise EventformersError(
+            f"{source / CHANGE_FILE}: damaged ({error}); reinstall eventformers"
+        ) from error
+    shutil.copytree(
+        source, output, dirs_exist_ok=True, ignore=shutil.ignore_patterns(FACTS_FILE, CHANGE_FILE)
+    )
+    save_file(weights, output / WEIGHTS_FILE, metadata={"format": "pt"})
+    _write_adapter(facts, weights, change, output / ADAPTER_FOLDER, base_model or str(encoder))
+    tokenizer = {**read_json_object(encoder / "tokenizer.json"), **facts["tokenizer"]}
+    write_text(output / "tokenizer.json", json.dumps(tokenizer, ensure_ascii=False))
+    _copy_code(output)
+    write_text(output / _BUILT_FILE, json.dumps({"sha256": file_digest(output / WEIGHTS_FILE)}))
+
+
+def _weights(
+    facts: Mapping[str, Any], encoder: Mapping[str, Tensor], change: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """The weights of a model by name: those of the encoder with their changes, and those of its heads."""
+    weights = {
+        f"{prefix}{name}": value.clone()
+        for prefix in facts["prefixes"]
+        for name, value in encoder.items()
+        if name not in facts["left_out"]
+    }
+    for name, value in change.items():
+        if name.endswith(LEFT):
+            weights[name.removesuffix(LEFT)] += low_rank_change(change, name.removesuffix(LEFT))
+        elif f"{name}{SCALE}" in change:
+            weights[name] = value.float() * change[f"{name}{SCALE}"]
+        elif not name.endswith((RIGHT, LEFT_SCALE, RIGHT_SCALE, SCALE)):
+            weights[name] = weights.get(name, 0) + value.float()
+    return weights
+
+
+def low_rank_change(change: Mapping[str, Tensor], name: str) -> Tensor:
+    """The change of a matrix: the product of its factors, exact in float32, times its scales."""
+    product = change[f"{name}{LEFT}"].float() @ change[f"{name}{RIGHT}"].float()
+    return product * change[f"{name}{LEFT_SCALE}"][:, None] * change[f"{name}{RIGHT_SCALE}"]
+
+
+def _write_adapter(
+    facts: Mapping[str, Any],
+    weights: Mapping[str, Tensor],
+    change: Mapping[str, Tensor],
+    folder: Path,
+    base_model: str,
+) -> None:
+    """Write the change of the encoder in the format of PEFT, for a model with one encoder that changed."""
+    inside = {
+        name: f"base_model.model.{name.removeprefix(prefix)}"
+        for prefix in facts["prefixes"]
+        for name in change
+        if name.startswith(prefix)
+    }
+    modules = {
+        name: path.removesuffix(f".weight{LEFT}") for name, path in inside.items() if path.endswith(LEFT)
+    }
+    if len(facts["prefixes"]) != 1 or not modules:
+        return
+    adapter: dict[str, Tensor] = {}
+    for name, module in modules.items():
+        whole = name.removesuffix(LEFT)
+        left = change[name].float() * change[f"{whole}{LEFT_SCALE}"][:, None]
+        right = change[f"{whole}{RIGHT}"].float() * change[f"{whole}{RIGHT_SCALE}"]
+        if module.endswith("_embeddings"):
+            adapter[f"{module}.lora_embedding_A"] = left.T.contiguous()
+            adapter[f"{module}.lora_embedding_B"] = right.T.contiguous()
+        else:
+            adapter[f"{module}.lora_A.weight"] = right.contiguous()
+            adapter[f"{module}.lora_B.weight"] = left.contiguous()
+    # Biases and normalisations are whole; PEFT moves the bias of a layer with an adapter.
+    for name, path in inside.items():
+        module, _, kind = path.rpartition(".")
+        if name in weights and kind in ("weight", "bias"):
+            adapter[f"{module}.base_layer.{kind}" if module in modules.values() else path] = weights[name]
+    folder.mkdir()
+    save_file(adapter, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    settings = {
+        "peft_type": "LORA",
+        "r": facts["rank"],
+        # PEFT scales the product by lora_alpha / r.
+        "lora_alpha": facts["rank"],
+        "target_modules": sorted(module.removeprefix("base_model.model.") for module in modules.values()),
+        "base_model_name_or_path": base_model,
+        "auto_mapping": {"base_model_class": "AutoModel", "parent_library": "transformers"},
+        "inference_mode": True,
+    }
+    write_text(folder / "adapter_config.json", json.dumps(settings, indent=2) + "\n")
+
+
+def _copy_code(folder: Path) -> None:
+    """Copy the code that a configuration names, so that the folder is a complete repository."""
+    from eventformers import models
+
+    home = Path(models.__file__).parent
+    config = read_json_object(folder / "config.json")
+    pipelines = [entry["impl"] for entry in config.get("custom_pipelines", {}).values()]
+    for module in {f"{path.split('.')[0]}.py" for path in (*config["auto_map"].values(), *pipelines)}:
+        for file in (home / module, *map(Path, get_relative_import_files(home / module))):
+            shutil.copyfile(file, folder / file.name)

@@ -1,0 +1,292 @@
+"""Trained models in the form in which they come with the package: small changes to the packaged encoder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+import transformers
+from huggingface_hub import ModelCardData
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from eventformers.datasets_scripts.reading.lines import read_json_object
+from eventformers.errors import EventformersError
+from eventformers.evaluation.core import evaluate
+from eventformers.evaluation.data import ScoredTasks, plan_evaluation
+from eventformers.evaluation.results import TaskResult, eval_results
+from eventformers.evaluation.session import Session
+from eventformers.files import file_digest, staged_folder, write_text
+from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder
+from eventformers.loading.models import load_whole
+from eventformers.loading.pretrained import (
+    CHANGE_FILE,
+    FACTS_FILE,
+    LEFT,
+    LEFT_SCALE,
+    MODELS,
+    RIGHT,
+    RIGHT_SCALE,
+    SCALE,
+    WEIGHTS_FILE,
+    build,
+)
+from eventformers.markdown import code_block, table
+from eventformers.methods import load_method
+from eventformers.model_cards.card import TRAINING_DATA_FILE, read_training_record
+from eventformers.model_cards.scores import score_text
+from eventformers.models.sentence_transformers_files import SENTENCE_TRANSFORMERS_FILES
+from eventformers.trainers.base import ARGUMENTS_FILE
+from eventformers.trainers.checkpoints import RUN_FILE
+from eventformers.trainers.recipes import Recipe
+
+RANK = 32
+"""Rank of the changes: with it, no score of ours is further from that of the whole weights than seeds are."""
+
+_LARGEST_HEAD = 2_000_000
+"""A model whose training head has more weights, such as one over the vocabulary, is packaged without it."""
+_SMALL_FILES = (
+    *("tokenizer_config.json", "processor_config.json", TRAINING_DATA_FILE, ARGUMENTS_FILE),
+    *SENTENCE_TRANSFORMERS_FILES,
+)
+_CARD = """# {name}
+
+{title}, trained with recipe `{recipe}` from all-MiniLM-L6-v2.
+Packaged as a change of rank {rank} to the weights of this encoder: {size:.1f} MB.
+
+```python
+import eventformers
+from transformers import AutoModel
+
+model = AutoModel.from_pretrained(eventformers.pretrained("{name}"))
+```
+
+Seed {seed}. Trained by:
+
+{command}
+
+## Scores
+
+{scores}
+
+The settings of the recipe were tuned on development rows; its own note: {note}
+
+## Training data
+
+{data}
+"""
+
+
+def package(
+    trained: str | Path,
+    output: str | Path = MODELS,
+    *,
+    evaluation_data: str | Path | None = None,
+    rank: int = RANK,
+    session: Session | None = None,
+) -> Path:
+    """Write a finished run in the form in which models come with the package, scored, with a card.
+
+    Args:
+        trained: folder of the run, from the packaged encoder.
+        output: folder of packaged models; gets a folder with the name of the method.
+        evaluation_data: the data that the run was scored on; None for the held-out splits of its data.
+        rank: rank of the changes of matrices.
+        session: holds data that several models share.
+
+    Returns:
+        The model's folder.
+
+    Raises:
+        EventformersError: the run is not finished, started from another encoder, or was trained on rows whose
+            licences are not open.
+    """
+    run = Path(trained)
+    record = read_json_object(run / RUN_FILE)
+    recipe = Recipe(**record["recipe"])
+    trained_on = read_training_record(run)
+    if trained_on is None or trained_on.closed_licenses or not trained_on.licenses:
+        found = ", ".join(trained_on.closed_licenses if trained_on else ()) or "no record of licences"
+        raise EventformersError(f"{run}: trained on rows with {found}; accepted: rows with open licences")
+    name = recipe.method
+    with Session(session) as own, TemporaryDirectory() as temporary:
+        scored = plan_evaluation(recipe, record["data"], evaluation_data, store=own.data)
+        small, whole = Path(temporary) / "small", Path(temporary) / name
+        facts = {
+            "title": load_method(name).title,
+            "method": name,
+            "recipe": recipe.name,
+            "seed": recipe.seed,
+            "command": _command(recipe, record),
+            "rank": rank,
+            "licenses": trained_on.licenses,
+            **_write_change(run, small, rank),
+        }
+        write_text(small / FACTS_FILE, json.dumps(facts))
+        build(small, whole)
+        results = _scores(whole, scored, own)
+        full = {task: _recorded(run, task) for task in results}
+        facts["scores"] = [
+            {
+                "task": task,
+                "metric": result.main_score,
+                "rows": f"{result.dataset.rows:,} {result.dataset.split}",
+                "value": result.main_value,
+                "trained": full[task].get("main_value"),
+                "untrained": (full[task].get("baseline") or {}).get("main_value"),
+            }
+            for task, result in results.items()
+        ]
+        sampled = plan_evaluation(recipe, None, "samples", store=own.data)
+        facts["sample_scores"] = {
+            task: result.main_value for task, result in _scores(whole, sampled, own).items()
+        }
+        write_text(small / FACTS_FILE, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+        size = (small / CHANGE_FILE).stat().st_size / 1e6
+        card = _CARD.format(
+            **facts | {"name": name, "size": size, "scores": score_rows(facts["scores"])},
+            note=recipe.note or "none.",
+            data=table(
+                ["source", "licence"],
+                [[source, str(entry["license"])] for source, entry in trained_on.sources.items()],
+            ),
+        )
+        card = card.replace(facts["command"], code_block(facts["command"], "bash"))
+        write_text(small / "README.md", f"---\n{_front_matter(name, list(results.values()))}\n---\n\n{card}")
+        folder = Path(output) / name
+        with staged_folder(folder, replaced=("[!.]*",)) as staging:
+            for path in sorted(path for path in small.rglob("*") if path.is_file()):
+                (staging / path.relative_to(small)).parent.mkdir(parents=True, exist_ok=True)
+                (staging / path.relative_to(small)).write_bytes(path.read_bytes())
+        return folder
+
+
+def _command(recipe: Recipe, record: Mapping[str, Any]) -> str:
+    """The command of a run, with the names of its folders alone."""
+    settings = [f"--set {key}={json.dumps(_name(value))}" for key, value in recipe.changed.items()]
+    encoder = [] if record["encoder"] == PACKAGED_ENCODER else [f"--encoder {_name(record['encoder'])}"]
+    dtype = [f"--dtype {record['dtype']}"] if record["dtype"] else []
+    parts = [
+        f"eventformers train {recipe.method} --recipe {recipe.name}",
+        *(f"--data {_name(record['data'])}" for _ in [record["data"]] if record["data"]),
+        *(*encoder, *settings, *dtype, f"--seed {recipe.seed}"),
+    ]
+    return " ".join(parts)
+
+
+def _name(value: Any) -> Any:
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+
+
+def _write_change(run: Path, folder: Path, rank: int) -> dict[str, Any]:
+    """Write the configuration, the small files and the change of the weights; return facts to build them."""
+    encoder_folder = Path(resolve_encoder())
+    method = load_method(read_json_object(run / "config.json")["model_type"])
+    model = load_whole(getattr(transformers, method.head), str(run))
+    inside = {id(value) for value in model.base_model.parameters()}
+    if sum(value.numel() for value in model.parameters() if id(value) not in inside) > _LARGEST_HEAD:
+        model = model.base_model
+    with TemporaryDirectory() as saved:
+        model.save_pretrained(saved)
+        weights = load_file(Path(saved) / WEIGHTS_FILE)
+        write_text(folder / "config.json", (Path(saved) / "config.json").read_text(encoding="utf-8"))
+    for name in _SMALL_FILES:
+        for path in (run / name, *(run / name).rglob("*.json")):
+            if path.is_file():
+                write_text(folder / path.relative_to(run), path.read_text(encoding="utf-8"))
+    encoder = load_file(encoder_folder / WEIGHTS_FILE)
+    last = "encoder.layer.0.output.dense.weight"
+    prefixes = [name.removesuffix(last) for name in weights if name.endswith(last)]
+    if not prefixes:
+        raise EventformersError(f"{run}: has another encoder; accepted: a run from the packaged one")
+    base = {f"{prefix}{name}": value for prefix in prefixes for name, value in encoder.items()}
+    change: dict[str, Tensor] = {}
+    for name, value in weights.items():
+        start = base.get(name)
+        if start is None or start.shape != value.shape:
+            change |= _rounded(name, value.float())
+        elif not torch.equal(start, value):
+            difference = value.float() - start
+            is_matrix = value.dim() == 2
+            change |= _low_rank(name, difference, rank) if is_matrix else {name: difference.bfloat16()}
+    save_file(change, folder / CHANGE_FILE)
+    tokenizer = read_json_object(encoder_folder / "tokenizer.json")
+    trained = read_json_object(run / "tokenizer.json")
+    return {
+        "prefixes": prefixes,
+        "left_out": sorted(name for name in encoder if f"{prefixes[0]}{name}" not in weights),
+        "tokenizer": {name: value for name, value in trained.items() if value != tokenizer.get(name)},
+        "sha256": file_digest(folder / CHANGE_FILE),
+    }
+
+
+def _rounded(name: str, value: Tensor) -> dict[str, Tensor]:
+    """A weight of a head: a matrix in int8 with a scale for each row, anything else in bfloat16."""
+    if value.dim() < 2:
+        return {name: value.bfloat16()}
+    whole, scale = _to_int8(value.flatten(1))
+    return {name: whole.view(value.shape), f"{name}{SCALE}": scale.view(-1, *[1] * (value.dim() - 1))}
+
+
+def _to_int8(rows: Tensor) -> tuple[Tensor, Tensor]:
+    scale = rows.abs().amax(1).clamp(min=1e-12) / 127
+    return (rows / scale[:, None]).round().to(torch.int8), scale
+
+
+def _low_rank(name: str, difference: Tensor, rank: int) -> dict[str, Tensor]:
+    """The nearest matrix of a rank, as factors in int8 with scales of rows and columns."""
+    left, values, right = torch.svd_lowrank(difference, q=min(rank, *difference.shape), niter=6)
+    root = values.sqrt()
+    left_whole, left_scale = _to_int8(left * root)
+    right_whole, right_scale = _to_int8(right * root)
+    return {
+        f"{name}{LEFT}": left_whole,
+        f"{name}{RIGHT}": right_whole.T.contiguous(),
+        f"{name}{LEFT_SCALE}": left_scale,
+        f"{name}{RIGHT_SCALE}": right_scale,
+    }
+
+
+def _scores(model: Path, scored: ScoredTasks, session: Session) -> dict[str, TaskResult]:
+    return {
+        task.name: evaluate(str(model), task, data=scored.data, baseline=False, session=session)
+        for task in scored.tasks
+    }
+
+
+def _recorded(run: Path, task: str) -> dict[str, Any]:
+    """The result of a task in a run's folder; empty if there is none."""
+    return next((read_json_object(path) for path in run.glob(f"results/*/*/{task}.json")), {})
+
+
+def score_rows(scores: Sequence[Mapping[str, Any]]) -> str:
+    """The table of a packaged model's scores beside those of all weights and of the untrained encoder."""
+    rows = [
+        [
+            f"`{score['task']}`",
+            score["metric"],
+            score["rows"],
+            *(score_text(score[kind], score["metric"]) for kind in ("value", "trained", "untrained")),
+        ]
+        for score in scores
+    ]
+    return table(["task", "metric", "rows", "packaged", "all weights", "untrained"], rows)
+
+
+def _front_matter(name: str, results: list[TaskResult]) -> str:
+    metadata = ModelCardData(
+        model_name=name,
+        language="en",
+        license="other",
+        license_name="terms-of-encoder-and-training-data",
+        library_name="transformers",
+        pipeline_tag="feature-extraction",
+        tags=["eventformers", name],
+        base_model=PACKAGED_ENCODER,
+        eval_results=eval_results(results) or None,
+    )
+    return metadata.to_yaml()

@@ -1,0 +1,121 @@
+"""The trained models of the package: their folders, scores and faults."""
+
+from __future__ import annotations
+
+import json
+import logging
+import multiprocessing
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from huggingface_hub import constants
+from peft import AutoPeftModel
+from sentence_transformers import SentenceTransformer
+from transformers import AutoModel, AutoTokenizer
+
+import eventformers
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.loading import pretrained as module
+from eventformers.loading.encoders import resolve_encoder
+from eventformers.loading.pretrained import CHANGE_FILE, FACTS_FILE, MODELS, list_pretrained, pretrained
+
+NAMES = [one.name for one in list_pretrained() if one.method]
+TEXTS = ["police arrested thief", "the storm flooded the city"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(constants, "HF_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def test_list() -> None:
+    models = list_pretrained()
+    assert {"swcc", "event_type_induction", "event_nouns", "same_events"} <= {one.name for one in models}
+    assert sum(one.num_bytes for one in models) <= 12_000_000
+    for one in models:
+        assert one.licenses
+        for score in one.scores:
+            assert score.untrained is None or score.value >= score.untrained
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scores_on_the_samples(name: str) -> None:
+    expected = json.loads((MODELS / name / FACTS_FILE).read_text())["sample_scores"]
+    for task, value in list(expected.items())[:3]:
+        result = eventformers.evaluate(name, task, baseline=False)
+        assert result.main_value == pytest.approx(value, abs=0.5 if abs(value) > 1 else 0.01)
+        assert result.model == name
+
+
+def test_every_library_gives_the_same_vectors() -> None:
+    folder = pretrained("swcc")
+    vectors = eventformers.encode("swcc", TEXTS)
+    np.testing.assert_allclose(SentenceTransformer(folder).encode(TEXTS), vectors, atol=1e-5)
+    inputs = AutoTokenizer.from_pretrained(folder)(TEXTS, padding=True, return_tensors="pt")
+    mask = inputs["attention_mask"][..., None]
+    with torch.inference_mode():
+        own = AutoModel.from_pretrained(folder)(**inputs).embeddings
+        states = AutoPeftModel.from_pretrained(f"{folder}/adapter")(**inputs).last_hidden_state
+    np.testing.assert_allclose(own, vectors, atol=1e-5)
+    np.testing.assert_allclose((states * mask).sum(1) / mask.sum(1), vectors, atol=1e-5)
+    assert np.abs(eventformers.encode(None, TEXTS) - vectors).max() > 0.1
+
+
+def test_a_name_is_a_name_and_a_folder_a_path(tmp_path: Path, monkeypatch, caplog) -> None:
+    (tmp_path / "swcc").mkdir()
+    (tmp_path / "swcc" / "config.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        assert resolve_encoder("swcc") == pretrained("swcc")
+    assert "swcc: the model of the package; the folder of this name is ./swcc" in caplog.text
+    assert resolve_encoder("./swcc") == "swcc"
+    assert resolve_encoder(Path("swcc")) == "swcc"
+    assert resolve_encoder("owner/swcc") == "owner/swcc"
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(UnknownNameError, match="swcc"):
+        pretrained("swc")
+    with pytest.raises(EventformersError, match="event_nouns is no model of transformers"):
+        pretrained("event_nouns")
+
+
+def test_a_damaged_package(tmp_path: Path, monkeypatch) -> None:
+    shutil.copytree(MODELS / "swcc", tmp_path / "swcc")
+    monkeypatch.setattr(module, "MODELS", tmp_path)
+    data = bytearray((tmp_path / "swcc" / CHANGE_FILE).read_bytes())
+    data[-1] ^= 1
+    (tmp_path / "swcc" / CHANGE_FILE).write_bytes(data)
+    with pytest.raises(EventformersError, match=rf"{CHANGE_FILE}: found SHA-256 .*; reinstall"):
+        pretrained("swcc")
+
+
+def test_a_damaged_cache_is_built_again() -> None:
+    weights = Path(pretrained("swcc"), "model.safetensors")
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-1])
+    assert Path(pretrained("swcc"), "model.safetensors").read_bytes() == whole
+
+
+def _build(home: str, barrier, queue) -> None:
+    constants.HF_HOME = home
+    barrier.wait()
+    queue.put(Path(pretrained("swcc"), "model.safetensors").stat().st_size)
+
+
+def test_two_processes_at_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    barrier, queue = context.Barrier(2), context.Queue()
+    both = [context.Process(target=_build, args=(str(tmp_path), barrier, queue)) for _ in range(2)]
+    for one in both:
+        one.start()
+    sizes = [queue.get(timeout=120) for _ in both]
+    for one in both:
+        one.join()
+        assert one.exitcode == 0
+    assert sizes == [Path(pretrained("swcc"), "model.safetensors").stat().st_size] * 2
