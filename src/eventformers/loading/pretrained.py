@@ -103,7 +103,7 @@ def _describe(folder: Path) -> PretrainedModel:
 
 def is_pretrained(name: str) -> bool:
     """True if a name is that of a model of the package."""
-    return name.isidentifier() and (MODELS / name / FACTS_FILE).is_file()
+    return any(path.parent.name == name for path in MODELS.glob(f"*/{FACTS_FILE}"))
 
 
 def pretrained(name: str) -> str:
@@ -160,6 +160,7 @@ def build(source: Path, output: Path, *, base_model: str | None = None) -> None:
     Raises:
         EventformersError: the packaged encoder is absent, or a file is damaged.
     """
+    # It resolves names by this module.
     from eventformers.loading.encoders import resolve_encoder
 
     encoder = Path(resolve_encoder())
