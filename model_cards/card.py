@@ -145,7 +145,8 @@ class ModelCard:
         views: settings of the collator.
         training_arguments: the training arguments, from `to_dict()`.
         seed: the seed.
-        lora: True if low-rank adapters were trained and merged, instead of the whole encoder.
+        adapters: kind of the adapters that were trained and merged, as PEFT writes it, instead of the whole
+            encoder; "" without any.
         steps: number of optimizer steps.
         seconds: training time.
         truncated: number of texts truncated in training.
@@ -170,7 +171,7 @@ class ModelCard:
     views: Mapping[str, object] = field(default_factory=dict)
     training_arguments: Mapping[str, object] = field(default_factory=dict)
     seed: int | None = None
-    lora: bool = False
+    adapters: str = ""
     steps: int | None = None
     seconds: float | None = None
     truncated: int | None = None

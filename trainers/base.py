@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from huggingface_hub import CommitInfo, HfApi
 from peft import PeftModel
+from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback
@@ -27,10 +28,10 @@ from eventformers import __version__
 from eventformers.datasets_scripts.loading import limit_requests
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.files import write_text
+from eventformers.trainers.adapters import kind_of, merged
 from eventformers.trainers.arguments import EventTrainingArguments, setting_faults
 from eventformers.trainers.callbacks import ProgressLines, progress_callback
 from eventformers.trainers.gradient_cache import backward_in_chunks
-from eventformers.trainers.lora import merged
 from eventformers.trainers.stages import read_state, readable
 
 ARGUMENTS_FILE = "training_args.json"
@@ -421,6 +422,8 @@ class EventTrainer(Trainer):
 
         model = self.accelerator.unwrap_model(self.model)
         head = model.get_base_model() if isinstance(model, PeftModel) else model
+        layers = [module for module in head.modules() if isinstance(module, BaseTunerLayer)]
+        beside = {"original_module", *(name for layer in layers for name in layer.adapter_layer_names)}
         validation = self.eval_dataset
         held_out = len(validation) if validation is not None and has_length(validation) else 0
         card = ModelCard(
@@ -434,14 +437,14 @@ class EventTrainer(Trainer):
             ),
             training_arguments=self.args.to_dict(),
             seed=self.args.seed,
-            lora=head is not model,
+            adapters=kind_of(model.peft_config["default"]) if isinstance(model, PeftModel) else "",
             steps=self.state.global_step,
             history=self.state.log_history,
             parameters=sum(
                 parameter.numel()
                 for name, parameter in head.base_model.named_parameters()
                 # Adapters are merged, and of a module that trains whole PEFT keeps the original beside it.
-                if "lora_" not in name and "original_module" not in name
+                if not any(part in name for part in beside)
             ),
             **{**self.card_fields, **fields},
         )

@@ -134,7 +134,7 @@ def add_marker_tokens(
 ) -> list[int]:
     """Add marker tokens, which the tokenizer never splits, to a tokenizer and a model.
 
-    Both save the tokens; `add_lora` trains their vectors beside its adapters. An existing token, as in a
+    Both save the tokens; `add_adapters` trains their vectors beside the adapters. An existing token, as in a
     later stage, keeps its vector.
 
     Args:

@@ -12,6 +12,7 @@ from typing import Any
 
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
+from peft import PeftConfig
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 from eventformers.datasets_scripts import BUILDERS
@@ -22,9 +23,9 @@ from eventformers.methods import Method, load_method
 from eventformers.models.modeling_base import EventPreTrainedModel
 from eventformers.models.text_prompts import clear_call_settings
 from eventformers.strict import check_types
+from eventformers.trainers.adapters import ADAPTER_FOLDER, LORA, config_values, read_adapters
 from eventformers.trainers.arguments import TRAINING_TYPES, EventTrainingArguments
 from eventformers.trainers.base import write_arguments
-from eventformers.trainers.lora import ADAPTER_FOLDER
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.recipes import Recipe, apply_settings, check_keys, load_recipe
 from eventformers.trainers.stage_training import StageOptions, StageRun, check_settings, train_stage
@@ -158,6 +159,7 @@ def train_head(
     output: Path,
     data: str | None = None,
     lora: bool = False,
+    peft: str | Path | PeftConfig | None = None,
     resume: bool = False,
     device: str | None = None,
     dtype: str | None = None,
@@ -171,6 +173,7 @@ def train_head(
         output: folder of the run and its checkpoints.
         data: built dataset, folder of raw files, or None for the bundled samples.
         lora: train low-rank adapters instead of the whole encoder.
+        peft: configuration of other adapters to train instead; see `read_adapters`.
         resume: continue from the last checkpoint in `output`, or after its last finished stage.
         dtype: `bfloat16` or `float16` for mixed precision; None for float32.
         on_ready: called once before anything is written, after the settings of all stages and the data of the
@@ -184,13 +187,15 @@ def train_head(
     """
     if recipe.seed is None:
         raise EventformersError("the recipe has no seed; resolve_recipe draws one")
+    if lora and peft is not None:
+        raise EventformersError("--lora and --peft; accepted: one of them")
     method = load_method(recipe.method)
     options = StageOptions(
         seed=recipe.seed,
         encoder=encoder,
         encoder_name=encoder_name,
         data=data,
-        lora=lora,
+        adapters=LORA if lora else None if peft is None else read_adapters(peft),
         resume=resume,
         device=device,
         dtype=dtype,
@@ -199,6 +204,7 @@ def train_head(
         "encoder": encoder_name,
         "data": data,
         "lora": lora,
+        "peft": None if lora else config_values(options.adapters),
         "dtype": dtype,
         "processes": PartialState().num_processes,
         "recipe": asdict(recipe),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from peft import PeftModel
+from peft import PeftConfig, PeftModel
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 from transformers.integrations import get_available_reporting_integrations
@@ -22,6 +22,15 @@ from eventformers.errors import EventformersError, UnknownNameError, counted
 from eventformers.loading.models import faults_told, load_config, load_tokenizer
 from eventformers.methods import Method
 from eventformers.models.modeling_base import EventPreTrainedModel
+from eventformers.trainers.adapters import (
+    ADAPTER_FOLDER,
+    Adapter,
+    add_adapters,
+    average_with_start,
+    is_plain_lora,
+    kind_of,
+    merged,
+)
 from eventformers.trainers.arguments import EventTrainingArguments, setting_faults
 from eventformers.trainers.base import EventTrainer
 from eventformers.trainers.callbacks import (
@@ -30,7 +39,6 @@ from eventformers.trainers.callbacks import (
     silhouette_callback,
     stopping_callbacks,
 )
-from eventformers.trainers.lora import ADAPTER_FOLDER, Adapter, add_lora, average_with_start, merged
 from eventformers.trainers.method import Calibration, TrainingData, check_text_length
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.stage_heads import (
@@ -58,7 +66,7 @@ class StageOptions:
     encoder: str
     encoder_name: str
     data: str | None
-    lora: bool
+    adapters: PeftConfig | None
     resume: bool
     device: str | None
     dtype: str | None
@@ -70,7 +78,9 @@ class StageRun:
 
     Args:
         model: the trained head with merged adapters.
-        adapter: the adapters, including those of earlier stages; None without `lora`.
+        adapter: the adapters, including those of earlier stages; None without adapters, or if those of
+            several stages have no sum.
+        adapter_kind: the kind of adapters that were trained, as PEFT writes it; "" without any.
         tokenizer: the encoder's tokenizer.
         data: description of the data for the card.
         validation_rows: number of rows of the validation loss.
@@ -80,6 +90,7 @@ class StageRun:
 
     model: EventPreTrainedModel
     adapter: Adapter | None
+    adapter_kind: str
     tokenizer: PreTrainedTokenizerBase
     arguments: EventTrainingArguments
     data: dict[str, Any]
@@ -172,6 +183,7 @@ def train_stage(
     return StageRun(
         model=final.eval(),
         adapter=adapter,
+        adapter_kind=kind_of(options.adapters) if options.adapters else "",
         tokenizer=tokenizer,
         arguments=arguments,
         data=prepared.description,
@@ -198,7 +210,7 @@ def _prepare_stage(
     set_seed(options.seed)
     fields = head_fields(recipe, options.encoder)
     # With adapters the encoder itself does not train, so it keeps the dtype of its weights.
-    dtype = "auto" if options.lora else torch.float32
+    dtype = "auto" if options.adapters else torch.float32
     if earlier is None:
         model = build_head(method, options.encoder, fields, dtype)
     else:
@@ -231,10 +243,17 @@ def _check_together(
             f"gradient_cache_chunk_size: {method.title} cannot encode a batch in chunks; accepted: null; "
             "lower per_device_train_batch_size to save memory"
         )
-    if options.lora and getattr(model.config, "freeze_encoder", False):
+    if options.adapters is None:
+        return
+    if getattr(model.config, "freeze_encoder", False):
         raise EventformersError(
             "--lora adapts the encoder, but freeze_encoder=true freezes it; accepted: --lora with "
             "freeze_encoder=false and encoder_cache_tokens=null, or a run without --lora"
+        )
+    if arguments.start_weight_share and not is_plain_lora(options.adapters):
+        raise EventformersError(
+            f"start_weight_share={arguments.start_weight_share} averages weights, which "
+            f"{kind_of(options.adapters)} does not add to; accepted: start_weight_share=0, or --lora"
         )
 
 
@@ -243,17 +262,17 @@ def _make_trainable(
 ) -> tuple[EventPreTrainedModel | PeftModel, StartWeights | None]:
     """Freeze modules, and add the encoder cache and the adapters.
 
-    Without `lora`, also return the initial weights if the final encoder is to have a share of them.
+    Without adapters, also return the initial weights if the final encoder is to have a share of them.
     """
     frozen = arguments.frozen_modules or []
     freeze(model, frozen)
     if arguments.encoder_cache_tokens is not None:
         cache_encoder(model, arguments.encoder_cache_tokens)
-    if not options.lora:
+    if options.adapters is None:
         return model, StartWeights(
             nn.ModuleList(model.text_encoders())
         ) if arguments.start_weight_share else None
-    adapted = add_lora(model, options.encoder_name)
+    adapted = add_adapters(model, options.encoder_name, options.adapters)
     # PEFT unfreezes the modules that it trains without adapters.
     freeze(adapted, frozen)
     return adapted, None
@@ -291,6 +310,12 @@ def _finish_weights(
         return trained, None
     average_with_start(trained, arguments.start_weight_share)
     adapter = Adapter.of(trained)
+    if earlier is not None and not is_plain_lora(adapter.settings):
+        logger.warning(
+            "%s adapters of several stages have no sum: the merged model is saved, and no adapter/",
+            kind_of(adapter.settings),
+        )
+        return merged(trained), None
     if earlier is not None:
         with faults_told(str(earlier / ADAPTER_FOLDER)):
             adapter = adapter.after(earlier / ADAPTER_FOLDER)

@@ -388,9 +388,9 @@ def _compare_runs(
     """Return the stages of an earlier run by folder, its rows, the number of its processes, and its other
     settings that differ."""
     stages = plan_stages(Recipe(**earlier["recipe"]), output)
-    # Earlier versions do not record these two.
-    earlier = {**{key: record[key] for key in ("dtype", "processes")}, **earlier}
-    different = [key for key in ("encoder", "lora", "dtype") if earlier[key] != record[key]]
+    # Earlier versions do not record these three.
+    earlier = {**{key: record[key] for key in ("dtype", "processes")}, "peft": None, **earlier}
+    different = [key for key in ("encoder", "lora", "peft", "dtype") if earlier[key] != record[key]]
     rows = dict(earlier.get("rows", {}))
     return {stage.folder: stage for stage in stages}, rows, int(earlier["processes"]), different
 

@@ -9,6 +9,8 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from peft import PeftConfig
+
 from eventformers.datasets_scripts.events import EVENTS_TABLE, EXTRACTED_DOCUMENTS
 from eventformers.datasets_scripts.loading import without_samples
 from eventformers.datasets_scripts.malformed import takes_malformed
@@ -64,6 +66,7 @@ def train(
     encoder: str | None = None,
     settings: Sequence[str] = (),
     lora: bool = False,
+    peft: str | Path | PeftConfig | None = None,
     resume: bool = False,
     overwrite: bool = False,
     seed: int | None = None,
@@ -85,6 +88,7 @@ def train(
         encoder: Hub id or folder of a pretrained encoder; None uses the packaged all-MiniLM-L6-v2.
         settings: overrides of the recipe, as `key=value`.
         lora: train low-rank adapters; they are saved in `adapter/` and merged into the model.
+        peft: configuration of PEFT of other adapters to train instead: a JSON file, or an object.
         resume: continue from the last checkpoint in `output`.
         overwrite: replace the model in `output`.
         seed: seed of the run; None uses the recipe's, or a random one if it has none.
@@ -143,6 +147,7 @@ def train(
             output=folder,
             data=None if data is None else str(data),
             lora=lora,
+            peft=peft,
             resume=resume,
             device=device,
             dtype=dtype,
@@ -274,7 +279,7 @@ def _card(run: TrainingRun, name: str, encoder: str, results: list[TaskResult]) 
         views=recipe.views,
         training_arguments=run.arguments.to_dict(),
         seed=run.seed,
-        lora=run.adapter is not None,
+        adapters=run.adapter_kind,
         steps=run.steps,
         seconds=None if run.resumed else run.seconds,
         truncated=run.truncated,

@@ -28,8 +28,8 @@ from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.methods import load_method
 from eventformers.trainers import method as method_parts
+from eventformers.trainers.adapters import ADAPTER_FOLDER, add_adapters, modules_beside_encoders
 from eventformers.trainers.gradient_cache import backward_in_chunks
-from eventformers.trainers.lora import ADAPTER_FOLDER, add_lora, modules_beside_encoders
 from eventformers.trainers.recipes import list_recipes, load_recipe
 from eventformers.trainers.run import TrainingRun, accepted_keys, resolve_recipe, train_head
 from eventformers.trainers.stages import RUN_FILE, STAGES_FOLDER
@@ -379,7 +379,7 @@ class MethodTrainingCase:
         fresh = {name for name, value in head.named_parameters() if id(value) not in inside}
         trained = {
             name.removeprefix("base_model.model.").replace("modules_to_save.default.", "")
-            for name, value in add_lora(head, "tiny").named_parameters()
+            for name, value in add_adapters(head, "tiny").named_parameters()
             if value.requires_grad
         }
         assert fresh <= trained

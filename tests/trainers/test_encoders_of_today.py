@@ -20,7 +20,7 @@ from eventformers.methods import load_method
 from eventformers.models import processing_events
 from eventformers.models.sentence_transformers_files import write_sentence_transformers_files
 from eventformers.models.text_prompts import tokenise_after
-from eventformers.trainers.lora import ADAPTER_FOLDER, add_lora, merged
+from eventformers.trainers.adapters import ADAPTER_FOLDER, add_adapters, merged
 from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
 
 TEXTS = ["police arrested thief", "the storm", "the company bought the bank of the river in the city"]
@@ -158,7 +158,7 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_adapters_are_in_full_precision_over_a_base_in_half(half: Path) -> None:
     head = SwccForPreTraining.from_encoder(str(half), dtype="auto", mlm_weight=0.0, projection_dim=8)
     assert {parameter.dtype for parameter in head.parameters()} == {torch.bfloat16}
-    adapted = add_lora(head, "tiny")
+    adapted = add_adapters(head, "tiny")
     dtypes = {parameter.requires_grad: parameter.dtype for parameter in adapted.parameters()}
     assert dtypes == {False: torch.bfloat16, True: torch.float32}
     ids = torch.tensor([[7, 8, 9], [10, 11, 0]])

@@ -20,7 +20,7 @@ from eventformers.models.modeling_event_type_induction import (
     EventTypeInductionModel,
 )
 from eventformers.models.processing_event_type_induction import EventTypeInductionProcessor
-from eventformers.trainers.lora import add_lora
+from eventformers.trainers.adapters import add_adapters
 from eventformers.trainers.method import add_marker_tokens
 
 MARKERS = {"[OPEN]": "storm city", "[CLOSE]": "goal"}
@@ -149,7 +149,7 @@ def test_lora_trains_them_and_saves_them(
     head.save_pretrained(tmp_path / "base")
     before = _vectors(head)
     inputs = _inputs(tokenizer)
-    model = add_lora(head, str(tmp_path / "base"))
+    model = add_adapters(head, str(tmp_path / "base"))
     optimizer = torch.optim.SGD([value for value in model.parameters() if value.requires_grad], lr=1.0)
     for _ in range(2):
         optimizer.zero_grad()
@@ -191,7 +191,7 @@ def test_each_tower_learns_its_own(
     # One marker in the mentions, the other in the events.
     inputs["input_ids"][:, 1] = ids[0]
     inputs["event_input_ids"][..., 1] = ids[1]
-    model = add_lora(head, str(tmp_path / "base"))
+    model = add_adapters(head, str(tmp_path / "base"))
     optimizer = torch.optim.SGD([value for value in model.parameters() if value.requires_grad], lr=1.0)
     for _ in range(2):
         optimizer.zero_grad()
@@ -216,7 +216,7 @@ def test_each_tower_learns_its_own(
 
 
 def test_lora_without_markers_trains_no_embedding(head: EventTypeInductionForPreTraining) -> None:
-    model = add_lora(head, "tiny")
+    model = add_adapters(head, "tiny")
     assert not [
         name for name, value in model.named_parameters() if "embeddings" in name and value.requires_grad
     ]

@@ -10,9 +10,9 @@ import pytest
 from eventformers import SwccForPreTraining
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.methods import load_method
+from eventformers.trainers.adapters import add_adapters
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer
-from eventformers.trainers.lora import add_lora
 from eventformers.trainers.run import resolve_recipe
 from eventformers.trainers.stage_training import StageOptions, check_publishable, check_settings
 from eventformers.trainers.stages import Stage
@@ -25,7 +25,7 @@ def test_a_token_is_no_setting() -> None:
 
 def test_a_push_needs_a_name(tmp_path: Path) -> None:
     method = load_method("swcc")
-    options = StageOptions(1, "tiny", "tiny", None, lora=False, resume=False, device="cpu", dtype=None)
+    options = StageOptions(1, "tiny", "tiny", None, adapters=None, resume=False, device="cpu", dtype=None)
     recipe = resolve_recipe(method, "demo", ["push_to_hub=true"], 1)
     with pytest.raises(EventformersError, match="hub_model_id=OWNER/NAME"):
         check_settings(method, Stage("", recipe, tmp_path), options)
@@ -62,7 +62,7 @@ def test_the_card_of_a_push_counts_the_merged_model(tiny_encoder: Path, tmp_path
     model = SwccForPreTraining.from_encoder(str(tiny_encoder))
     expected = sum(parameter.numel() for parameter in model.base_model.parameters())
     arguments = EventTrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none")
-    for trained in (model, add_lora(model, "tiny")):
+    for trained in (model, add_adapters(model, "tiny")):
         EventTrainer(model=trained, args=arguments).create_model_card()
         assert f"{expected:,}" in (tmp_path / "README.md").read_text(encoding="utf-8")
         (tmp_path / "README.md").unlink()

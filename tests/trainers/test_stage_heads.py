@@ -15,7 +15,7 @@ from eventformers.errors import EventformersError
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.methods import load_method
 from eventformers.models.modeling_heterevent import HeterEventForPreTraining
-from eventformers.trainers.lora import add_lora, average_with_start
+from eventformers.trainers.adapters import add_adapters, average_with_start
 from eventformers.trainers.run import TrainingRun, resolve_recipe, train_head
 from eventformers.trainers.stage_heads import CachedEncoding, StartWeights, cache_encoder, set_dropout
 
@@ -225,7 +225,7 @@ def test_refused_settings(tiny_encoder: Path, tmp_path: Path) -> None:
 def test_learned_tokens_are_averaged_under_lora(tiny_encoder: Path) -> None:
     head = SwccForPreTraining.from_encoder(str(tiny_encoder), added_token_ids=[7, 9])
     table = head.get_input_embeddings().weight.detach().clone()
-    model = add_lora(head, "tiny")
+    model = add_adapters(head, "tiny")
     with torch.no_grad():
         for name, value in model.named_parameters():
             if "trainable_tokens_delta" in name:

@@ -53,6 +53,9 @@ def train(
     settings: options.Settings = None,
     exclude_source: options.ExcludeSource = None,
     lora: Annotated[bool, typer.Option("--lora", help="Train low-rank adapters.")] = False,
+    peft: Annotated[
+        Path | None, typer.Option(help="Train other adapters: a JSON file with a configuration of PEFT.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")] = False,
     overwrite: options.Overwrite = False,
     seed: options.Seed = None,
@@ -74,6 +77,7 @@ def train(
         encoder=encoder,
         settings=overrides,
         lora=lora,
+        peft=peft,
         resume=resume,
         overwrite=overwrite,
         seed=seed,

@@ -152,7 +152,7 @@ class ExplorationTools:
         Rows are in the order of dates, or best first with `like`. Each has its sentence and document.
         """
         where: list[str] = ["true"]
-        values: list[object] = []
+        values: list[Any] = []
 
         def contains(text: str, columns: Sequence[str]) -> None:
             there = ", ".join(column for column in columns if column in self._shown) or "''"
@@ -319,9 +319,8 @@ class ExplorationTools:
 
     def _encoder(self, role: str) -> EventEncoder:
         model = self._models[role]
-        return self._session.encoder(
-            model, **({} if isinstance(model, EventEncoder) else {"device": self._device})
-        )
+        device = None if isinstance(model, EventEncoder) else self._device
+        return self._session.encoder(model, device=device)
 
     def _needs(self, table: str, option: str) -> None:
         if not (self.folder / f"{table}.parquet").exists():

@@ -28,8 +28,8 @@ from eventformers.methods import all_methods
 from eventformers.model_cards.card import TRAINING_DATA_FILE, read_training_record
 from eventformers.models.sentence_transformers_files import SENTENCE_TRANSFORMERS_FILES, TOWER_FOLDERS
 from eventformers.publishing.dataset_building import BENCHMARK_FILE
+from eventformers.trainers.adapters import ADAPTER_FOLDER
 from eventformers.trainers.base import ARGUMENTS_FILE
-from eventformers.trainers.lora import ADAPTER_FOLDER
 from eventformers.trainers.stages import LOG_FILE, RUN_FILE, STAGE_FILE, STAGES_FOLDER
 
 logger = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from eventformers.model_cards.scores import score_text
 from eventformers.reference.docstrings import docstring_entries, python_page, settings_page
 from eventformers.reproduction.comparisons import claims_sections
 from eventformers.reproduction.tables import paper_tables
-from eventformers.trainers.lora import modules_beside_encoders
+from eventformers.trainers.adapters import modules_beside_encoders
 from eventformers.trainers.recipes import list_recipes, load_recipe
 from eventformers.trainers.stages import stage_recipes
 

@@ -1,7 +1,8 @@
-"""Low-rank adapters for a head (PEFT)."""
+"""Adapters of PEFT for a head: low-rank ones, or any others that can be merged."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
@@ -10,25 +11,48 @@ from typing import Any, cast
 
 import torch
 from accelerate.utils.operations import convert_to_fp32
-from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
+from peft import (
+    LoraConfig,
+    PeftConfig,
+    PeftModel,
+    PromptLearningConfig,
+    get_peft_model,
+    get_peft_model_state_dict,
+)
+from peft.mapping import PEFT_TYPE_TO_CONFIG_MAPPING, PEFT_TYPE_TO_TUNER_MAPPING
 from peft.tuners.lora import LoraLayer
 from peft.tuners.trainable_tokens import TrainableTokensLayer
-from peft.utils.constants import SAFETENSORS_WEIGHTS_NAME, TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
+from peft.tuners.tuners_utils import BaseTunerLayer
+from peft.utils.constants import (
+    CONFIG_NAME,
+    SAFETENSORS_WEIGHTS_NAME,
+    TRANSFORMERS_MODELS_TO_IA3_FEEDFORWARD_MODULES_MAPPING,
+    TRANSFORMERS_MODELS_TO_IA3_TARGET_MODULES_MAPPING,
+)
+from peft.utils.other import ModulesToSaveWrapper
 from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import PreTrainedConfig
 
-from eventformers.errors import EventformersError
+from eventformers.datasets_scripts.reading.lines import read_json_object
+from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.files import write_text
 from eventformers.methods import load_method
 from eventformers.models.modeling_base import EventPreTrainedModel
 
-_TARGETS = {
-    **TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING,
-    # One layer for query, key and value.
-    "modernbert": ["Wqkv"],
-}
-"""Layers of the attention that get adapters, by the type of the encoder."""
+_MORE_TARGETS = {"modernbert": ["Wqkv"]}
+"""Layers that get adapters, by the type of the encoder, where PEFT knows none."""
+
+_ACCEPTED = (
+    'a configuration of PEFT, such as {"peft_type": "IA3"}, of adapters that train like other weights and '
+    "can be merged"
+)
+
+_FREE_FIELDS = ("r", "lora_alpha", "lora_dropout", "target_modules", "modules_to_save", "inference_mode")
+"""Fields of a configuration of LoRA with which the sum of adapters of several stages is again one of them."""
+
+LORA = LoraConfig(r=8, lora_alpha=16)
+"""The adapters of `--lora`."""
 
 ADAPTER_FOLDER = "adapter"
 """The subfolder with the unmerged adapters of a model."""
@@ -38,11 +62,11 @@ library_name: peft
 {base_model}tags:
 - eventformers
 - {method}
-- lora
+- {tag}
 ---
 # Adapters of {class_name}
 
-Low-rank adapters of rank {rank} for the attention of the encoder{whole}. To load them on their encoder:
+{kind} of the encoder{whole}. To load them on their encoder:
 
 ```python
 from {package} import {class_name}
@@ -76,8 +100,75 @@ def modules_beside_encoders(head: EventPreTrainedModel) -> list[str]:
     return list(found(head, ""))
 
 
-def add_lora(head: EventPreTrainedModel, encoder_name: str, rank: int = 8) -> PeftModel:
-    """Freeze a head's encoder and add low-rank adapters to its attention.
+def read_adapters(peft: str | Path | PeftConfig) -> PeftConfig:
+    """Read the configuration of adapters from a JSON file, or from a folder with `adapter_config.json`.
+
+    Raises:
+        EventformersError: it is none of PEFT.
+        UnknownNameError: adapters of its kind cannot train as part of a head.
+    """
+    accepted = sorted(
+        kind.value
+        for kind, tuner in PEFT_TYPE_TO_TUNER_MAPPING.items()
+        # Prompts adapt no weights; others change their ranks by calls between steps.
+        if not issubclass(PEFT_TYPE_TO_CONFIG_MAPPING[kind], PromptLearningConfig)
+        and not hasattr(tuner, "update_and_allocate")
+    )
+    if isinstance(peft, PeftConfig):
+        kind = kind_of(peft)
+    else:
+        path = Path(peft).expanduser()
+        path = path / CONFIG_NAME if path.is_dir() else path
+        values = read_json_object(path, _ACCEPTED)
+        kind = str(values.get("peft_type"))
+    if kind not in accepted:
+        raise UnknownNameError("kind of adapters", kind, accepted)
+    if isinstance(peft, PeftConfig):
+        return peft
+    try:
+        return PEFT_TYPE_TO_CONFIG_MAPPING[kind](**values)
+    except (TypeError, ValueError) as error:
+        raise EventformersError(f"{path}: {error}; accepted: {_ACCEPTED}") from error
+
+
+def kind_of(config: PeftConfig) -> str:
+    """Return the kind of adapters, as PEFT writes it: `LORA`, `IA3`."""
+    return str(getattr(config.peft_type, "value", config.peft_type) or "")
+
+
+def config_values(config: PeftConfig | None) -> dict[str, Any] | None:
+    """Return a configuration as JSON values, by which a resumed run compares it."""
+    return None if config is None else json.loads(json.dumps(config.to_dict(), default=sorted))
+
+
+def is_plain_lora(config: PeftConfig) -> bool:
+    """True for low-rank adapters whose effect is the product of their matrices."""
+    if not isinstance(config, LoraConfig):
+        return False
+    given, plain = config.to_dict(), LoraConfig().to_dict()
+    free = (*_FREE_FIELDS, "trainable_token_indices", "base_model_name_or_path", "task_type")
+    return all(given[name] == plain[name] for name in plain if name not in free)
+
+
+def _find_targets(config: PeftConfig, model_type: str) -> None:
+    """Fill in the layers to adapt of an encoder: those that PEFT knows for its type."""
+    kind = kind_of(config)
+    known = getattr(PEFT_TYPE_TO_TUNER_MAPPING[config.peft_type], "target_module_mapping", {})
+    if kind == "IA3":
+        known = TRANSFORMERS_MODELS_TO_IA3_TARGET_MODULES_MAPPING
+        feedforward = TRANSFORMERS_MODELS_TO_IA3_FEEDFORWARD_MODULES_MAPPING.get(model_type, ())
+        config.feedforward_modules = config.feedforward_modules or set(feedforward)
+    known = {**_MORE_TARGETS, **known}
+    if model_type not in known:
+        raise EventformersError(
+            f"{kind}: PEFT has no target modules for a {model_type} encoder; accepted: "
+            f"{', '.join(sorted(known))}, or target_modules in the file of --peft"
+        )
+    config.target_modules = rf".*\bencoder\..*\.({'|'.join(known[model_type])})"
+
+
+def add_adapters(head: EventPreTrainedModel, encoder_name: str, config: PeftConfig = LORA) -> PeftModel:
+    """Freeze a head's encoder and add adapters to it.
 
     Of the token embeddings, only those of `added_token_ids` train; they are saved with the adapters. Modules
     outside the encoder train without adapters: PEFT would otherwise freeze them with their random weights.
@@ -87,29 +178,31 @@ def add_lora(head: EventPreTrainedModel, encoder_name: str, rank: int = 8) -> Pe
 
     Args:
         encoder_name: base model in the adapter's configuration; only the name of a folder is recorded.
+        config: the kind of adapters, with their settings. Modules in `modules_to_save` train besides.
 
     Raises:
-        EventformersError: PEFT has no target modules for this kind of encoder.
+        EventformersError: PEFT does not accept the configuration for this encoder, the adapters cannot be
+            merged, or they cannot train added tokens.
     """
-    model_type = head.config.encoder_config.model_type
-    targets = _TARGETS.get(model_type)
-    if targets is None:
-        known = ", ".join(sorted(_TARGETS))
-        raise EventformersError(
-            f"--lora: PEFT has no target modules for a {model_type} encoder; accepted: {known}"
-        )
+    config = deepcopy(config)
+    if config.target_modules is None:
+        _find_targets(config, head.config.encoder_config.model_type)
+    config.modules_to_save = sorted({*(config.modules_to_save or ()), *modules_beside_encoders(head)})
     head.name_or_path = Path(encoder_name).name if Path(encoder_name).is_dir() else encoder_name
     tables = [encoder.get_input_embeddings() for encoder in head.text_encoders()]
     names = [name for name, module in head.named_modules() if any(module is table for table in tables)]
-    added = head.config.added_token_ids
-    settings = LoraConfig(
-        r=rank,
-        lora_alpha=2 * rank,
-        target_modules=rf".*\bencoder\..*\.({'|'.join(targets)})",
-        modules_to_save=modules_beside_encoders(head),
-        trainable_token_indices=None if added is None else dict.fromkeys(names, added),
-    )
-    adapted = get_peft_model(head, settings)
+    if (added := head.config.added_token_ids) is not None:
+        if not hasattr(config, "trainable_token_indices"):
+            raise EventformersError(
+                f"--peft: {kind_of(config)} cannot train the tokens that this method adds; accepted: LORA"
+            )
+        config.trainable_token_indices = dict.fromkeys(names, added)
+    try:
+        adapted = get_peft_model(head, config)
+        layer = next(module for module in adapted.modules() if isinstance(module, BaseTunerLayer))
+        deepcopy(layer).merge()
+    except (AttributeError, NotImplementedError, StopIteration, ValueError) as error:
+        raise EventformersError(f"--peft: {kind_of(config)}: {error}; accepted: {_ACCEPTED}") from error
     for parameter in adapted.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.float()
@@ -126,6 +219,10 @@ def _to_full_precision(encoder: nn.Module, arguments: Any, output: Any) -> Any:
 
 def merged(model: PeftModel) -> EventPreTrainedModel:
     """Merge trained adapters into a head, which gets the dtype of its encoder."""
+    # Most kinds of adapters can only replace modules with a `weight` of their own.
+    for name, module in list(model.named_modules()):
+        if isinstance(module, ModulesToSaveWrapper):
+            model.set_submodule(name, module.modules_to_save[module.active_adapter])
     head = cast(EventPreTrainedModel, model.merge_and_unload())
     for encoder in head.text_encoders():
         for number, hook in list(encoder._forward_hooks.items()):
@@ -160,7 +257,7 @@ class Adapter:
         config: configuration of the head.
     """
 
-    settings: LoraConfig
+    settings: PeftConfig
     weights: Mapping[str, torch.Tensor]
     head_class: str
     config: PreTrainedConfig
@@ -173,11 +270,12 @@ class Adapter:
             name: value.detach().cpu().clone().contiguous()
             for name, value in get_peft_model_state_dict(model).items()
         }
-        settings = cast(LoraConfig, replace(model.peft_config["default"], inference_mode=True))
+        settings = deepcopy(model.peft_config["default"])
+        settings.inference_mode = True
         return cls(settings, weights, type(head).__name__, head.config)
 
     def after(self, earlier: Path) -> Adapter:
-        """Combine these adapters with those of the previous stage into one for the original encoder.
+        """Combine plain low-rank adapters with those of the previous stage into one for the original encoder.
 
         The sum of two low-rank products is one product of the sum of their ranks. Modules trained without
         adapters already include the previous stage.
@@ -185,6 +283,7 @@ class Adapter:
         Args:
             earlier: folder of the adapters of the previous stage, as `save` writes it.
         """
+        settings = cast(LoraConfig, deepcopy(self.settings))
         before = load_file(earlier / SAFETENSORS_WEIGHTS_NAME)
         rank = LoraConfig.from_pretrained(earlier).r
         joined = dict(self.weights)
@@ -194,9 +293,8 @@ class Adapter:
             elif ".lora_B." in name:
                 joined[name] = torch.cat([before[name], value], dim=1)
         # PEFT scales the product by alpha / rank, so alpha must grow with the rank.
-        scale = self.settings.lora_alpha // self.settings.r
-        ranks = self.settings.r + rank
-        settings = replace(self.settings, r=ranks, lora_alpha=scale * ranks)
+        ranks = settings.r + rank
+        settings.lora_alpha, settings.r = settings.lora_alpha * ranks // settings.r, ranks
         return replace(self, settings=settings, weights=joined)
 
     def save(self, folder: Path) -> None:
@@ -224,7 +322,12 @@ class Adapter:
             method=method.name,
             package="eventformers" if home.startswith("eventformers.") else home,
             class_name=self.head_class,
-            rank=self.settings.r,
+            tag=kind_of(self.settings).lower(),
+            kind=(
+                f"Low-rank adapters of rank {self.settings.r} for the attention"
+                if is_plain_lora(self.settings)
+                else f"{kind_of(self.settings)} adapters"
+            ),
             whole=f", and {modules}, trained without adapters" if modules else "",
             arguments=f'"{encoder}"{changed}',
             resize=f"base.resize_token_embeddings({vocabulary}, mean_resizing=False)\n" if added else "",
