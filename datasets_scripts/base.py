@@ -19,6 +19,7 @@ from typing import Any, ClassVar, get_type_hints
 
 import datasets
 import pyarrow as pa
+import yaml
 from datasets.builder import Key
 
 from eventformers.datasets_scripts.fingerprints import input_fingerprint
@@ -135,6 +136,11 @@ class EventDatasetConfig(datasets.BuilderConfig):
         check_types(settings_of(self), get_type_hints(type(self), include_extras=True))
 
 
+@cache
+def _cards() -> dict[str, dict[str, Any]]:
+    return yaml.safe_load(Path(__file__).with_name("cards.yaml").read_text(encoding="utf-8"))
+
+
 class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     """A dataset, built from raw files in their published formats.
 
@@ -160,10 +166,11 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     NAME: ClassVar[str]
     """Name of the builder in snake_case."""
     TITLE: ClassVar[str]
+    """This and the next three are in `cards.yaml`."""
     SUMMARY: ClassVar[str]
     """Description of the dataset in one or two sentences, for its card."""
     CITATION: ClassVar[str] = ""
-    TASK_CATEGORIES: ClassVar[tuple[str, ...]]
+    TASK_CATEGORIES: ClassVar[Sequence[str]]
     """The Hub's categories of tasks that the dataset serves."""
     SPLITS: ClassVar[tuple[str, ...]]
     """The possible splits of a config, in order."""
@@ -177,6 +184,8 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        for name, value in _cards().get(cls.NAME, {}).items():
+            setattr(cls, name.upper(), value)
         cls.BUILDER_CONFIGS = [cls.BUILDER_CONFIG_CLASS(name=name) for name in cls.RAW_FILES]
         cls.DEFAULT_CONFIG_NAME = cls.BUILDER_CONFIGS[0].name
 

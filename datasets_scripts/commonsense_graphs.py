@@ -128,22 +128,7 @@ class CommonsenseGraphs(EventDatasetBuilder):
     tail are skipped and counted; duplicate triples are counted and kept, as in the published counts.
     """
 
-    TASK_CATEGORIES = ("graph-ml",)
     NAME = "commonsense_graphs"
-    TITLE = "Commonsense graphs"
-    SUMMARY = (
-        "Triples of the commonsense graphs ConceptNet and ATOMIC. In the configs that end with `_pairs` each"
-        " triple becomes two rows with its relation in words: head and relation ask for the tail (forward),"
-        " then tail and relation ask for the head (reverse)."
-    )
-    CITATION = (
-        "Speer, Chin, Havasi: ConceptNet 5.5, AAAI 2017. Li et al.: Commonsense Knowledge Base Completion,"
-        " ACL 2016 (CN-100K). Sap et al.: ATOMIC, AAAI 2019. Hwang et al.: COMET-ATOMIC 2020, AAAI 2021."
-        " Wang et al.: Inductive Learning on Commonsense Knowledge Graph Completion, IJCNN 2021 (CN-82K and"
-        " the inductive splits; its files are published under the MIT licence). Su et al.: MICO: A"
-        " Multi-alternative Contrastive Learning Framework for Commonsense Knowledge Representation,"
-        " Findings of EMNLP 2022 (templates)."
-    )
     SPLITS = SPLITS
     SAMPLES_FOLDER = "commonsense"
     RAW_FILES: ClassVar[dict[str, str]] = {

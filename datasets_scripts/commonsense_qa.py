@@ -413,19 +413,7 @@ class CommonsenseQA(EventDatasetBuilder):
     files; otherwise it is an error.
     """
 
-    TASK_CATEGORIES = ("multiple-choice",)
     NAME = "commonsense_qa"
-    TITLE = "Commonsense questions"
-    SUMMARY = (
-        "Multiple-choice commonsense questions, each as a premise and the alternatives that continue it: COPA"
-        " (`copa`), SocialIQA (`siqa`) and CommonsenseQA (`csqa`)."
-    )
-    CITATION = (
-        "Roemmele, Bejan, Gordon: Choice of Plausible Alternatives, AAAI Spring Symposium 2011. Sap et al.:"
-        " Social IQa, EMNLP 2019. Talmor et al.: CommonsenseQA, NAACL 2019. Su et al.: MICO: A"
-        " Multi-alternative Contrastive Learning Framework for Commonsense Knowledge Representation, Findings"
-        " of EMNLP 2022 (templates)."
-    )
     SPLITS = SPLITS
     SAMPLES_FOLDER = "commonsense"
     RAW_FILES: ClassVar[dict[str, str]] = {

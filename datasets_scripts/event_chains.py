@@ -197,23 +197,7 @@ class EventChains(EventDatasetBuilder):
     If a folder has files of chains, its files of documents are not searched for chains again.
     """
 
-    TASK_CATEGORIES = ("multiple-choice",)
     NAME = "event_chains"
-    TITLE = "Event chains"
-    SUMMARY = (
-        "Events (subject, predicate, object) of documents in order; for every distinct event the events that"
-        " occur in the same documents with the number of those documents; chains of events about one"
-        " protagonist; and questions about the next event of a chain, with one step and with several."
-    )
-    CITATION = (
-        "Gao et al.: Improving Event Representation via Simultaneous Weakly Supervised Contrastive Learning"
-        " and Clustering, ACL 2022 (co-occurrence as supervision). Lee, Goldwasser: Multi-Relational Script"
-        " Learning for Discourse Relations, ACL 2019 (narrative cloze with one and several steps)."
-        " Granroth-Wilding, Clark: What Happens Next? Event Prediction Using a Compositional Neural Network"
-        " Model, AAAI 2016 (the protagonist in every choice). Weber,"
-        " Balasubramanian, Chambers: Event Representations with Tensor-Based Compositions, AAAI 2018"
-        " (narrative cloze with a variable number of choices)."
-    )
     SPLITS = SPLITS
     SAMPLES_FOLDER = "chains"
     RAW_FILES: ClassVar[dict[str, str]] = {

@@ -59,18 +59,7 @@ class EventCoreference(EventDatasetBuilder):
     offsets, and `cluster_id` are needed. A file with `dev`, `validation` or `test` in its name is that split.
     """
 
-    TASK_CATEGORIES = ("token-classification",)
     NAME = "event_coreference"
-    TITLE = "Event coreference"
-    SUMMARY = (
-        "Mentions of events in news reports, each labelled with the event it refers to, within and across"
-        " documents. Each row also lists the participants, times and places of its sentence."
-    )
-    CITATION = (
-        "Cybulska, Vossen: Using a Sledgehammer to Crack a Nut? Lexical Diversity and Event Coreference"
-        " Resolution, LREC 2014 (ECB+). Bejan, Harabagiu: Unsupervised Event Coreference Resolution with"
-        " Rich Linguistic Features, ACL 2010 (ECB)."
-    )
     SPLITS = SPLITS
     SAMPLES_FOLDER = "coreference"
     RAW_FILES: ClassVar[dict[str, str]] = {

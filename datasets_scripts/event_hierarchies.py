@@ -168,19 +168,7 @@ class EventHierarchies(EventDatasetBuilder):
     so on, and are counted.
     """
 
-    TASK_CATEGORIES = ("text-retrieval",)
     NAME = "event_hierarchies"
-    TITLE = "Event hierarchies"
-    SUMMARY = (
-        "Mentions of events in text, each linked to its event and to all events of which it is a part; the"
-        " events with titles and descriptions in their languages; and the part-of and next-event relations"
-        " between events. The splits share no connected component of events, unless the raw files do."
-    )
-    CITATION = (
-        "Ou, Pratapa, Gupta, Mitamura: Hierarchical Event Grounding, AAAI 2023 (linking to an event and its"
-        " ancestors). Pratapa, Gupta, Mitamura: Multilingual Event Linking to Wikidata, MIA 2022 (XLEL-WD)."
-        " Vrandečić, Krötzsch: Wikidata: A Free Collaborative Knowledgebase, CACM 2014."
-    )
     SPLITS = SPLITS
     SAMPLES_FOLDER = "event_hierarchies"
     RAW_FILES: ClassVar[dict[str, str]] = {

@@ -64,21 +64,7 @@ class EventSimilarity(EventDatasetBuilder):
     events and the score in seven fields; or a table with the same name, such as `hard.csv` or `hard.parquet`.
     """
 
-    TASK_CATEGORIES = ("sentence-similarity",)
     NAME = "event_similarity"
-    TITLE = "Event similarity"
-    SUMMARY = (
-        "Tests of event similarity. In `hard` and `hard_extended` the similar pair shares few words and the"
-        " dissimilar pair many; `transitive` has pairs of transitive sentences with mean human scores"
-        " from 1 to 7, and `verbs_in_context` the same for pairs that differ only in the verb."
-    )
-    CITATION = (
-        "Weber, Balasubramanian, Chambers: Event Representations with Tensor-Based Compositions, AAAI 2018."
-        " Ding et al.: Event Representation Learning Enhanced with External Commonsense Knowledge,"
-        " EMNLP 2019. Kartsaklis, Sadrzadeh: A Study of Entanglement in a Categorical Framework of Natural"
-        " Language, QPL 2014. Wijnholds, Sadrzadeh: Evaluating Composition Models for Verb Phrase Elliptical"
-        " Sentence Embeddings, NAACL 2019."
-    )
     SPLITS = ("test",)
     SAMPLES_FOLDER = "similarity"
     RAW_FILES: ClassVar[dict[str, str]] = {

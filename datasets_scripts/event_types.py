@@ -154,20 +154,7 @@ class EventTypes(EventDatasetBuilder):
     suffix `#2`, `#3` and so on, and are counted.
     """
 
-    TASK_CATEGORIES = ("token-classification",)
     NAME = "event_types"
-    TITLE = "Event types"
-    SUMMARY = (
-        "Sentences with one event each, its trigger and its type. Labels of the seen types may be used in"
-        " training; the unseen types are to be induced by clustering. `frames` has the frames that types are"
-        " linked to, with their definitions, examples and the frames from which they inherit."
-    )
-    CITATION = (
-        "Semi-supervised New Event Type Induction and Description via Contrastive Loss-Enforced Batch"
-        " Attention (seen and unseen types, frames of ACE types). Walker et al.: ACE 2005 Multilingual"
-        " Training Corpus, LDC2006T06. Parekh et al.: GENEVA, ACL 2023. Baker, Fillmore, Lowe: The Berkeley"
-        " FrameNet Project, ACL 1998. Ruppenhofer et al.: FrameNet II, 2016."
-    )
     SPLITS = ("train",)
     SAMPLES_FOLDER = "event_types"
     RAW_FILES: ClassVar[dict[str, str]] = {
