@@ -427,6 +427,25 @@ def test_curation_of_actors_reaches_the_events(explore: Explore, tmp_path: Path)
     assert {row["actor_id"]: row for row in rows_of(explore([text]), "actors")} == plain
 
 
+def test_a_story_keeps_its_id_and_follows_its_edits(explore: Explore, tmp_path: Path) -> None:
+    row = {"text": "The police arrested Bob Dole in Paris.", "date": "2024-05-31"}
+    texts = [{"id": "b", **row}, {"id": "c", **row}]
+    (story,) = rows_of(explore(texts, stories=True), "stories")
+    assert (story["story_id"], story["documents"]) == ("b#0", 2)
+    texts.insert(0, {"id": "a", **row})
+    (grown,) = rows_of(explore(texts, stories=True), "stories")
+    assert (grown["story_id"], grown["name"], grown["documents"]) == ("b#0", story["name"], 3)
+    curation = tmp_path / "curation.yaml"
+    curation.write_text('stories:\n- {rename: "b#0", to: The arrest}\n')
+    found = explore(texts, stories=True, curation=curation)
+    assert rows_of(found, "stories")[0]["name"] == "The arrest"
+    assert {row["story_id"] for row in rows_of(found, "event_stories")} == {"b#0"}
+    curation.write_text('stories:\n- {drop: "b#0"}\n- {drop: "z#0"}\n')
+    found = explore(texts, stories=True, curation=curation)
+    assert rows_of(found, "stories") == rows_of(found, "event_stories") == []
+    assert any("stories, edit 2: z#0: not in these texts." in note for note in found.notes)
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
