@@ -266,7 +266,7 @@ def output_folder(folder: Path, *, wait: bool = False) -> Iterator[None]:
 
 @contextmanager
 def staged_folder(
-    folder: Path, *, replaced: Collection[str] = (), last: Sequence[str] = _OPENED_BY, wait: bool = False
+    folder: Path, *, replaced: Collection[str] = (), last: Sequence[str] = _OPENED_BY
 ) -> Iterator[Path]:
     """Collect files in a hidden folder inside `folder`, and move them into place when all are complete.
 
@@ -281,12 +281,11 @@ def staged_folder(
         replaced: patterns of names in `folder` to remove, besides the files that new ones replace; names may
             be added in the block.
         last: names of files that are moved last, in this order, and removed first.
-        wait: wait for another writer instead of raising an error.
 
     Yields:
         The folder to write to. Files written beside it are removed at the end.
     """
-    with output_folder(folder, wait=wait):
+    with output_folder(folder):
         staging = folder / _STAGING
         try:
             (staging / _NEW).mkdir(parents=True)

@@ -299,15 +299,13 @@ def choose_num_clusters(
     return max(silhouettes, key=lambda number: (silhouettes[number], -number)), silhouettes
 
 
-def candidate_numbers(mentions: int, most: int | None = None) -> list[int]:
-    """Return numbers of clusters to try: from 2, in growing steps.
+def candidate_numbers(mentions: int) -> list[int]:
+    """Return numbers of clusters to try, in growing steps from 2 to the root of the number of mentions.
 
-    Args:
-        most: largest number to try; None uses the square root of the number of mentions. The bound is a rule
-            of thumb. Without it, the silhouette of mentions with many near-duplicates grows until each group
-            of near-duplicates is a cluster.
+    The bound is a rule of thumb. Without it, the silhouette of mentions with many near-duplicates grows until
+    each group of near-duplicates is a cluster.
     """
-    most = math.isqrt(mentions) if most is None else most
+    most = math.isqrt(mentions)
     if most < 2:
         return [1]
     return sorted({int(number) for number in np.geomspace(2, most, MAX_CANDIDATES).round()})
