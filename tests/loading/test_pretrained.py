@@ -6,6 +6,7 @@ import json
 import logging
 import multiprocessing
 import shutil
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from eventformers.loading import pretrained as module
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.pretrained import CHANGE_FILE, FACTS_FILE, MODELS, list_pretrained, pretrained
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 NAMES = [one.name for one in list_pretrained() if one.method]
 TEXTS = ["police arrested thief", "the storm flooded the city"]
 
@@ -41,6 +43,14 @@ def test_list() -> None:
         assert one.licenses
         for score in one.scores:
             assert score.untrained is None or score.value >= score.untrained
+
+
+def test_the_wheel_has_the_files() -> None:
+    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["setuptools"]
+    patterns = settings["package-data"]["eventformers.loading"]
+    packaged = {path for pattern in patterns for path in MODELS.parent.glob(pattern) if path.is_file()}
+    assert packaged == {path for path in MODELS.rglob("*") if path.is_file()}
+    assert {MODELS / name / file for name in NAMES for file in (CHANGE_FILE, "README.md")} <= packaged
 
 
 @pytest.mark.parametrize("name", NAMES)
