@@ -41,8 +41,8 @@ from eventformers.model_cards.card import TRAINING_DATA_FILE, read_training_reco
 from eventformers.model_cards.scores import score_text
 from eventformers.models.sentence_transformers_files import SENTENCE_TRANSFORMERS_FILES
 from eventformers.trainers.base import ARGUMENTS_FILE
-from eventformers.trainers.checkpoints import RUN_FILE
 from eventformers.trainers.recipes import Recipe
+from eventformers.trainers.stages import RUN_FILE
 
 RANK = 32
 """Rank of the changes: with it, no score of ours is further from that of the whole weights than seeds are."""
@@ -201,13 +201,13 @@ def _write_change(run: Path, folder: Path, rank: int) -> dict[str, Any]:
     encoder = load_file(encoder_folder / WEIGHTS_FILE)
     last = "encoder.layer.0.output.dense.weight"
     prefixes = [name.removesuffix(last) for name in weights if name.endswith(last)]
-    if not prefixes:
-        raise EventformersError(f"{run}: has another encoder; accepted: a run from the packaged one")
     base = {f"{prefix}{name}": value for prefix in prefixes for name, value in encoder.items()}
+    if not base or any(value.shape != weights[name].shape for name, value in base.items() if name in weights):
+        raise EventformersError(f"{run}: has another encoder; accepted: a run from the packaged one")
     change: dict[str, Tensor] = {}
     for name, value in weights.items():
         start = base.get(name)
-        if start is None or start.shape != value.shape:
+        if start is None:
             change |= _rounded(name, value.float())
         elif not torch.equal(start, value):
             difference = value.float() - start
