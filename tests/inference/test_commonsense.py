@@ -11,7 +11,8 @@ import pytest
 import torch
 from datasets import Dataset, DatasetDict
 from graphs import pairs_of
-from transformers import AutoConfig, AutoProcessor, pipeline
+from tiny import save_tiny_cross_encoder
+from transformers import AutoConfig, AutoProcessor, AutoTokenizer, BertForSequenceClassification, pipeline
 
 import eventformers
 from eventformers import cli
@@ -23,6 +24,7 @@ from eventformers.inference.commonsense.alternative_index import AlternativeInde
 from eventformers.inference.commonsense.complete import Query, answer, complete, read_query
 from eventformers.inference.commonsense.neighbour_votes import VoteSettings, voted_ranking
 from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.grounding.pair_scoring import load_cross_encoder
 from eventformers.inference.search import candidate_index
 from eventformers.training import train
 
@@ -136,6 +138,58 @@ def test_votes_where_they_measured_better(encoder: EventEncoder, tmp_path: Path)
         query = "a free question?"
         assert complete(encoder, query, index=index).reranked is votes
         assert complete(encoder, query, index=index, rerank=not votes).reranked is not votes
+
+
+@pytest.fixture(scope="module")
+def reranker(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a random cross-encoder as sentence-transformers has them."""
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("reranker") / "cross-encoder"
+    config = AutoConfig.from_pretrained(tiny_encoder, num_labels=1, initializer_range=0.3)
+    BertForSequenceClassification(config).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
+    return folder
+
+
+def test_a_reranker_orders_the_best_alternatives(
+    encoder: EventEncoder, index: AlternativeIndex, reranker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+    monkeypatch.setattr(many, "RERANKED", 5)
+    best = complete(encoder, "storm, Causes", index=index, top=5)
+    found = complete(encoder, "storm, Causes", index=index, top=3, reranker=reranker)
+    texts = [one.text for one in best.alternatives]
+    pairs = [("storm causes", text) for text in texts]
+    logits = others.CrossEncoder(str(reranker), device="cpu").predict(
+        pairs, activation_fn=torch.nn.Identity()
+    )
+    order = np.argsort(-logits)[:3]
+    assert order.tolist() != [0, 1, 2]
+    assert [one.text for one in found.alternatives] == [texts[place] for place in order]
+    assert [one.score for one in found.alternatives] == pytest.approx(logits[order].tolist(), abs=1e-4)
+    by_text = {one.text: one for one in best.alternatives}
+    for one in found.alternatives:
+        assert (one.cosine, one.known) == (by_text[one.text].cosine, by_text[one.text].known)
+    assert (best.reranker, found.reranker) == ("", reranker.name)
+    more = complete(encoder, "storm, Causes", index=index, top=7, reranker=reranker)
+    assert len(more.alternatives) == 7
+
+
+def test_a_cross_encoder_of_event_grounding_reranks(
+    encoder: EventEncoder, index: AlternativeIndex, tiny_encoder: Path, tmp_path: Path
+) -> None:
+    ours = load_cross_encoder(save_tiny_cross_encoder(tiny_encoder, tmp_path / "ours"), device="cpu")
+    found = complete(encoder, "storm, Causes", index=index, top=4, reranker=ours)
+    scores = [one.score for one in found.alternatives]
+    assert scores == sorted(scores, reverse=True)
+    assert found.reranker == "ours"
+
+
+def test_a_model_that_scores_no_pairs_is_no_reranker(
+    encoder: EventEncoder, index: AlternativeIndex, tiny_encoder: Path
+) -> None:
+    with pytest.raises(EventformersError, match="does not score pairs"):
+        complete(encoder, "storm, Causes", index=index, reranker=tiny_encoder)
 
 
 def test_own_head_is_no_answer(encoder: EventEncoder, index: AlternativeIndex) -> None:
@@ -274,6 +328,7 @@ def _run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
 def test_command(
     tiny_encoder: Path,
     index: AlternativeIndex,
+    reranker: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -296,6 +351,9 @@ def test_command(
     assert found["reranked"]
     code, shown, _ = _run(capsys, str(tiny_encoder), "storm, Causes", "--json", "--no-rerank", *options)
     assert not json.loads(shown)["reranked"]
+    options = (*options, "--json", "--reranker", str(reranker))
+    code, shown, _ = _run(capsys, str(tiny_encoder), "storm, Causes", *options)
+    assert json.loads(shown)["reranker"] == "cross-encoder"
 
 
 @pytest.mark.parametrize(

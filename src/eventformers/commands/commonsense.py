@@ -47,6 +47,10 @@ def complete(
             help="Let the nearest known premises vote. Default: only for ConceptNet.",
         ),
     ] = None,
+    reranker: Annotated[
+        str | None,
+        typer.Option(help="Folder or Hub id of a cross-encoder that reranks the best 50 alternatives."),
+    ] = None,
     search: Annotated[
         str,
         typer.Option(help="exact; ivf (approximate); auto: approximate beyond two million texts."),
@@ -74,6 +78,7 @@ def complete(
         top=top,
         explain=explain,
         rerank=rerank,
+        reranker=reranker,
         batch_size=batch_size_of(batch_size),
         device=device,
         dtype=dtype,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -34,8 +34,10 @@ from eventformers.inference.commonsense.neighbour_votes import (
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_reader import ACCEPTED_CONTAINERS, all_columns, values_in
 from eventformers.inference.encoding.vectors import Positions, Vectors
+from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
 from eventformers.inference.search.candidate_index import SearchKind
 from eventformers.inference.search.index_folder import SEARCHES, holds_index, read_record
+from eventformers.models.grounding_tokens import EventText, MentionText
 
 REVERSE = "~"
 """Prefix of a relation that reverses it: the query is the tail, and the search finds heads."""
@@ -131,13 +133,17 @@ VOTING_GRAPHS = ("conceptnet",)
 SHOWN_ALTERNATIVES = 5
 """Maximum number of known alternatives per premise in an explanation."""
 
+RERANKED = 50
+"""Number of best alternatives that a reranker rescores, or as many as are returned."""
+
 
 @dataclass(frozen=True)
 class Alternative:
     """An alternative of the graph that answers a query.
 
     Attributes:
-        score: the ranking score: the cosine, or with votes the cosine with the expanded query plus the votes.
+        score: the ranking score: the cosine, or with votes the cosine with the expanded query plus the votes;
+            with a reranker its logit.
         cosine: cosine of its vector with the query's.
         known: True if the graph contains it for exactly this premise.
     """
@@ -172,6 +178,7 @@ class Completion:
         alternatives: the nearest alternatives, best first.
         explanation: the nearest known premises, best first.
         reranked: True if neighbours voted.
+        reranker: name of the cross-encoder that rescored the alternatives; "" without one.
         recall: share of the nearest alternatives that the approximate search found when it was built; None if
             the search is exact.
     """
@@ -184,6 +191,7 @@ class Completion:
     index: str
     reranked: bool
     recall: float | None = None
+    reranker: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the completion as JSON-serialisable values."""
@@ -225,6 +233,7 @@ def complete(
     top: int = 10,
     explain: int = 5,
     rerank: bool | VoteSettings | None = None,
+    reranker: str | Path | CrossEncoder | None = None,
     batch_size: int | Literal["auto"] = "auto",
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
@@ -258,6 +267,8 @@ def complete(
         rerank: let the nearest known premises vote for their alternatives: True uses the measured settings,
             or pass your own; False ranks by the cosine only; None uses what measured better: votes for
             ConceptNet, the cosine for ATOMIC.
+        reranker: folder or Hub id of a cross-encoder, as for `ground`, or a loaded one, that rescores the
+            best `RERANKED` alternatives, each as a pair with the text of the query; None keeps their order.
         batch_size: maximum number of texts in a batch, or `auto`.
         device: a torch device; None uses an accelerator if there is one.
         dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
@@ -292,6 +303,8 @@ def complete(
     encoder = as_encoder(model, device=device, dtype=dtype)
     words = relation_templates(graph_of(config), templates, trained_templates(encoder))
     understood = read_query(query, words, relation)
+    if isinstance(reranker, (str, Path)):
+        reranker = load_cross_encoder(reranker, device=device, dtype=dtype)
     opened = open_graph(
         encoder,
         data,
@@ -307,17 +320,26 @@ def complete(
     )
     vector = encoder.encode(understood.text, normalize=True, prompt_name="query")
     votes = vote_settings(default_rerank(config) if rerank is None else rerank)
+    number = top if reranker is None else max(top, RERANKED)
+    alternatives = _nearest_alternatives(
+        opened, understood, vector, number, votes, own_texts(understood, words)
+    )
+    if reranker is not None:
+        texts = [EventText(one.text) for one in alternatives]
+        scorer = PairScores(reranker, [MentionText("", understood.text, "")], texts, batch_size=batch_size)
+        logits = scorer(np.zeros(len(texts), np.int64), np.arange(len(texts)))
+        best = np.argsort(-logits, kind="stable")[:top].tolist()
+        alternatives = tuple(replace(alternatives[place], score=float(logits[place])) for place in best)
     return Completion(
         query=understood,
-        alternatives=_nearest_alternatives(
-            opened, understood, vector, top, votes, own_texts(understood, words)
-        ),
+        alternatives=alternatives,
         explanation=_nearest_premises(opened, vector, explain),
         model=encoder.name,
         graph=config,
         index=str(opened.folder),
         reranked=votes is not None,
         recall=None if opened.alternatives.approximate is None else opened.alternatives.approximate.recall,
+        reranker="" if reranker is None else reranker.encoder.name,
     )
 
 
