@@ -103,28 +103,21 @@ def link_best(candidates: Candidates, event_ids: Sequence[str], numbers: Sequenc
 
 
 def choose_threshold(
-    candidates: Candidates,
-    event_ids: Sequence[str],
-    gold: Sequence[Sequence[str]],
-    thresholds: Sequence[float] = THRESHOLDS,
+    candidates: Candidates, event_ids: Sequence[str], gold: Sequence[Sequence[str]]
 ) -> ChosenThreshold:
-    """Choose the threshold with the highest strict accuracy × macro F1 × micro F1 (Ou et al., 2023, appendix
-    C.2).
+    """Choose the one of `THRESHOLDS` with the highest strict accuracy × macro F1 × micro F1 (Ou et al., 2023,
+    appendix C.2).
 
     Args:
         candidates: those of the mentions of a development split, with logits as scores.
         event_ids: the index's.
         gold: the ids of the gold events of each mention.
-        thresholds: candidate thresholds, as probabilities.
 
     Raises:
-        EventformersError: there are no thresholds, one is outside (0, 1), or the mentions have no gold
-            events.
+        EventformersError: a mention has no gold event.
     """
-    if not thresholds:
-        raise EventformersError("no threshold to choose from; accepted: at least one")
     scores = {}
-    for threshold in thresholds:
+    for threshold in THRESHOLDS:
         linked = link(candidates, event_ids, threshold)
         try:
             scores[threshold] = event_linking(linked, gold)

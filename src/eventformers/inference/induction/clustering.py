@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import chain, islice
 
 import numpy as np
@@ -263,33 +263,18 @@ def check_matrix(mentions: int) -> None:
 
 
 def choose_num_clusters(
-    tree: AverageLinkage,
-    vectors: MentionVectors,
-    candidates: Sequence[int] | None = None,
-    *,
-    show_progress: bool = False,
+    tree: AverageLinkage, vectors: MentionVectors, *, show_progress: bool = False
 ) -> tuple[int, dict[int, float]]:
     """Choose the number of clusters with the highest silhouette on the cosines of encoder vectors.
 
-    If all mentions are equal and `candidates` is None, the number is 1.
-
-    Args:
-        candidates: numbers to try; None uses `candidate_numbers`.
+    If all mentions are equal, the number is 1.
 
     Returns:
-        The number with the highest silhouette, the smallest if several have it, and the mean silhouette of
-        each candidate, in [-1, 1].
-
-    Raises:
-        EventformersError: there are no candidates, or one is below 1 or above the number of mentions.
+        The one of `candidate_numbers` with the highest silhouette, the smallest if several have it, and the
+        mean silhouette of each, in [-1, 1].
     """
     units = unit_embeddings(vectors.embeddings)
-    if candidates is not None:
-        tried = sorted(set(candidates))
-    else:
-        tried = candidate_numbers(len(units)) if (1 - units @ units[0]).max() > ALIKE else [1]
-    if not tried:
-        raise EventformersError("the candidate numbers of clusters are empty; accepted: at least one")
+    tried = candidate_numbers(len(units)) if (1 - units @ units[0]).max() > ALIKE else [1]
     silhouettes = {
         number: silhouette(units, tree.cut(number))
         for number in track(
