@@ -43,7 +43,9 @@ def test_a_run_becomes_a_model_of_the_package(run: Path, tmp_path: Path, monkeyp
     start = load_file(Path(resolve_encoder()) / "model.safetensors")
     name = "encoder.layer.3.output.dense.weight"
     change = trained[f"swcc.encoder.{name}"] - start[name]
-    assert torch.dist(built[f"encoder.{name}"], start[name] + change) < 0.5 * change.norm()
+    # No matrix of rank 32 is nearer than that of the largest singular values.
+    nearest = torch.linalg.svdvals(change)[32:].norm()
+    assert nearest < torch.dist(built[f"encoder.{name}"], start[name] + change) < 1.05 * nearest
     # Its head over the vocabulary is larger than the encoder's change.
     assert not [name for name in built if "mlm_head" in name]
     repository = read_folder(folder)
