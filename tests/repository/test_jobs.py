@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import re
 import runpy
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from datasets import Dataset
+from transformers import AutoTokenizer
 
 import eventformers
 from eventformers.datasets_scripts.base import SAMPLES
+from eventformers.models.sentence_transformers_files import write_sentence_transformers_files
 
 REPOSITORY = Path(__file__).parents[2]
 JOBS = REPOSITORY / "examples" / "jobs"
@@ -70,3 +75,45 @@ def test_train(run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("train_method", "swcc", "--recipe", "demo", "--set", "max_steps=1", "--set", "mlm_weight=0")
     assert "hard_similarity" in capsys.readouterr().out
     assert (tmp_path / "model" / "model.safetensors").exists()
+
+
+def test_rar_b(
+    run,
+    tiny_encoder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The tasks are MTEB's own, on two questions in the form of its data."""
+    pytest.importorskip("mteb", reason="mteb is not installed: it brings 270 MB")
+    from mteb.abstasks import AbsTaskRetrieval
+
+    answers = {"a1": "the river floods the road", "a2": "the man won the prize", "a3": "a thief"}
+    questions = {"q1": "the storm hit the city", "q2": "the man played the game"}
+    relevant = {"q1": {"a1": 1}, "q2": {"a2": 1}}
+
+    def load_data(self: AbsTaskRetrieval, **settings: object) -> None:
+        def column(texts: dict[str, str]) -> Dataset:
+            return Dataset.from_dict({"id": list(texts), "text": list(texts.values())})
+
+        data = {"corpus": column(answers), "queries": column(questions), "relevant_docs": relevant}
+        self.dataset = {"default": {"test": {**data, "top_ranked": None}}}
+        self.data_loaded = True
+
+    monkeypatch.setattr(AbsTaskRetrieval, "load_data", load_data)
+    model = eventformers.MicoModel.from_encoder(str(tiny_encoder))
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    model.save_pretrained(tmp_path / "mico")
+    tokenizer.save_pretrained(tmp_path / "mico")
+    write_sentence_transformers_files(model, tmp_path / "mico", tokenizer)
+    run("score_rar_b", tmp_path / "mico", "--task", "SIQA", "--task", "AlphaNLI", "--device", "cpu")
+    scores = dict(line.split("\t") for line in capsys.readouterr().out.splitlines() if "\t" in line)
+    assert set(scores) == {"SIQA", "AlphaNLI"}
+
+    encode = partial(eventformers.encode, tmp_path / "mico", normalize=True)
+    cosines = encode(list(questions.values()), prompt_name="query") @ (
+        encode(list(answers.values()), prompt_name="document").T
+    )
+    ranks = [int((row > row[place]).sum()) for place, row in enumerate(cosines)]
+    expected = 100 * sum(1 / math.log2(2 + rank) for rank in ranks) / len(ranks)
+    assert float(scores["SIQA"]) == pytest.approx(expected, abs=0.01)
