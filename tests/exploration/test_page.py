@@ -57,6 +57,7 @@ def test_what_is_no_fact_is_listed_when_asked(browser, tmp_path):
     # Events of unknown factuality count, too.
     assert browser.run(status) == "48 events in 12 documents"
     assert "48 events (fact) of 96" in browser.run("document.querySelector('header p').textContent")
+    assert texts(browser, "#told option") == ["Fact", "Only negated", "Only possible", "All"]
     browser.run("told.value = 'all'; told.dispatchEvent(new Event('change'))")
     wait_for(browser, f"{status} === '96 events in 12 documents'")
     show(browser, tmp_path, "#event=1")

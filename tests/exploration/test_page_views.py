@@ -166,7 +166,7 @@ def test_the_rows_are_downloaded_as_csv_without_formulas(browser, folder, rows, 
     browser.run("document.getElementById('download').click()")
     path = tmp_path / "events.csv"
     wait_for_file(browser, path)
-    found = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"))))
+    found = list(csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"))))
     assert found[0] == ["Who", "Did", "To whom", "Documents", "First", "Last", "Events"]
     dates = {
         row["document_id"]: row["date"] for row in pq.read_table(folder / "documents.parquet").to_pylist()
@@ -406,6 +406,7 @@ def test_the_keyboard_reaches_what_the_views_offer(browser, folder):
     assert browser.run("document.activeElement.textContent") == "Who"
     browser.press("Enter", 13, "\r")
     wait_for(browser, "document.querySelector('#view-table [aria-sort=ascending]') !== null")
+    assert browser.run("document.activeElement.textContent") == "Who"
     browser.run("document.querySelector('#view-table .open').focus()")
     browser.press(" ", 32, " ")
     wait_for(browser, "document.querySelector('#view-table .below') !== null")

@@ -157,8 +157,8 @@ def _page(
     # The page finds the events of a document by binary search.
     events = events.append_column("counted", is_counted(events["factuality"], factuality))
     tables["events"] = events = events.sort_by([("document", "ascending"), ("number", "ascending")])
-    actors = used_actors(tables)
-    if actors is not None:
+    actors = used_actors(events, tables.pop("actors")) if "actors" in tables else None
+    if actors is not None and actors.num_rows:
         tables["actors"] = actors
     types = _types(tables)
     script = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS)

@@ -57,8 +57,8 @@ function showOverTime(box, state, chosen) {
   const lines = rows.map(([value, each]) => make("tr", {}, make("th", { scope: "row" }, by[key].name(value)),
     make("td", { class: "bars" }, smallBars(countsByPeriod(each))), make("td", { class: "number" }, NUMBERS.format(each.length))));
   const choices = [["", Object.keys(by).map((name) => [name, name[0].toUpperCase() + name.slice(1)])]];
-  box.replaceChildren(make("h2", {}, "Over time"), make("div", { class: "tools" }, chooser("By", "by", choices, key)),
-    make("table", { class: "lines" }, make("tbody", {}, ...lines)));
+  keepingFocus(box, () => box.replaceChildren(make("h2", {}, "Over time"), make("div", { class: "tools" }, chooser("By", "by", choices, key)),
+    make("table", { class: "lines" }, make("tbody", {}, ...lines))));
 }
 
 // The parts of the texts that can be compared: sources; the first and the second half of the time, and the
@@ -99,12 +99,12 @@ function showDifferences(box, state) {
     const different = logOdds(left, right).filter(({ low, high }) => low > 0 || high < 0);
     return differenceTable(title, different, name, [kind.get(one), kind.get(other)]);
   });
-  box.replaceChildren(
+  keepingFocus(box, () => box.replaceChildren(
     make("h2", {}, "What differs"),
     make("p", { class: "soft" }, "Log-odds ratio with a Dirichlet prior of all texts (Monroe et al. 2008) and its 95 % interval. Only what differs beyond chance is listed; of 20 equal things, one is listed by chance."),
     make("div", { class: "tools" }, chooser("Compare", "one", options, one), chooser("with", "other", [["", [...kind]]], other)),
     make("p", { class: "soft" }, `${counted(first.length, "event")} and ${counted(second.length, "event")}`),
-    make("div", { class: "pair even" }, ...tables));
+    make("div", { class: "pair even" }, ...tables)));
 }
 
 function tally(chosen, of) {

@@ -222,11 +222,8 @@ def _numbers_of(events: pa.Table, table: pa.Table, name: str, values: pa.Array) 
 _NAMELESS = r"@\d+$"
 
 
-def used_actors(tables: dict[str, pa.Table]) -> pa.Table | None:
+def used_actors(events: pa.Table, actors: pa.Table) -> pa.Table:
     """The actors that do something or to which something is done, the most frequent first."""
-    if "actors" not in tables:
-        return None
-    events, actors = tables["events"], tables["actors"]
     ids = pa.chunked_array([*events["subject_id"].chunks, *events["object_id"].chunks], pa.string())
     counts = pc.value_counts(ids)
     places = pc.index_in(actors["actor_id"], counts.field("values"))

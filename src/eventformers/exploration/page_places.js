@@ -26,7 +26,7 @@ const placeLink = (state, place) => make("a", { href: placeAddress(state, place)
 
 async function startWorld(figure) {
   world.svg = draw("svg", { role: "img", "aria-label": "Map of places; the table has the same places", preserveAspectRatio: "xMidYMid slice" });
-  figure.append(world.svg);
+  figure.prepend(world.svg);
   const [path, steps] = JSON.parse(await loadText("world"));
   world.circles = draw("g", { class: "circles" });
   world.svg.append(draw("path", { d: path, class: "land", transform: `scale(${1 / Number(steps)})` }), world.circles);

@@ -17,13 +17,22 @@ function showTable(box, state, columns, rows, below = null) {
   const body = make("tbody");
   const more = make("button", { type: "button", class: "more" });
   const table = make("table", {}, make("thead", {}, make("tr", {}, ...head)), body);
-  box.replaceChildren(table, more);
+  keepingFocus(box, () => box.replaceChildren(table, more));
   showList(body, rows, (row) => {
     const cells = columns.map((column) => make("td", { class: classOf(column) }, column.cell?.(row) ?? shownValue(column, row)));
     const line = make("tr", {}, ...cells);
     if (below !== null) opens(line, cells.at(-1), () => below(row));
     return line;
   }, more);
+  return rows;
+}
+
+// Fills a box again; the focus stays on the field or link at the same place.
+function keepingFocus(box, fill) {
+  const fields = () => [...box.querySelectorAll("a, button, select")];
+  const place = fields().indexOf(document.activeElement);
+  fill();
+  if (place >= 0) fields()[place]?.focus();
 }
 
 const classOf = ({ isNumber, isMinor, isDate }) =>
@@ -81,13 +90,13 @@ const DISTINCT = [
 function distinctTable(box, state, chosen, without = []) {
   const absent = timeLine.periods.length > 0 ? without : [...without, "First", "Last"];
   const columns = DISTINCT.filter((column) => !absent.includes(column.name));
-  showTable(box, state, columns, distinctEvents(chosen), eventList);
+  return showTable(box, state, columns, distinctEvents(chosen), eventList);
 }
 
 function showTableView(section, state, chosen) {
-  distinctTable(section.querySelector(".rows"), state, chosen);
+  const shown = distinctTable(section.querySelector(".rows"), state, chosen);
   document.getElementById("download").onclick = () => {
-    const rows = distinctEvents(chosen).map((row) => DISTINCT.map((column) => column.value(row)));
+    const rows = shown.map((row) => DISTINCT.map((column) => column.value(row)));
     download("events.csv", csvOf([DISTINCT.map((column) => column.name), ...rows]), "text/csv");
   };
 }
@@ -98,11 +107,12 @@ function download(name, text, type) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-// A spreadsheet runs cells that start like a formula; an apostrophe before them makes them texts.
+// A spreadsheet runs cells that start like a formula; an apostrophe before them makes them texts. By the mark at
+// the start it recognises UTF-8.
 function csvOf(rows) {
   const cell = (value) => {
     const text = typeof value === "string" ? value.replace(/^[=+\-@\t\r]/, "'$&") : String(value);
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
-  return rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");
+  return `\ufeff${rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("")}`;
 }
