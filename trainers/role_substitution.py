@@ -26,13 +26,21 @@ from eventformers.models.event_tokens import longest_input
 from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.models.pooling import mean_pool
 from eventformers.models.processing_events import EventProcessor
-from eventformers.strict import Cosine, Count, Number, Positive
+from eventformers.strict import Count, Number
 from eventformers.trainers.data_reports import array_digest, cached_arrays, model_digest
 
 Role = Literal["subject", "predicate", "object"]
 ROLES: tuple[Role, ...] = ("subject", "predicate", "object")
 _WORDS = re.compile(r"[a-z][a-z'-]*( [a-z]+)*")
 _BLOCK = 1024
+NUM_NEIGHBOURS = 60
+"""Maximum number of near words of a word."""
+MIN_NEIGHBOUR_COSINE = 0.3
+"""Minimum cosine of a near word; the nearest word always counts."""
+NEIGHBOUR_TEMPERATURE = 0.2
+"""Near words are drawn in proportion to exp(cosine / temperature)."""
+MAX_SWAP_COSINE = 0.4
+"""A far word's cosine is below this if any candidate's is."""
 _SWAP_CANDIDATES = 12
 _CANDIDATES_OF_PREDICATE = 8
 _STEM_LETTERS = 4
@@ -49,28 +57,18 @@ class SubstitutionSettings:
     Args:
         object_swaps: number of swaps of the object for each event.
         subject_swaps: number of swaps of the subject.
-        predicate_swaps: number of swaps of the predicate.
-        num_neighbours: maximum number of near words of a word.
-        min_neighbour_cosine: minimum cosine of a near word; the nearest word always counts.
-        neighbour_temperature: near words are drawn in proportion to exp(cosine / temperature).
-        max_swap_cosine: a far word's cosine is below this if any candidate's is.
         min_role_frequency: minimum number of events with a word in its role.
     """
 
     object_swaps: Number = 2
     subject_swaps: Number = 1
-    predicate_swaps: Number = 0
-    num_neighbours: Count = 60
-    min_neighbour_cosine: Cosine = 0.3
-    neighbour_temperature: Positive = 0.2
-    max_swap_cosine: Cosine = 0.4
     min_role_frequency: Count = 5
 
     @property
     def swapped_roles(self) -> list[Role]:
         """The role of each swap of an event."""
-        roles: tuple[Role, ...] = ("object", "subject", "predicate")
-        return [role for role in roles for _ in range(getattr(self, f"{role}_swaps"))]
+        swaps: dict[Role, int] = {"object": self.object_swaps, "subject": self.subject_swaps}
+        return [role for role, number in swaps.items() for _ in range(number)]
 
 
 def word_stem(words: str) -> str:
@@ -156,7 +154,7 @@ class RoleSubstitution:
             present, self._ids[:, place] = np.unique(ids[self.kept, place], return_inverse=True)
             sentence = _SENTENCE if role == "predicate" and predicates_in_sentence else "{}"
             self._vocabularies[role] = _vocabulary(
-                [words[role][word] for word in present], sentence, model, tokenizer, settings
+                [words[role][word] for word in present], sentence, model, tokenizer
             )
         self._by_predicate = np.argsort(self._ids[:, 1], kind="stable")
         self._first_of_predicate = np.searchsorted(
@@ -202,13 +200,12 @@ class RoleSubstitution:
         vocabulary = self._vocabularies[role]
         own = self._ids[position]
         candidates = self._ids[generator.integers(len(self._ids), size=_SWAP_CANDIDATES), place]
-        if role != "predicate":
-            first, end = self._first_of_predicate[own[1] : own[1] + 2]
-            drawn = generator.integers(first, end, size=_CANDIDATES_OF_PREDICATE)
-            candidates[:_CANDIDATES_OF_PREDICATE] = self._ids[self._by_predicate[drawn], place]
+        first, end = self._first_of_predicate[own[1] : own[1] + 2]
+        drawn = generator.integers(first, end, size=_CANDIDATES_OF_PREDICATE)
+        candidates[:_CANDIDATES_OF_PREDICATE] = self._ids[self._by_predicate[drawn], place]
         cosines = vocabulary.vectors[candidates] @ vocabulary.vectors[own[place]]
         same = vocabulary.stems[candidates] == vocabulary.stems[own[place]]
-        far = np.flatnonzero(~same & (cosines < self.settings.max_swap_cosine))
+        far = np.flatnonzero(~same & (cosines < MAX_SWAP_COSINE))
         chosen = candidates[far[0] if len(far) else np.where(same, np.inf, cosines).argmin()]
         texts = [self._vocabularies[name].words[word] for name, word in zip(ROLES, own, strict=True)]
         texts[place] = vocabulary.words[chosen]
@@ -216,11 +213,7 @@ class RoleSubstitution:
 
 
 def _vocabulary(
-    words: list[str],
-    sentence: str,
-    model: EventEncoderModel,
-    tokenizer: PreTrainedTokenizerBase,
-    settings: SubstitutionSettings,
+    words: list[str], sentence: str, model: EventEncoderModel, tokenizer: PreTrainedTokenizerBase
 ) -> _Vocabulary:
     """Find the neighbours of words, or read them from the cache: the time is quadratic in the words."""
     texts = [sentence.format(word) for word in words]
@@ -228,24 +221,22 @@ def _vocabulary(
     encoded = EventProcessor(tokenizer).tokenise(texts, max_length=longest)
     decides = [
         *(words, array_digest(encoded["input_ids"].numpy()), model_digest(model.encoder)),
-        *(settings.num_neighbours, settings.min_neighbour_cosine, settings.neighbour_temperature),
+        *(NUM_NEIGHBOURS, MIN_NEIGHBOUR_COSINE, NEIGHBOUR_TEMPERATURE),
     ]
     stems = np.array([word_stem(word) for word in words])
     found = cached_arrays(
         "word_neighbours",
         decides,
-        lambda: _neighbours(_word_vectors(texts, model, tokenizer), stems, settings),
+        lambda: _neighbours(_word_vectors(texts, model, tokenizer), stems),
     )
     return _Vocabulary(words, found["vectors"], stems, found["neighbours"], found["chances"])
 
 
-def _neighbours(
-    vectors: torch.Tensor, stems: npt.NDArray[np.str_], settings: SubstitutionSettings
-) -> dict[str, npt.NDArray[Any]]:
+def _neighbours(vectors: torch.Tensor, stems: npt.NDArray[np.str_]) -> dict[str, npt.NDArray[Any]]:
     """Return the vectors, neighbours and cumulative probabilities of `_Vocabulary`."""
     _, stem_ids = np.unique(stems, return_inverse=True)
     stem_of = torch.from_numpy(stem_ids)
-    size = min(settings.num_neighbours, len(stems))
+    size = min(NUM_NEIGHBOURS, len(stems))
     neighbours, cosines = [], []
     for start in range(0, len(stems), _BLOCK):
         block = vectors[start : start + _BLOCK] @ vectors.T
@@ -254,8 +245,8 @@ def _neighbours(
         neighbours.append(nearest.indices)
         cosines.append(nearest.values)
     near = torch.cat(cosines).double().numpy()
-    weights = np.exp((near - near[:, :1]) / settings.neighbour_temperature)
-    weights[:, 1:] *= near[:, 1:] >= settings.min_neighbour_cosine
+    weights = np.exp((near - near[:, :1]) / NEIGHBOUR_TEMPERATURE)
+    weights[:, 1:] *= near[:, 1:] >= MIN_NEIGHBOUR_COSINE
     return {
         "vectors": vectors.numpy(),
         "neighbours": torch.cat(neighbours).numpy(),

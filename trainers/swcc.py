@@ -221,7 +221,7 @@ def _prepare(
     substitution = SubstitutionSettings(**{key: views.pop(key) for key in _SUBSTITUTION_TYPES.keys() & views})
     if config.shared_word_weight and not substitution.swapped_roles:
         raise EventformersError(
-            "object_swaps, subject_swaps and predicate_swaps are 0; accepted: at least one swap of a role, "
+            "object_swaps and subject_swaps are 0; accepted: at least one swap of a role, "
             "or shared_word_weight=0"
         )
     rows = load_built(data, name, builder=builder, streaming=streaming, **settings)["train"]

@@ -60,8 +60,6 @@ Positive = Annotated[float, Range(above=0)]
 """A number above 0."""
 NotNegative = Annotated[float, Range(least=0)]
 """A number of 0 or more."""
-Cosine = Annotated[float, Range(least=-1, most=1)]
-"""A cosine of two vectors."""
 Share = Annotated[float, Range(least=0, most=1)]
 """A share of a whole."""
 ShareBelowOne = Annotated[float, Range(least=0, below=1)]
