@@ -9,7 +9,9 @@ from eventformers.extraction.events import ARGUMENT_FORMS, extract_events
 
 pytest.importorskip("spacy", reason="spaCy is not installed")
 
+import spacy
 from parsed_texts import parsed_text
+from spacy.tokens import Doc
 
 # A sentence, and its events as "subject|predicate|object" in heads.
 ACTIVE = {
@@ -305,6 +307,32 @@ def test_negation(sentence: str) -> None:
     assert not event.predicate.startswith("not")
     (other,) = extract_events(parsed_text("Anna/NNP/3/nsubj often/RB/3/advmod slept/VBD/3/ROOT"))
     assert not other.negated
+
+
+FRENCH = (
+    "Les/DET/1/det ouvriers/NOUN/6/nsubj:pass qui/PRON/3/nsubj travaillaient/VERB/1/acl:relcl "
+    "ont/AUX/6/aux:tense été/AUX/6/aux:pass licenciés/VERB/6/ROOT par/ADP/9/case "
+    "la/DET/9/det direction/NOUN/6/obl:agent et/CCONJ/12/cc le/DET/12/det maire/NOUN/9/conj"
+)
+
+
+def test_french() -> None:
+    words, parts, heads, labels = zip(*(token.split("/") for token in FRENCH.split()), strict=True)
+    doc = Doc(
+        spacy.blank("fr").vocab,
+        words=words,
+        pos=parts,
+        heads=list(map(int, heads)),
+        deps=labels,
+        morphs=["PronType=Rel" if word == "qui" else "" for word in words],
+        lemmas=words,
+    )
+    events = extract_events(doc, "spans")
+    assert [f"{event.subject}|{event.predicate}|{event.object}" for event in events] == [
+        "les ouvriers|travaillaient|",
+        "la direction|licenciés|les ouvriers",
+        "le maire|licenciés|les ouvriers",
+    ]
 
 
 def test_negation_of_one_clause() -> None:

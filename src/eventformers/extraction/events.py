@@ -34,6 +34,7 @@ from eventformers.extraction.grammar import (
     is_infinitive,
     is_participle,
     is_past_participle,
+    is_relative_pronoun,
     is_word,
     noun_of_preposition,
     subject_of,
@@ -405,7 +406,7 @@ class _Clauses:
 
     def _antecedent(self, argument: Token, verb: Token) -> Token:
         """The antecedent of a relative pronoun; any other argument unchanged."""
-        if argument.lower_ not in RELATIVE_PRONOUNS or argument.i > verb.i:
+        if not is_relative_pronoun(argument) or argument.i > verb.i:
             return argument
         clause = verb
         while clause.head.i != clause.i and (
@@ -481,7 +482,9 @@ class _Clauses:
         if verb.dep_ not in ("relcl", "acl:relcl") or child_of(verb, SUBJECTS) is None:
             return None
         before = verb.doc[verb.left_edge.i : verb.i]
-        if verb.left_edge.i != noun.i + 1 or any(word.lower_ in _RELATIVE_WORDS for word in before):
+        if verb.left_edge.i != noun.i + 1 or any(
+            word.lower_ in _RELATIVE_WORDS or is_relative_pronoun(word) for word in before
+        ):
             return None
         if noun.lemma_ in _WORDS.circumstances or is_adjective(noun):
             return None

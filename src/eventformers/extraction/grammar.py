@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from spacy.tokens import Token
 
 # fmt: off
-HELPERS = frozenset({"aux", "auxpass", "aux:pass", "cop"})
+HELPERS = frozenset({"aux", "auxpass", "aux:caus", "aux:pass", "aux:tense", "cop"})
 SUBJECTS = frozenset({"nsubj", "nsubjpass", "nsubj:pass"})
 DIRECT_OBJECTS = frozenset({"dobj", "obj"})
 INDIRECT_OBJECTS = frozenset({"dative", "iobj"})
@@ -216,6 +216,11 @@ def cleft_of(verb: Token) -> Token | None:
     names_object = focus.pos_ in ("PRON", "PROPN") and focus.ent_type_ not in ("DATE", "TIME")
     is_cleft = pronouns & (SUBJECTS | DIRECT_OBJECTS) or ("mark" in pronouns and names_object)
     return copula if is_cleft else None
+
+
+def is_relative_pronoun(word: Token) -> bool:
+    """True for "who" and "that", and for what a pipeline of another language calls relative: "qui"."""
+    return word.lower_ in RELATIVE_PRONOUNS or (word.lang_ != "en" and "Rel" in word.morph.get("PronType"))
 
 
 def is_past_participle(verb: Token) -> bool:

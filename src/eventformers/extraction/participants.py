@@ -28,7 +28,7 @@ Participant = tuple["Token | None", bool]
 
 # fmt: off
 _OUTSIDE_SPANS = HELPERS | SUBJECTS | RELATIVE_CLAUSES | {
-    "appos", "advcl", "punct", "mark", "expl", "neg", "csubj", "parataxis", "agent", "ccomp",
+    "appos", "advcl", "punct", "mark", "expl", "neg", "csubj", "parataxis", "agent", "ccomp", "case", "cc",
 }
 # fmt: on
 _SEPARATORS = (",", ";", ":", "–", "—")
@@ -60,7 +60,7 @@ def mention_span(head: Token) -> Span:
             break
         start = child.left_edge.i
     for child in head.rights:
-        if child.dep_ in _OUTSIDE_SPANS or child.dep_ in ("cc", "conj") or child.tag_ == "POS":
+        if child.dep_ in _OUTSIDE_SPANS or child.dep_ == "conj" or child.tag_ == "POS":
             break
         end = child.right_edge.i + 1
     doc = head.doc
