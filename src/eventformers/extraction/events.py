@@ -36,16 +36,17 @@ from eventformers.extraction.grammar import (
     is_past_participle,
     is_relative_pronoun,
     is_word,
-    noun_of_preposition,
     subject_of,
 )
 from eventformers.extraction.lexicon import lexicon
 from eventformers.extraction.participants import (
     Participant,
+    agent_of,
     head_text,
     is_handle,
     mention_text,
     participants_of,
+    prepositional_object,
 )
 from eventformers.extraction.polarity import (
     Polarity,
@@ -218,11 +219,11 @@ class _Clauses:
         subject = self._grammatical_subject(verb)
         passive = self._is_passive(verb)
         if passive:
-            agent = _agent(last) or _agent(self._last_joined(last))
+            agent = agent_of(last) or agent_of(self._last_joined(last))
             subject, target = (agent[1] if agent else None), subject
         elif last is not verb and self._is_passive(last):
             target = None
-            if (agent := _agent(last)) is not None:
+            if (agent := agent_of(last)) is not None:
                 words.append(agent[0])
                 target = agent[1]
         else:
@@ -241,7 +242,7 @@ class _Clauses:
         words, target = [copula.lower_], None
         if linked.pos_ in ("ADJ", "ADV", "VERB"):
             words.append(linked.lower_)
-            target = _prepositional(linked, words)
+            target = prepositional_object(linked, words)
         else:
             words += [child.lower_ for child in linked.lefts if child.dep_ == "case"]
             target = linked
@@ -328,7 +329,7 @@ class _Clauses:
             if (target := self._direct_object(head)) is not None:
                 return target
         if dependency == "advcl" and is_infinitive(verb) and self._is_passive(head):
-            agent = _agent(head)
+            agent = agent_of(head)
             return None if agent is None else agent[1]
         # "was pending and came"
         head = head.head if dependency == "conj" and head.dep_ in LINKED else head
@@ -515,8 +516,8 @@ class _Clauses:
         found = None
         if linked is not None and not is_clause_head(linked):
             words.append(linked.lower_)
-            found = _prepositional(linked, words)
-        found = found or _prepositional(verb, words)
+            found = prepositional_object(linked, words)
+        found = found or prepositional_object(verb, words)
         if found is None and subject_of(verb) is not None and (copula := cleft_of(verb)) is not None:
             # "it was Tom that they saw", where "that" is taken for a conjunction
             focus = child_of(copula, {"attr"})
@@ -566,35 +567,3 @@ def _inverted_subject(verb: Token) -> Token | None:
         and not coordinator(verb)
     )
     return speaker if is_inverted else None
-
-
-def _agent(verb: Token) -> tuple[str, Token] | None:
-    """The preposition and the noun of the agent of a passive."""
-    agent = child_of(verb, {"agent"})
-    if agent is not None:
-        noun = child_of(agent, {"pobj"})
-        return None if noun is None else (agent.lower_, noun)
-    for child in verb.rights:
-        if child.dep_ in ("obl:agent", "obl"):
-            case = child_of(child, {"case"})
-            if child.dep_ == "obl:agent" or (case is not None and case.lower_ == "by"):
-                return ("by" if case is None else case.lower_, child)
-    return None
-
-
-def _prepositional(governor: Token, words: list[str]) -> Token | None:
-    """Find the noun of the first preposition after a verb or adjective; add the prepositions to `words`."""
-    for child in governor.rights:
-        if child.dep_ in ("obl", "obl:arg", "nmod"):
-            cases = [inner.lower_ for inner in child.lefts if inner.dep_ == "case"]
-            if cases:
-                words += cases
-                return child
-        # Not "including" and "according to".
-        if child.dep_ not in ("prep", "dative") or child.tag_ == "VBG":
-            continue
-        prepositions, noun = noun_of_preposition(child)
-        if noun is not None:
-            words += prepositions
-            return noun
-    return None

@@ -16,6 +16,7 @@ from eventformers.extraction.grammar import (
     is_clause_head,
     is_word,
     joined,
+    noun_of_preposition,
 )
 from eventformers.extraction.normalising import NORMALISED
 from eventformers.extraction.polarity import alternative_of, is_contrasted, is_negative_pronoun, is_universal
@@ -139,3 +140,35 @@ def _given_second(joined: Token, verb: Token) -> Token:
     following = (*joined.rights, *joined.head.rights, *verb.rights)
     nouns = (one for one in following if one.pos_ in ("NOUN", "PROPN"))
     return next((noun for noun in nouns if noun.left_edge.i == joined.i + 1), joined)
+
+
+def agent_of(verb: Token) -> tuple[str, Token] | None:
+    """The preposition and the noun of the agent of a passive."""
+    agent = child_of(verb, {"agent"})
+    if agent is not None:
+        noun = child_of(agent, {"pobj"})
+        return None if noun is None else (agent.lower_, noun)
+    for child in verb.rights:
+        if child.dep_ in ("obl:agent", "obl"):
+            case = child_of(child, {"case"})
+            if child.dep_ == "obl:agent" or (case is not None and case.lower_ == "by"):
+                return ("by" if case is None else case.lower_, child)
+    return None
+
+
+def prepositional_object(governor: Token, words: list[str]) -> Token | None:
+    """Find the noun of the first preposition after a verb or adjective; add the prepositions to `words`."""
+    for child in governor.rights:
+        if child.dep_ in ("obl", "obl:arg", "nmod"):
+            cases = [inner.lower_ for inner in child.lefts if inner.dep_ == "case"]
+            if cases:
+                words += cases
+                return child
+        # Not "including" and "according to".
+        if child.dep_ not in ("prep", "dative") or child.tag_ == "VBG":
+            continue
+        prepositions, noun = noun_of_preposition(child)
+        if noun is not None:
+            words += prepositions
+            return noun
+    return None
