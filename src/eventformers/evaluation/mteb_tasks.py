@@ -31,8 +31,10 @@ from eventformers.evaluation.core import measure
 from eventformers.evaluation.data import load_data
 from eventformers.evaluation.tasks import TASKS
 from eventformers.evaluation.tasks.base import Embed, Row, TaskRows
+from eventformers.evaluation.tasks.induction import MentionModel
 from eventformers.inference.chains.scorers import EncoderChainScorer
 from eventformers.inference.encoding.vectors import Vectors
+from eventformers.inference.induction.mention_distances import MentionVectors
 
 try:
     from mteb.abstasks import AbsTask
@@ -203,3 +205,18 @@ class NarrativeCloze(EventTask):
 
     def _scorer(self, embed: Embed) -> EncoderChainScorer:
         return EncoderChainScorer(embed)
+
+
+class TypeInduction(EventTask):
+    """Clusters of mentions of unseen event types, by their sentences alone; task `type_induction`.
+
+    Arguments and errors as in `EventTask`. The score is that of `evaluate` with `trigger_input` `none`.
+    """
+
+    task = "type_induction"
+    metadata = _metadata(task, "EventTypeInduction", "Clustering")
+
+    def _scorer(self, embed: Embed) -> MentionModel:
+        return MentionModel(
+            embed, lambda rows, clusters: MentionVectors(embed([str(row["text"]) for row in rows]))
+        )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from eventformers import load_metric
 from eventformers.datasets_scripts import build_dataset
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
@@ -76,3 +78,40 @@ def test_unloaded_tasks_load_again() -> None:
     task.unload_data()
     task.load_data()
     assert (task.metadata.dataset["revision"], len(task.dataset["default"]["test"])) == (revision, rows)
+
+
+def test_types_are_clustered_by_the_vectors_of_sentences(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Vectors that tell the types of sentences apart; clusters of a random encoder would depend on the order
+    of sums."""
+    mteb = pytest.importorskip("mteb", reason="mteb is not installed: it brings 270 MB")
+    from sentence_transformers import SentenceTransformer
+
+    from eventformers.evaluation import mteb_tasks
+
+    task = mteb_tasks.TypeInduction()
+    rows = [row for row in task.dataset["default"]["train"] if not row["seen"] and row["event_type"]]
+    # Some sentences have mentions of two types, which their text cannot tell apart.
+    type_of = {row["text"]: row["event_type"] for row in rows}
+    names = sorted({row["event_type"] for row in rows})
+    assert {*type_of.values()} == {*names}
+    asked: list[str] = []
+
+    def encode(self: SentenceTransformer, texts: list[str], **settings: object) -> np.ndarray:
+        asked.extend(texts)
+        noise = np.random.default_rng(0).normal(0, 0.01, (len(texts), len(names)))
+        return (np.eye(len(names))[[names.index(type_of[text]) for text in texts]] + noise).astype(np.float32)
+
+    monkeypatch.setattr(SentenceTransformer, "encode", encode)
+    [result] = mteb.evaluate(
+        SentenceTransformer(str(model), device="cpu"), [task], cache=None, show_progress_bar=False
+    )
+    [scores] = result.scores["train"]
+    assert asked == [row["text"] for row in rows]
+    expected = load_metric("clustering_nmi").compute(
+        predictions=[names.index(type_of[row["text"]]) for row in rows],
+        references=[row["event_type"] for row in rows],
+    )
+    assert 50 < expected["nmi"] < 100
+    assert scores["main_score"] == pytest.approx(expected["nmi"])
