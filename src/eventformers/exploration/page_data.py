@@ -141,8 +141,8 @@ def data_blocks(tables: dict[str, pa.Table], types: list[dict[str, Any]]) -> dic
     for start in range(0, len(texts), TEXTS_TOGETHER):
         blocks[f"texts-{start // TEXTS_TOGETHER}"] = packed_texts(texts[start : start + TEXTS_TOGETHER])
     if types:
-        names = ("name", "weak", "hue", "family")
-        blocks["types"] = packed({name: pa.array([row[name] for row in types]) for name in names})
+        shown = ("name", "weak", "hue", "family")
+        blocks["types"] = packed({name: pa.array([row[name] for row in types]) for name in shown})
     if "chains" in tables:
         chains = tables["chains"]
         blocks["chains"] = packed(

@@ -19,7 +19,10 @@ function showStories(section, state, chosen) {
     else found.set(story, [event]);
   }
   const reports = new Map([...found].map(([story, each]) => [story, documentsOf(each)]));
-  const rows = [...found.keys()].sort((one, other) => reports.get(other) - reports.get(one) || one - other);
+  // Stories of several reports come first, those of "elections" or "things", which are less specific, later.
+  const specificity = (each) => each.reduce((sum, event) => sum + events.specificity.at(event), 0) / each.length;
+  const weights = new Map([...found].map(([story, each]) => [story, (reports.get(story) - 1) * specificity(each)]));
+  const rows = [...found.keys()].sort((one, other) => weights.get(other) - weights.get(one) || one - other);
   showTable(section.querySelector(".all"), state, [
     { name: "Story", value: (story) => stories.name.at(story), cell: storyLink },
     { name: "When", value: storyTime, cell: (story) => shownDate(storyTime(story)), isMinor: true, isDate: true },
