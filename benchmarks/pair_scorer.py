@@ -1,113 +1,93 @@
-"""Train the scorer of pairs of mentions on ECB+, and measure it on the development topics:
+"""Train the scorer of pairs of mentions on the training topics of ECB+, and choose its threshold:
 
-    python benchmarks/pair_scorer.py ../shared/data/ecbplus/ECB+.zip
+    python benchmarks/pair_scorer.py ../shared/data/ecbplus
 
-`--train` trains first and overwrites the packaged weights. Parsing takes most of the time.
+This prints the scores of folds of training topics, within gold subtopics and topics. `--train` first trains
+on all of them and overwrites the packaged weights. `eventformers evaluate --task event_coreference --set
+pair_scorer=true` measures these on the development topics.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections import defaultdict
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from spacy.tokens import Doc, Token
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from eventformers.datasets_scripts.reading.ecbplus import DEVELOPMENT_TOPICS, EcbDocument, read_ecbplus
+from eventformers.datasets_scripts import load_built
+from eventformers.datasets_scripts.reading.ecbplus import ARCHIVE, read_ecbplus
 from eventformers.evaluate_metrics.coreference.coreference_impl import coreference
-from eventformers.extraction.extractor import installed_pipeline, load_pipeline
-from eventformers.inference.coreference.pair_scorer import WEIGHTS, MentionPairs, PairScorer
-from eventformers.inference.coreference.same_events import same_events
+from eventformers.evaluation.tasks.coreference import document_texts
+from eventformers.extraction.parsed_mentions import parsed_mentions
+from eventformers.inference.coreference.pair_scorer import (
+    NUM_FEATURES,
+    WEIGHTS,
+    MentionPairs,
+    PairScorer,
+    text_overlaps,
+)
+from eventformers.inference.coreference.same_events import linked_pairs, pairs_within
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import unit_vectors
 from eventformers.inference.induction.mention_encoding import encode_mentions
 
-SCORES = ("conll_f1", "muc_f1", "b_cubed_f1", "ceafe_f1", "lea_f1")
-KINDS = {"NOUN": "noun", "PROPN": "noun", "ADJ": "adjective"}
+FOLDS = 5
+THRESHOLDS = (0.3, 0.35, 0.4, 0.45, 0.5, 0.55)
 
 
-def mentions_of(documents: Sequence[EcbDocument]) -> list[dict[str, Any]]:
-    """The mentions of events in the listed sentences, with the lemma and the kind of their heads."""
-    pipeline = load_pipeline(installed_pipeline())
-    rows: list[dict[str, Any]] = []
-    for document in documents:
-        by_sentence = defaultdict(list)
-        for mention in document.listed_mentions():
-            if mention.is_event:
-                by_sentence[document.sentences[mention.tokens[0]]].append(mention)
-        for sentence, mentions in by_sentence.items():
-            inside = [place for place, number in enumerate(document.sentences) if number == sentence]
-            parsed = Doc(pipeline.vocab, words=[document.tokens[place] for place in inside])
-            for _, component in pipeline.pipeline:
-                parsed = component(parsed)
-            start = document.places[inside[0]][0]
-            for mention in mentions:
-                tokens = [parsed[place - inside[0]] for place in mention.tokens if place in inside]
-                head = min(tokens, key=lambda token: len(list(token.ancestors)))
-                rows.append(
-                    {
-                        "document_id": document.name,
-                        "topic": document.topic,
-                        "subtopic": document.topic + document.name.rpartition("_")[2].lstrip("0123456789"),
-                        "chain": mention.chain or f"{document.name}#{mention.id}",
-                        "sentence": sentence,
-                        "text": document.text[start : document.places[inside[-1]][1]],
-                        "trigger_start": document.places[mention.tokens[0]][0] - start,
-                        "trigger_end": document.places[mention.tokens[-1]][1] - start,
-                        "lemma": head.lemma_.lower(),
-                        "trigger_kind": KINDS.get(head.pos_, "verb"),
-                        "participants": _participants(head),
-                    }
-                )
-    return rows
+class Training:
+    """The mentions of the training topics, with all pairs inside topics, whose two seminal events are alike.
 
+    Every other pair reads the documents whole, as in an exploration, and the others read their annotated
+    sentences, as in the task.
+    """
 
-def _participants(head: Token) -> set[str]:
-    """The subject and the object of a verb, by their heads."""
-    return {
-        child.lower_
-        for child in head.children
-        if child.dep_ in ("nsubj", "nsubjpass", "dobj") and child.pos_ in ("NOUN", "PROPN")
-    }
+    def __init__(self, path: Path) -> None:
+        rows = load_built(path, "mentions", builder="event_coreference")["train"].to_list()
+        names = {row["document_id"] for row in rows}
+        whole = {one.name: one.text for one in read_ecbplus(path / f"{ARCHIVE}.zip") if one.name in names}
+        encoder = EventEncoder.from_pretrained(None)
+        vectors = encode_mentions(encoder, rows, trigger_input="span").embeddings
+        vectors = unit_vectors(vectors, [row["text"] for row in rows])
+        pairs = MentionPairs(parsed_mentions(rows), whole, vectors, encoder.encode)
+        self.first, self.second = pairs_within(np.array([int(row["topic"]) for row in rows]))
+        self.features = np.empty((len(self.first), NUM_FEATURES), dtype=np.float32)
+        self.features[::2] = pairs.features(self.first[::2], self.second[::2])
+        sentences = document_texts(rows)
+        pairs.documents = text_overlaps([sentences[name] for name in whole], stop_words="english")
+        self.features[1::2] = pairs.features(self.first[1::2], self.second[1::2])
+        self.events = [row["cluster_id"] for row in rows]
+        event = np.unique(self.events, return_inverse=True)[1]
+        self.labels = event[self.first] == event[self.second]
+        subtopics = np.array([row["subtopic"] for row in rows])
+        self.in_subtopic = subtopics[self.first] == subtopics[self.second]
+        topics = sorted({row["topic"] for row in rows}, key=int)
+        self.folds = np.array([topics.index(row["topic"]) % FOLDS for row in rows])[self.first]
 
-
-def pairs_of(
-    rows: Sequence[dict[str, Any]], documents: Sequence[EcbDocument], encoder: EventEncoder
-) -> MentionPairs:
-    """The features of the pairs of mentions, whose words are weighted in these documents."""
-    names = {row["document_id"] for row in rows}
-    texts = {document.name: document.text for document in documents if document.name in names}
-    vectors = encode_mentions(encoder, rows, trigger_input="span").embeddings
-    return MentionPairs(rows, texts, unit_vectors(vectors, [row["text"] for row in rows]), encoder.encode)
+    def scorer(self, chosen: np.ndarray) -> PairScorer:
+        """Train on some of the pairs."""
+        return train(self.features[chosen], self.labels[chosen])
 
 
 def train(
-    rows: Sequence[dict[str, Any]], pairs: MentionPairs, epochs: int = 4, batch_size: int = 1024
+    features: np.ndarray, labels: np.ndarray, epochs: int = 4, batch_size: int = 2048, seed: int = 0
 ) -> PairScorer:
-    """Learn from all pairs within the subtopics, whose events are the most alike."""
-    by_subtopic = defaultdict(list)
-    for place, row in enumerate(rows):
-        by_subtopic[row["subtopic"]].append(place)
-    first, second = np.array([pair for places in by_subtopic.values() for pair in combinations(places, 2)]).T
-    chains = np.array([row["chain"] for row in rows])
-    labels = torch.from_numpy((chains[first] == chains[second]).astype(np.float32))
-    features = torch.from_numpy(pairs.features(first, second))
-    torch.manual_seed(0)
-    scorer = PairScorer(features.shape[1])
-    scorer.mean, scorer.deviation = features.mean(0), features.std(0).clamp(min=1e-6)
+    """Learn from the features of pairs and whether they are the same event."""
+    inputs, targets = torch.from_numpy(features), torch.from_numpy(labels.astype(np.float32))
+    torch.manual_seed(seed)
+    scorer = PairScorer()
+    scorer.mean, scorer.deviation = inputs.mean(0), inputs.std(0).clamp(min=1e-6)
     optimizer = torch.optim.AdamW(scorer.parameters(), weight_decay=0.01)
-    steps = epochs * -(-len(labels) // batch_size)
+    steps = epochs * -(-len(targets) // batch_size)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 6e-3, total_steps=steps)
     for _ in range(epochs):
-        for batch in torch.randperm(len(labels)).split(batch_size):
-            logits = scorer.logits(features[batch])
-            loss = binary_cross_entropy_with_logits(logits, labels[batch].expand_as(logits))
+        for batch in torch.randperm(len(targets)).split(batch_size):
+            logits = scorer.logits(inputs[batch])
+            loss = binary_cross_entropy_with_logits(logits, targets[batch].expand_as(logits))
             optimizer.zero_grad()
             # The networks share no weights: the sum trains each as if alone.
             (loss * len(logits)).backward()
@@ -116,32 +96,32 @@ def train(
     return scorer.eval()
 
 
-def main() -> None:
+def held_out_scores(training: Training) -> Iterator[tuple[str, list[float]]]:
+    """CoNLL F1 at each threshold with folds of topics held out, by the topics that are given."""
+    probabilities = np.empty(len(training.labels), dtype=np.float32)
+    for fold in range(FOLDS):
+        held = training.folds == fold
+        scorer = training.scorer(~held)
+        with torch.inference_mode():
+            probabilities[held] = scorer(torch.from_numpy(training.features[held])).numpy()
+    for given, kept in (("subtopics", training.in_subtopic), ("topics", slice(None))):
+        pairs = training.first[kept], training.second[kept], probabilities[kept], len(training.events)
+        groups = (linked_pairs(*pairs, threshold).tolist() for threshold in THRESHOLDS)
+        yield given, [coreference(one, training.events)["conll_f1"] for one in groups]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the scores of folds; with `--train`, write the weights."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("path", type=Path, help="ECB+.zip or the folder ECB+")
-    parser.add_argument("--train", action="store_true", help="train, and overwrite the packaged weights")
-    settings = parser.parse_args()
-    documents = list(read_ecbplus(settings.path))
-    is_held_out = {document.name: document.topic in DEVELOPMENT_TOPICS for document in documents}
-    rows = mentions_of(documents)
-    encoder = EventEncoder.from_pretrained(None)
+    parser.add_argument("path", type=Path, help="folder of ECB+.zip and its list of sentences")
+    parser.add_argument("--train", action="store_true", help="overwrite the packaged weights")
+    settings: Any = parser.parse_args(arguments)
+    training = Training(settings.path)
     if settings.train:
-        of_training = [row for row in rows if not is_held_out[row["document_id"]]]
-        train(of_training, pairs_of(of_training, documents, encoder)).save(WEIGHTS)
-    scorer = PairScorer.load()
-    held_out = [row for row in rows if is_held_out[row["document_id"]]]
-    gold = [row["chain"] for row in held_out]
-    systems = {
-        "same lemma": [row["lemma"] for row in held_out],
-        "pair scorer": same_events(pairs_of(held_out, documents, encoder), scorer).tolist(),
-    }
-    print("| system | topics | " + " | ".join(SCORES) + " |\n|---|---|" + "---|" * len(SCORES))
-    for scope, given in (("subtopic", "gold subtopics"), ("topic", "gold topics"), ("", "none")):
-        for name, clusters in systems.items():
-            # Given topics divide clusters that span several.
-            found = [f"{row.get(scope)}/{cluster}" for row, cluster in zip(held_out, clusters, strict=True)]
-            scores = coreference(found, gold)
-            print(f"| {name} | {given} | " + " | ".join(f"{scores[one]:.1f}" for one in SCORES) + " |")
+        training.scorer(np.ones(len(training.labels), dtype=bool)).save(WEIGHTS)
+    print("| given | " + " | ".join(map(str, THRESHOLDS)) + " |\n|---|" + "--:|" * len(THRESHOLDS))
+    for name, scores in held_out_scores(training):
+        print(f"| {name} | " + " | ".join(f"{score:.2f}" for score in scores) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from event_files import write_edges, write_events
 from exploration_steps import RunStep
 from graphs import pairs_of
 
-from eventformers.datasets_scripts.events import CHAIN_SCHEMA, DOCUMENT_SCHEMA, EVENT_SCHEMA
+from eventformers.datasets_scripts.events import ACTOR_SCHEMA, CHAIN_SCHEMA, DOCUMENT_SCHEMA, EVENT_SCHEMA
 from eventformers.errors import EventformersError
 from eventformers.exploration import events as events_module
 from eventformers.exploration import links, related, steps, stories, types
@@ -412,13 +412,17 @@ def test_stories_are_the_events_that_several_documents_tell_of(
     rows, texts = events.to_pylist(), documents.to_pylist()
     # A third document repeats the first sentence of the first one, and says when and where it was.
     sentence = texts[0]["text"].split(". ")[0] + ". "
-    again = {**texts[0], "document_id": "c", "text": sentence, "date": "2024-05-31"}
+    again = {**texts[0], "document_id": "c", "text": sentence, "date": "2024-05-31", "source": "other"}
     copy = {**rows[0], "event_id": "c#0", "document_id": "c", "time_start": "2024-05", "country": "NL"}
+    copy |= {"object": "he", "object_id": "jo"}
     possible = {**copy, "event_id": "c#1", "factuality": "possible"}
-    facts = [{**row, "factuality": "fact", "trigger_kind": "verb"} for row in [*rows, copy]]
+    # What one document alone tells is no story.
+    twice = {**rows[1], "event_id": "b#99", "object": "money"}
+    facts = [{**row, "factuality": "fact", "trigger_kind": "verb"} for row in [*rows, twice, copy]]
     given = {
         "events.parquet": pa.Table.from_pylist([*facts, possible], schema=EVENT_SCHEMA),
         "documents.parquet": pa.Table.from_pylist([*texts, again], schema=DOCUMENT_SCHEMA),
+        "actors.parquet": pa.Table.from_pylist([{"actor_id": "jo", "name": "Jo Thief"}], schema=ACTOR_SCHEMA),
     }
     found = RunStep(stories.STORIES, tmp_path, given, encoder)
     of_story: dict[str, list[str]] = {}
@@ -431,12 +435,16 @@ def test_stories_are_the_events_that_several_documents_tell_of(
     assert told["document_ids"] == ["a", "c"]
     assert (told["first_date"], told["last_date"]) == ("2024-05-31", "2024-05-31")
     assert (told["time_start"], told["country"], told["place_text"]) == ("2024-05", "NL", "")
-    assert {"police", "thief"} <= set(told["actors"])
-    assert "c#1" not in {event for members in of_story.values() for event in members}
+    assert told["actors"][0] == "police"
+    assert {"thief", "Jo Thief"} <= set(told["actors"])
+    assert "he" not in told["actors"]
+    assert (told["sources"], told["first_document_id"]) == (2, "c")
+    assert not {"c#1", "b#99"} & {event for members in of_story.values() for event in members}
 
 
 def test_no_event_is_no_story(encoder: EventEncoder, tmp_path: Path) -> None:
     events, documents = tables()
     given = {"events.parquet": events.slice(0, 0), "documents.parquet": documents}
+    given["actors.parquet"] = ACTOR_SCHEMA.empty_table()
     found = RunStep(stories.STORIES, tmp_path, given, encoder)
     assert (found.written("stories").num_rows, found.written("event_stories").num_rows) == (0, 0)

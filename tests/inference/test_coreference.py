@@ -40,6 +40,7 @@ def mentions() -> list[dict[str, Any]]:
                 **{"document_id": document, "sentence": number, "text": sentence, "lemma": lemma},
                 **{"trigger_start": start, "trigger_end": start + len(trigger), "trigger_kind": "verb"},
                 "participants": set(),
+                "arguments": ("", "", ""),
             }
         )
     return rows
@@ -74,7 +75,7 @@ def test_features_are_those_of_the_definitions(encoder: EventEncoder) -> None:
     rows = mentions()
     rows[3] |= {"lemma": "say", "trigger_kind": "noun"}
     features = pairs(encoder, rows).features(np.array([0, 0, 2]), np.array([2, 1, 3]))
-    assert features.shape == (3, 13)
+    assert features.shape == (3, 21)
     flooded, resigned = encoder.encode(["flooded", "resigned"], normalize=True)
     # The same trigger and lemma in two documents, with the words around it in common.
     assert features[0, [0, 1, 5, 6, 7, 8, 9, 10, 11, 12]] == pytest.approx([0, 1, 0, 1, 1, 1, 1, 0, 0, 10])
@@ -112,6 +113,22 @@ def test_events_of_other_participants_are_not_compared(encoder: EventEncoder) ->
     assert compared("storm harbour", "", "water", "", "") == []
 
 
+def test_events_of_other_times_are_not_compared(encoder: EventEncoder) -> None:
+    def compared(*times: tuple[str, str]) -> int:
+        rows = mentions()
+        for row, (start, end) in zip((rows[0], rows[2]), times, strict=True):
+            row |= {"time_start": start, "time_end": end}
+        return len(candidate_pairs(pairs(encoder, rows), np.array([]))[0])
+
+    assert compared(("2004-11-05", "2004-11-05"), ("2004-11-07", "2004-11-07")) == 0
+    assert compared(("2005", "2005"), ("2004-11", "2004-12-30")) == 0
+    same = (("2004-11-05", "2004-11-05"), ("2004-11-06", "2004-11-06"))
+    for times in (same, (("2004-22", "2004-22"), ("2004-12", "2004-12")), (("2004", ""), ("2009", "2009"))):
+        assert compared(*times) == 1
+    assert compared(("", "2003-06-01"), ("2004", "2004")) == 0
+    assert compared(("", ""), ("2004", "2004")) == 1
+
+
 def test_triggers_that_differ_are_not_compared(encoder: EventEncoder) -> None:
     first, second = candidate_pairs(pairs(encoder), np.array([]))
     assert (first.tolist(), second.tolist()) == ([0], [2])
@@ -125,6 +142,18 @@ def test_groups_grow_by_the_mean_of_their_pairs(
     assert same_events(found, Given(scores), threshold=0.45).tolist() == [0, 1, 0, 2, 3]
     assert same_events(found, Given(scores), threshold=0.39).tolist() == [0, 1, 0, 0, 2]
     assert same_events(found, Given({}), threshold=0.45).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_given_topics_decide_what_is_compared(encoder: EventEncoder) -> None:
+    first, second = groups.pairs_within(np.array([1, 0, 1, 0, 1]))
+    assert sorted(zip(first.tolist(), second.tolist(), strict=True)) == [(0, 2), (0, 4), (1, 3), (2, 4)]
+
+    class Same(torch.nn.Module):
+        def forward(self, features: torch.Tensor) -> torch.Tensor:
+            return torch.ones(len(features))
+
+    found = same_events(pairs(encoder), Same(), topics=np.array([0, 1, 1, 0, 0]))
+    assert found.tolist() == [0, 1, 1, 0, 0]
 
 
 def test_a_component_that_is_too_large_is_divided(
@@ -159,7 +188,7 @@ def test_saved_weights_score_the_same(tmp_path: Path) -> None:
     scorer = PairScorer().eval()
     scorer.mean += 1
     scorer.save(tmp_path / "weights.safetensors")
-    features = torch.randn(4, 13)
+    features = torch.randn(4, 21)
     assert torch.equal(PairScorer.load(tmp_path / "weights.safetensors")(features), scorer(features))
     expected = sum(torch.sigmoid(one) for one in scorer.logits(features).double()) / 3
     assert scorer(features).tolist() == pytest.approx(expected.tolist(), abs=1e-6)

@@ -1,4 +1,4 @@
-"""The step that finds stories: mentions, in one report or in many, of the same event."""
+"""The step that finds stories: mentions of the same event in several reports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, is_counted
+from eventformers.datasets_scripts.events import ACTORS_TABLE, DOCUMENTS_TABLE, EVENTS_TABLE, is_counted
 from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.exploration import STATE_FOLDER
 from eventformers.exploration.curation import curate
@@ -17,13 +17,17 @@ from eventformers.exploration.events import vector_column, vectors_of
 from eventformers.exploration.steps import Context, Step, StepRun, key_of, keys_file
 from eventformers.files import file_digest
 from eventformers.inference.coreference.pair_scorer import WEIGHTS, MentionPairs, packaged_scorer
-from eventformers.inference.coreference.same_events import THRESHOLD, same_events
+from eventformers.inference.coreference.same_events import same_events
 from eventformers.inference.encoding.vectors import Vectors, unit_vectors
 from eventformers.inference.induction.mention_encoding import encode_mentions
 from eventformers.inference.induction.type_naming import has_only_stop_words
 
 STORIES_TABLE = "stories.parquet"
 EVENT_STORIES_TABLE = "event_stories.parquet"
+
+THRESHOLD = 0.9
+"""Minimum mean probability between two groups that become one: most events of a text are told once, unlike
+those that ECB+ annotates, so only near certainty is right."""
 
 MOST_ACTORS = 5
 """Number of participants that a story lists, the most frequent first."""
@@ -35,36 +39,56 @@ _KNOWN = f"{STATE_FOLDER}/known_stories.parquet"
 _COLUMNS = (
     *("event_id", "document_id", "sentence", "sentence_start", "sentence_end", "trigger_start"),
     *("trigger_end", "trigger_kind", "lemma", "text", "subject", "object", "factuality"),
-    *("time_start", "time_end", "place_text", "country"),
+    *(
+        "subject_id",
+        "object_id",
+        "subject_span",
+        "object_span",
+        "participants",
+        "time_start",
+        "time_end",
+        "place_text",
+        "country",
+    ),
 )
 STORIES_SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in ("story_id", "name")),
-        *((name, pa.int32()) for name in ("events", "documents")),
+        *((name, pa.int32()) for name in ("events", "documents", "sources")),
         *((name, pa.string()) for name in ("first_date", "last_date", "time_start", "time_end")),
         *((name, pa.string()) for name in ("place_text", "country")),
         ("actors", pa.list_(pa.string())),
+        ("first_document_id", pa.string()),
         ("document_ids", pa.list_(pa.string())),
     ]
 )
 EVENT_STORIES_SCHEMA = pa.schema([("event_id", pa.string()), ("story_id", pa.string())])
 
 Row = Mapping[str, Any]
+_ROLES = ("subject", "object")
 
 
 def find_stories(run: StepRun) -> None:
-    """Group the events that are the same event, and describe each group of two or more.
+    """Group the events that are the same event, and describe each group of two or more documents.
 
     Only events of the factuality that is counted are grouped, without those of stop words such as "be". The
     id of a story is that of its first event, and its name is the text of the event that most of its events
-    have, the first of equally frequent ones; a story of the earlier exploration keeps both.
-    Time, place and participants are those most of its events have.
+    have, the first of equally frequent ones; a story of the earlier exploration keeps both. Time, place and
+    participants are those most of its events have; participants have the names of their actors. The first
+    report is the earliest document with a date.
     """
     kinds = run.context.settings.factuality
     events = run.table(EVENTS_TABLE, _COLUMNS)
+    actor_names = {
+        row["actor_id"]: row["name"] for row in run.table(ACTORS_TABLE, ["actor_id", "name"]).to_pylist()
+    }
     counted = events.filter(is_counted(events["factuality"], kinds)).to_pylist()
-    rows = [row for row in counted if not has_only_stop_words(row["lemma"])]
-    documents = run.table(DOCUMENTS_TABLE, ["document_id", "date", "text"]).to_pylist()
+    rows = [
+        {**row, "actors": [actor_names.get(row[f"{role}_id"], row[role]) for role in _ROLES]}
+        for row in counted
+        if not has_only_stop_words(row["lemma"])
+    ]
+    documents = run.table(DOCUMENTS_TABLE, ["document_id", "date", "source", "text"]).to_pylist()
     texts = {row["document_id"]: row["text"] for row in documents}
     mentions = [
         {
@@ -74,10 +98,15 @@ def find_stories(run: StepRun) -> None:
             "trigger_end": row["trigger_end"] - row["sentence_start"],
             "participants": {
                 word
-                for role in ("subject", "object")
-                for word in row[role].lower().split()
+                for name in (row["subject"], row["object"], *row["actors"])
+                for word in name.lower().split()
                 if not has_only_stop_words(word)
             },
+            "arguments": (
+                f"{row['subject_span'] or row['subject']} {row['actors'][0]}",
+                f"{row['object_span'] or row['object']} {row['actors'][1]}",
+                " ".join(one["text"] for one in row["participants"] or ()),
+            ),
         }
         for row in rows
     ]
@@ -111,12 +140,16 @@ def find_stories(run: StepRun) -> None:
         encode_triggers([])
     else:
         pairs = MentionPairs(mentions, texts, vectors_of(vectors), encode_triggers)
-        labels = same_events(pairs, packaged_scorer(), days=_days(row["date"] for row in documents))
+        labels = same_events(
+            pairs, packaged_scorer(), threshold=THRESHOLD, days=_days(row["date"] for row in documents)
+        )
         of_label: dict[int, list[Row]] = {}
         for label, row in zip(labels.tolist(), rows, strict=True):
             of_label.setdefault(label, []).append(row)
-        groups = [members for members in of_label.values() if len(members) > 1]
-    dates = {row["document_id"]: row["date"] for row in documents}
+        groups = [
+            members for members in of_label.values() if len({row["document_id"] for row in members}) > 1
+        ]
+    reports = {row["document_id"]: row for row in documents}
     known = _known(run, groups)
     run.write(_KNOWN, known)
     of_story: dict[str, list[Row]] = {}
@@ -129,7 +162,9 @@ def find_stories(run: StepRun) -> None:
     of_story.pop("", None)
     names |= curated.names
     run.notes += curated.notes
-    stories = [{"story_id": one, "name": names[one], **_story(rows, dates)} for one, rows in of_story.items()]
+    stories = [
+        {"story_id": one, "name": names[one], **_story(rows, reports)} for one, rows in of_story.items()
+    ]
     stories.sort(key=lambda story: -story["documents"])
     run.write(STORIES_TABLE, pa.Table.from_pylist(stories, schema=STORIES_SCHEMA))
     links = [
@@ -139,7 +174,6 @@ def find_stories(run: StepRun) -> None:
     ]
     run.write(EVENT_STORIES_TABLE, pa.Table.from_pylist(links, schema=EVENT_STORIES_SCHEMA))
     run.counts["stories"] = len(stories)
-    run.counts["stories_in_several_documents"] = sum(story["documents"] > 1 for story in stories)
 
 
 def _known(run: StepRun, groups: Sequence[Sequence[Row]]) -> pa.Table:
@@ -173,22 +207,23 @@ def _known(run: StepRun, groups: Sequence[Sequence[Row]]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=EVENT_STORIES_SCHEMA.append(pa.field("name", pa.string())))
 
 
-def _story(members: Sequence[Row], dates: Mapping[str, str]) -> dict[str, Any]:
+def _story(members: Sequence[Row], documents: Mapping[str, Row]) -> dict[str, Any]:
     document_ids = list(dict.fromkeys(row["document_id"] for row in members))
-    known = sorted(filter(None, map(dates.__getitem__, document_ids)))
-    actors = Counter(
-        name for row in members for name in dict.fromkeys((row["subject"], row["object"])) if name
-    )
+    # A date sorts before a longer one that begins with it.
+    dated = sorted((documents[name]["date"], name) for name in document_ids if documents[name]["date"])
+    actors = Counter(name for row in members for name in dict.fromkeys(row["actors"]) if name)
     return {
         "events": len(members),
         "documents": len(document_ids),
-        "first_date": known[0] if known else "",
-        "last_date": known[-1] if known else "",
+        "sources": len({documents[name]["source"] for name in document_ids}),
+        "first_date": dated[0][0] if dated else "",
+        "last_date": dated[-1][0] if dated else "",
         **{
             name: _commonest(row[name] for row in members)
             for name in ("time_start", "time_end", "place_text", "country")
         },
         "actors": [name for name, _ in actors.most_common(MOST_ACTORS)],
+        "first_document_id": dated[0][1] if dated else document_ids[0],
         "document_ids": document_ids,
     }
 
@@ -219,7 +254,7 @@ def _settings(context: Context) -> dict[str, Any] | None:
 STORIES = Step(
     "stories",
     find_stories,
-    reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
+    reads=(DOCUMENTS_TABLE, EVENTS_TABLE, ACTORS_TABLE),
     writes=(
         *(STORIES_TABLE, EVENT_STORIES_TABLE, _KNOWN),
         *(file for name in (_MENTIONS, _TRIGGERS) for file in (name, keys_file(name))),

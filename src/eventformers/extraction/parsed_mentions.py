@@ -10,9 +10,10 @@ from eventformers.extraction.extractor import installed_pipeline, load_pipeline
 
 if TYPE_CHECKING:
     from spacy.language import Language
+    from spacy.tokens import Token
 
 _KINDS = {"NOUN": "noun", "PROPN": "noun", "ADJ": "adjective"}
-_ROLES = ("nsubj", "nsubjpass", "dobj")
+_NAMED = ("nsubj", "nsubjpass", "dobj")
 
 
 @cache
@@ -28,8 +29,8 @@ def parsed_mentions(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
     Returns:
         The rows with the `lemma` of the head of the trigger, in lower case; its `trigger_kind`: `verb`,
-        `noun` or `adjective`; and the nouns and names that are subject and object of the head, in lower case,
-        as `participants`.
+        `noun` or `adjective`; the nouns and names that are subject and object of the head, in lower case, as
+        `participants`; and as `arguments` all words of its subject, its object, and its other participants.
 
     Raises:
         EventformersError: spaCy or a pipeline is not installed.
@@ -41,17 +42,32 @@ def parsed_mentions(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         span = parsed[row["text"]].char_span(
             row["trigger_start"], row["trigger_end"], alignment_mode="expand"
         )
-        participants = {
-            child.lower_
-            for child in span.root.children
-            if child.dep_ in _ROLES and child.pos_ in ("NOUN", "PROPN")
-        }
+        head = span.root
+        arguments = {"subject": [], "object": [], "other": []}
+        for child in head.children:
+            role = _role(child)
+            if role:
+                arguments[role] += [token.lower_ for token in child.subtree if token not in span]
         found.append(
             {
                 **row,
-                "lemma": span.root.lemma_.lower(),
-                "trigger_kind": _KINDS.get(span.root.pos_, "verb"),
-                "participants": participants,
+                "lemma": head.lemma_.lower(),
+                "trigger_kind": _KINDS.get(head.pos_, "verb"),
+                "participants": {
+                    child.lower_
+                    for child in head.children
+                    if child.dep_ in _NAMED and child.pos_ in ("NOUN", "PROPN")
+                },
+                "arguments": tuple(" ".join(words) for words in arguments.values()),
             }
         )
     return found
+
+
+def _role(child: Token) -> str:
+    """The role of a child of a trigger; "" for none."""
+    if child.dep_ in ("nsubj", "poss", "agent"):
+        return "subject"
+    if child.dep_ in ("dobj", "nsubjpass", "dative") or (child.dep_ == "prep" and child.lower_ == "of"):
+        return "object"
+    return "other" if child.dep_ == "prep" else ""

@@ -304,8 +304,6 @@ def _by_pairs(
 ) -> Grouping:
     pairs = MentionPairs(parsed_mentions(rows), document_texts(rows), encode(rows), encode_triggers)
 
-    def group(threshold: float) -> Labels:
-        labels = same_events(pairs, packaged_scorer(), threshold=threshold)
-        return np.unique(np.stack([topics, labels]), axis=1, return_inverse=True)[1].ravel()
-
-    return group
+    # Without topics, only similar documents are compared.
+    given = topics if topics.any() else None
+    return lambda threshold: same_events(pairs, packaged_scorer(), threshold=threshold, topics=given)

@@ -1,8 +1,7 @@
 """The scorer of pairs of mentions: the probability that both refer to the same event.
 
-It reads features of a pair, not its text: cosines of frozen vectors, the overlap of words, and equal lemmas.
-On the development topics of ECB+ these do as well as with participants, times and places as features of
-their own, whose words are among those that overlap.
+It reads features of a pair, not its text: cosines of frozen vectors, the overlap of words of the documents,
+sentences and arguments, and equal lemmas.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from torch import nn
 
 from eventformers.inference.encoding.vectors import Positions, Vectors, unit_vectors
 
-WEIGHTS = Path(__file__).parent / "pair_scorer.safetensors"
+WEIGHTS = Path(__file__).with_suffix(".safetensors")
 """Weights learned from the training topics of ECB+ with vectors of all-MiniLM-L6-v2."""
 
 WINDOW = 5
@@ -43,7 +42,11 @@ _PREFIX = 4
 Mention = Mapping[str, Any]
 """`document_id`; `text`, its sentence; `trigger_start` and `trigger_end`, characters of the sentence; the
 number of the `sentence`; the `lemma` of the trigger, and its `trigger_kind` (`verb`, `noun`, `adjective`);
-the words that name its `participants`, which may be none."""
+the words that name its `participants`, which may be none; its `arguments`: the texts of its subject, its
+object, and its other participants, times and places, each "" if unknown. Optional: `time_start`
+and `time_end`, as in events."""
+
+NUM_FEATURES = 21
 
 
 class MentionPairs:
@@ -75,6 +78,11 @@ class MentionPairs:
         self.documents = text_overlaps([documents[name] for name in names], stop_words="english")
         self._sentences = text_overlaps([one["text"] for one in mentions])
         self._windows = text_overlaps([_window(one) for one in mentions])
+        arguments = [one["arguments"] for one in mentions]
+        self._arguments = [
+            text_overlaps(texts, stop_words="english")
+            for texts in (*zip(*arguments, strict=True), [" ".join(texts) for texts in arguments])
+        ]
         self._sentence = np.array([one["sentence"] for one in mentions], dtype=np.float64)
         lemmas = [one["lemma"] for one in mentions]
         self.lemma = np.unique(lemmas, return_inverse=True)[1]
@@ -82,13 +90,14 @@ class MentionPairs:
         self._noun = np.array([one["trigger_kind"] == "noun" for one in mentions])
         self._kind = np.unique([one["trigger_kind"] for one in mentions], return_inverse=True)[1]
         self._reports = np.array([lemma in REPORTING for lemma in lemmas])
+        self.days = np.array([_days(one.get("time_start", ""), one.get("time_end", "")) for one in mentions])
         self.participants = csr_array(
             MultiLabelBinarizer(sparse_output=True).fit_transform([one["participants"] for one in mentions]),
             dtype=np.int32,
         )
 
     def features(self, first: Positions, second: Positions) -> NDArray[np.float32]:
-        """Compute the features of pairs, `(pairs, 13)`.
+        """Compute the features of pairs, `(pairs, 21)`.
 
         Args:
             first: position of one mention of each pair.
@@ -115,6 +124,9 @@ class MentionPairs:
             self._reports[first] + 1.0 * self._reports[second],
             np.where(same_document, distance, _FARTHEST),
         ]
+        for words in self._arguments:
+            named = np.diff(words.indptr) > 0
+            columns += [_products(words, first, second), named[first] & named[second]]
         return np.stack(columns, axis=1).astype(np.float32)
 
 
@@ -126,7 +138,7 @@ class PairScorer(nn.Module):
         num_networks: number of networks.
     """
 
-    def __init__(self, num_features: int = 13, num_networks: int = 3) -> None:
+    def __init__(self, num_features: int = NUM_FEATURES, num_networks: int = 3) -> None:
         super().__init__()
         self.register_buffer("mean", torch.zeros(num_features))
         self.register_buffer("deviation", torch.ones(num_features))
@@ -167,6 +179,18 @@ class PairScorer(nn.Module):
 def packaged_scorer() -> PairScorer:
     """Return the packaged scorer."""
     return PairScorer.load()
+
+
+def _days(start: str, end: str) -> tuple[float, float]:
+    """The first and the last day of a time as numbers, of a season those of its year; NaN if unknown."""
+    ends = []
+    for time in (start, end):
+        # EDTF writes seasons as months from 21.
+        known = np.datetime64(time[:4] if time[5:7] > "12" else time) if time else np.datetime64("NaT")
+        ends.append(known)
+    last = (ends[1] + 1).astype("datetime64[s]") - 1
+    days = np.array([ends[0], last], dtype="datetime64[D]")
+    return tuple(np.where(np.isnat(days), np.nan, days.astype(np.float64)).tolist())
 
 
 def _window(mention: Mention) -> str:

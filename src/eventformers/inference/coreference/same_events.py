@@ -17,7 +17,7 @@ from eventformers.inference.coreference.pair_scorer import MentionPairs, PairSco
 from eventformers.inference.encoding.vectors import Positions
 from eventformers.inference.induction.mention_distances import Labels
 
-THRESHOLD = 0.4
+THRESHOLD = 0.3
 """Minimum mean probability between two groups that become one."""
 
 NEAR_DOCUMENTS = 10
@@ -29,6 +29,9 @@ LEAST_OVERLAP = 0.1
 LEAST_COSINE = 0.4
 """Minimum cosine of two triggers in their sentences to be compared, unless their lemmas are equal."""
 
+DAYS_APART = 1
+"""Days between the known times of two mentions from which on they are not compared; reports round times."""
+
 _DOCUMENTS_AT_ONCE = 512
 _PAIRS_AT_ONCE = 200_000
 _LARGEST = 3_000
@@ -36,13 +39,19 @@ _LEAST_PROBABILITY = 0.1
 
 
 def same_events(
-    pairs: MentionPairs, scorer: PairScorer, *, threshold: float = THRESHOLD, days: Sequence[float] = ()
+    pairs: MentionPairs,
+    scorer: PairScorer,
+    *,
+    threshold: float = THRESHOLD,
+    days: Sequence[float] = (),
+    topics: Labels | None = None,
 ) -> Labels:
     """Group mentions that refer to the same event.
 
     Mentions are compared within a document and with those of its most similar documents, so the cost grows
     with the number of mentions, not of their pairs. Mentions of two documents that both name participants,
-    but no common one, are not compared: a series of reports has similar events with other participants.
+    but no common one, are not compared, nor are those of other times: a series of reports has similar events.
+    With given topics, all mentions of a topic are compared instead, and no others.
     Groups grow by average linkage on the probabilities, where a pair that is not compared counts as 0.
 
     Args:
@@ -51,21 +60,36 @@ def same_events(
         threshold: minimum mean probability between two groups that become one.
         days: the day of each document as a number, NaN if unknown; documents more than 30 days apart are not
             compared. Empty if none is known.
+        topics: the topic of each mention, `(n,)`; None for none.
 
     Returns:
         The group of each mention, `(n,)`, numbered from 0 in the order of their first mentions.
     """
     number = len(pairs.document)
-    first, second = candidate_pairs(pairs, np.asarray(days, dtype=np.float64))
-    probabilities = np.concatenate(
-        [
-            _scored(
-                pairs, scorer, first[start : start + _PAIRS_AT_ONCE], second[start : start + _PAIRS_AT_ONCE]
-            )
-            for start in range(0, len(first), _PAIRS_AT_ONCE)
-        ]
-        or [np.empty(0, dtype=np.float32)]
-    )
+    if topics is None:
+        first, second = candidate_pairs(pairs, np.asarray(days, dtype=np.float64))
+    else:
+        first, second = pairs_within(topics)
+    probabilities = np.empty(len(first), dtype=np.float32)
+    for start in range(0, len(first), _PAIRS_AT_ONCE):
+        block = slice(start, start + _PAIRS_AT_ONCE)
+        with torch.inference_mode():
+            probabilities[block] = scorer(torch.from_numpy(pairs.features(first[block], second[block])))
+    return linked_pairs(first, second, probabilities, number, threshold)
+
+
+def linked_pairs(
+    first: Positions, second: Positions, probabilities: NDArray[np.float32], number: int, threshold: float
+) -> Labels:
+    """Group mentions by the probabilities of their pairs; see `same_events`.
+
+    Args:
+        first: the earlier mention of each pair.
+        second: the later one.
+        probabilities: of each pair, `(pairs,)`.
+        number: number of mentions.
+        threshold: minimum mean probability between two groups that become one.
+    """
     labels = np.arange(number)
     kept = probabilities >= _LEAST_PROBABILITY
     graph = csr_array(
@@ -78,6 +102,14 @@ def same_events(
         joined = linkage(squareform(distances, checks=False), "average")
         labels[members] = members[_first_of(fcluster(joined, 1 - threshold, "distance"))]
     return np.unique(labels, return_inverse=True)[1]
+
+
+def pairs_within(topics: Labels) -> tuple[Positions, Positions]:
+    """Return all pairs of mentions of the same topic, the earlier mention of each first."""
+    order = np.argsort(topics, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(topics[order])) + 1)
+    first, second = zip(*(part[np.stack(np.triu_indices(len(part), 1))] for part in parts), strict=True)
+    return np.concatenate(first), np.concatenate(second)
 
 
 def candidate_pairs(pairs: MentionPairs, days: NDArray[np.float64]) -> tuple[Positions, Positions]:
@@ -96,6 +128,11 @@ def candidate_pairs(pairs: MentionPairs, days: NDArray[np.float64]) -> tuple[Pos
         alike |= pairs.lemma[own][:, None] == pairs.lemma[others]
         shared = (pairs.participants[own] @ pairs.participants[others].T).toarray()
         strangers = (shared == 0) & named[own][:, None] & named[others]
+        # An unknown day is apart from none.
+        starts, ends = pairs.days.T
+        strangers |= (starts[own][:, None] > ends[others] + DAYS_APART) | (
+            starts[others] > ends[own][:, None] + DAYS_APART
+        )
         alike &= ~strangers | (pairs.document[own][:, None] == pairs.document[others])
         row, column = np.nonzero(alike)
         one, other = own[row], others[column]
@@ -125,13 +162,6 @@ def _near_documents(documents: csr_array, days: NDArray[np.float64]) -> list[Pos
             others, values = others[kept], values[kept]
             near.append(others[np.argsort(-values, kind="stable")[:NEAR_DOCUMENTS]])
     return near
-
-
-def _scored(
-    pairs: MentionPairs, scorer: PairScorer, first: Positions, second: Positions
-) -> NDArray[np.float32]:
-    with torch.inference_mode():
-        return scorer(torch.from_numpy(pairs.features(first, second))).numpy()
 
 
 def _components(graph: csr_array, members: Positions, least: float) -> list[Positions]:
