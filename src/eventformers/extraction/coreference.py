@@ -270,7 +270,15 @@ class _Resolution:
         if not near or any(child.dep_ in ("prep", "relcl", "acl") for child in head.rights):
             return None
         words = _modifiers(head)
-        fitting = [one for one in near if words <= set().union(*map(_words_before, one.mentions[:_MOST]))]
+        before = (
+            {
+                word.lower_
+                for one in entity.mentions[:_MOST]
+                for word in self.doc[one.head.left_edge.i : one.head.i]
+            }
+            for entity in near
+        )
+        fitting = [one for one, known in zip(near, before, strict=True) if words <= known]
         named = [one for one in fitting if one.name]
         if named:
             return named[0] if len(named) == 1 else None
@@ -452,11 +460,6 @@ def _modifiers(noun: Token) -> frozenset[str]:
     return frozenset(
         child.lower_ for child in noun.lefts if child.dep_ in ("amod", "compound", "nummod", "poss", "nmod")
     )
-
-
-def _words_before(mention: _Mention) -> set[str]:
-    head = mention.head
-    return {token.lower_ for token in head.doc[head.left_edge.i : head.i]}
 
 
 def _is_person(entity: Entity) -> bool:

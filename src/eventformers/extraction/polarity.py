@@ -166,8 +166,9 @@ class Polarity:
         if head.pos_ == "ADJ" and (copula := copula_of(head)).i != head.i:
             # "not guilty of killing", "incapable of killing"
             negated = self.is_negated(copula)
+            has_not = any(child.dep_ == "neg" for child in head.lefts)
             # "found not guilty of killing": of a passive, which the adjective does not negate
-            return self._of_adjective(verb, head, negated ^ (head.dep_ == "oprd" and _has_not(head)))
+            return self._of_adjective(verb, head, negated ^ (head.dep_ == "oprd" and has_not))
         if word in ("of", "on", "in", "at") and head.pos_ == "NOUN":
             return self._of_noun(head, verb)
         return None
@@ -319,10 +320,6 @@ def _has_adverb(verb: Token) -> bool:
             if noun is not None and noun.lemma_.lower() in _WORDS.circumstances and is_negative(noun):
                 return True
     return coordinator(verb) == "nor"
-
-
-def _has_not(adjective: Token) -> bool:
-    return any(child.dep_ == "neg" for child in adjective.lefts)
 
 
 def _is_weak(adverb: Token) -> bool:

@@ -132,7 +132,8 @@ class _Clauses:
         trigger = self.doc[event.trigger_index]
         if event.trigger_kind == "verb":
             word = _last_verb(trigger, event.predicate)
-            standing, negated = self._of_verb(word), event.negated or _has_adverb(word, _ALMOST)
+            is_almost = any(child.dep_ == "advmod" and child.lower_ in _ALMOST for child in word.lefts)
+            standing, negated = self._of_verb(word), event.negated or is_almost
         else:
             standing, negated = self._of_noun(trigger), event.negated
         if negated and not standing.hypothetical:
@@ -373,10 +374,6 @@ def _report(verb: Token, outer: _Standing) -> _Standing:
     if is_author and not outer.reported:
         return _Standing(outer.hypothetical, outer.hypothetical)
     return _Standing(reported=True, source=speaker).within(outer)
-
-
-def _has_adverb(verb: Token, words: frozenset[str]) -> bool:
-    return any(child.dep_ == "advmod" and child.lower_ in words for child in verb.lefts)
 
 
 def _has_modal(verb: Token) -> bool:
