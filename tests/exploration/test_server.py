@@ -34,6 +34,8 @@ def exploration(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     out = tmp_path_factory.mktemp("explored") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("eventformers.loading.encoders._default_encoder", lambda: tiny_encoder)
+        # The samples tell of few events twice.
+        patch.setattr("eventformers.exploration.stories.THRESHOLD", 0.1)
         eventformers.explore(
             EXTRACTED, out, events=tiny_encoder, types=tiny_encoder, stories=True, skip=["map", "page"]
         )
