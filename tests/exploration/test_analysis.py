@@ -380,6 +380,25 @@ def test_small_maps(number: int) -> None:
     assert places.neighbours.shape == (number, min(map_step.NEIGHBOURS, number - 1))
 
 
+@pytest.mark.process
+def test_texts_of_an_earlier_map_stay_where_they_are() -> None:
+    vectors = np.random.default_rng(0).normal(size=(120, 6)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    texts = [str(place) for place in range(120)]
+    before = map_step.place_texts(texts[:100], vectors[:100], []).points
+    earlier = dict(zip(texts, before.tolist(), strict=False))
+    grown = map_step.place_texts(texts, vectors, [], earlier).points
+    moved = np.linalg.norm(grown[:100] - before, axis=1)
+    width = np.ptp(before, axis=0).max()
+    assert np.median(moved) < 0.15 * width
+    near = map_step.place_texts(texts, vectors, []).neighbours[100:, 0]
+    apart = np.linalg.norm(grown[100:] - grown[near], axis=1)
+    assert np.median(apart) < 0.3 * width, "new ones are near their neighbours"
+    few = dict(list(earlier.items())[:40])
+    anew = map_step.place_texts(texts, vectors, []).points
+    assert np.array_equal(map_step.place_texts(texts, vectors, [], few).points, anew)
+
+
 def test_equal_vectors_do_not_hide_a_text() -> None:
     vectors = np.zeros((40, 4), dtype=np.float32)
     vectors[:, 0] = 1

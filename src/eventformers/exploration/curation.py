@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from eventformers.errors import DataFormatError, EventformersError, shown
 
-_FIELDS = {"rename": {"to": str}, "merge": {}, "drop": {}, "split": {"words": list, "to": str}}
+_FIELDS = {"rename": ("to",), "merge": (), "drop": (), "split": ("words", "to")}
 KINDS = {
     "types": ("rename", "merge", "drop", "split"),
     "actors": ("rename", "merge", "drop"),
@@ -85,7 +85,7 @@ def _edit(row: object, kind: str, path: Path, number: int) -> Edit:
     if len(actions) != 1:
         raise fault(f"the keys {', '.join(map(str, row))}", accepted)
     action = actions[0]
-    if row.keys() - {action} != _FIELDS[action].keys():
+    if row.keys() - {action} != {*_FIELDS[action]}:
         keys = ", ".join((action, *_FIELDS[action]))
         raise fault(f"the keys {', '.join(map(str, row))}", f"{keys} together")
     of = row[action] if action == "merge" else [row[action]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
 
 from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, VECTORS_TABLE
+from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError
 from eventformers.exploration.events import nearest, text_vectors
 from eventformers.exploration.steps import Step, StepRun
@@ -39,6 +41,10 @@ _PERPLEXITY = 15
 _MAP_NEIGHBOURS = 3 * _PERPLEXITY
 _ITERATIONS = (150, 250)
 """Iterations with and without exaggeration: at 10,000 texts, twice as many place neighbours no nearer."""
+_FURTHER = 75
+"""Iterations from the places of an earlier map, which stay about where they are."""
+_KNOWN_SHARE = 0.5
+"""Minimum share of texts that an earlier map has; otherwise it is drawn anew."""
 _FEWEST_TEXTS = 8
 """Number of texts below which a text has too few neighbours. They are placed on a circle, and so are texts
 with equal vectors."""
@@ -85,14 +91,19 @@ def draw_map(run: StepRun) -> None:
 
     Events with the same text have the same place. The regions are clusters of the places, named by the verbs
     and objects that are more frequent there than elsewhere. The rows of the map are in the order of the
-    events. Embedding Atlas reads them with the columns `x`, `y` and `neighbors`, whose ids are row numbers.
+    events. Texts of an earlier map stay about where they are. Embedding Atlas reads the table with the
+    columns `x`, `y` and `neighbors`, whose ids are row numbers.
 
     Raises:
         EventformersError: openTSNE is not installed.
     """
     events = run.table(EVENTS_TABLE, _COLUMNS)
     texts, vectors = text_vectors(run.table(VECTORS_TABLE))
-    places = place_texts(texts, vectors, run.notes)
+    earlier: dict[str, list[float]] = {}
+    if run.earlier:
+        table = read_parquet(run.earlier / MAP_TABLE, ["text", "x", "y"])
+        earlier = {text: point for text, *point in zip(*table.to_pydict().values(), strict=True)}
+    places = place_texts(texts, vectors, run.notes, earlier)
     rows = events.to_pylist()
     row_of = {text: row for row, text in enumerate(texts)}
     text_of = np.array([row_of[row["text"]] for row in rows])
@@ -126,13 +137,19 @@ def draw_map(run: StepRun) -> None:
     run.counts["regions"] = regions.num_rows
 
 
-def place_texts(texts: Sequence[str], vectors: Vectors, notes: list[str]) -> Places:
+def place_texts(
+    texts: Sequence[str],
+    vectors: Vectors,
+    notes: list[str],
+    earlier: Mapping[str, Sequence[float]] = MappingProxyType({}),
+) -> Places:
     """Place texts in the plane by t-SNE, and find their neighbours.
 
     Args:
         texts: distinct texts.
         vectors: their vectors at length 1, `(n, d)`.
         notes: gets a sentence if the search is approximate.
+        earlier: the places of texts in an earlier map.
 
     Raises:
         EventformersError: openTSNE is not installed.
@@ -145,7 +162,7 @@ def place_texts(texts: Sequence[str], vectors: Vectors, notes: list[str]) -> Pla
         angles = 2 * np.pi * np.arange(number) / number
         points = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     else:
-        points = _tsne(vectors, near[:, 1:], distances[:, 1:])
+        points = _tsne(vectors, near[:, 1:], distances[:, 1:], _start(texts, near, earlier))
     return Places(points.astype(np.float32), near[:, own], distances[:, own])
 
 
@@ -160,7 +177,24 @@ def _self_first(near: Positions, distances: Vectors) -> tuple[Positions, Vectors
     return near, distances
 
 
-def _tsne(vectors: Vectors, near: Positions, distances: Vectors) -> NDArray[np.floating]:
+def _start(
+    texts: Sequence[str], near: Positions, earlier: Mapping[str, Sequence[float]]
+) -> NDArray[np.floating] | None:
+    """Return places to start from: those of an earlier map, and for a new text, the middle of its nearest
+    known ones; None if too few are known."""
+    is_known = np.array([text in earlier for text in texts])
+    if is_known.mean() < _KNOWN_SHARE:
+        return None
+    points = np.array([earlier.get(text, (0.0, 0.0)) for text in texts])
+    near = near[~is_known][:, 1 : NEIGHBOURS + 1]
+    weights = is_known[near][..., None]
+    points[~is_known] = (points[near] * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
+    return points
+
+
+def _tsne(
+    vectors: Vectors, near: Positions, distances: Vectors, start: NDArray[np.floating] | None
+) -> NDArray[np.floating]:
     try:
         from openTSNE import TSNEEmbedding, affinity, initialization
         from openTSNE.nearest_neighbors import PrecomputedNeighbors
@@ -175,6 +209,8 @@ def _tsne(vectors: Vectors, near: Positions, distances: Vectors) -> NDArray[np.f
     affinities = affinity.PerplexityBasedNN(
         perplexity=min(_PERPLEXITY, near.shape[1] / 3), knn_index=found, **repeatable
     )
+    if start is not None:
+        return np.asarray(TSNEEmbedding(start, affinities, **repeatable).optimize(_FURTHER, momentum=0.8))
     placed = TSNEEmbedding(initialization.pca(vectors, random_state=SEED), affinities, **repeatable)
     exaggerated, plain = _ITERATIONS
     placed = placed.optimize(exaggerated, exaggeration=12, momentum=0.5)
