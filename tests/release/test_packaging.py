@@ -29,7 +29,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_becomes_a_model_of_the_package(run: Path, tmp_path: Path, monkeypatch) -> None:
-    packaged = package(run, tmp_path / "models")
+    packaged = package(run, tmp_path / "models", rank=32)
     monkeypatch.setattr(loading, "MODELS", tmp_path / "models")
     monkeypatch.setattr(constants, "HF_HOME", str(tmp_path / "cache"))
     [model] = loading.list_pretrained()
