@@ -51,6 +51,8 @@ _ACCEPTED = (
 _FREE_FIELDS = ("r", "lora_alpha", "lora_dropout", "target_modules", "modules_to_save", "inference_mode")
 """Fields of a configuration of LoRA with which the sum of adapters of several stages is again one of them."""
 
+_STARTS = (True, False, "gaussian", "orthogonal")
+
 LORA = LoraConfig(r=8, lora_alpha=16)
 """The adapters of `--lora`."""
 
@@ -104,7 +106,7 @@ def read_adapters(peft: str | Path | PeftConfig) -> PeftConfig:
     """Read the configuration of adapters from a JSON file, or from a folder with `adapter_config.json`.
 
     Raises:
-        EventformersError: it is none of PEFT.
+        EventformersError: it is none of PEFT, or its adapters start by changing the encoder.
         UnknownNameError: adapters of its kind cannot train as part of a head.
     """
     accepted = sorted(
@@ -124,11 +126,19 @@ def read_adapters(peft: str | Path | PeftConfig) -> PeftConfig:
     if kind not in accepted:
         raise UnknownNameError("kind of adapters", kind, accepted)
     if isinstance(peft, PeftConfig):
-        return peft
-    try:
-        return PEFT_TYPE_TO_CONFIG_MAPPING[kind](**values)
-    except (TypeError, ValueError) as error:
-        raise EventformersError(f"{path}: {error}; accepted: {_ACCEPTED}") from error
+        config = peft
+    else:
+        try:
+            config = PEFT_TYPE_TO_CONFIG_MAPPING[kind](**values)
+        except (TypeError, ValueError) as error:
+            raise EventformersError(f"{path}: {error}; accepted: {_ACCEPTED}") from error
+    start = getattr(config, "init_lora_weights", True)
+    if start not in _STARTS:
+        raise EventformersError(
+            f"init_lora_weights={start!r} changes the weights of the encoder, which the saved adapters would "
+            f"then not fit; accepted: {', '.join(map(repr, _STARTS))}"
+        )
+    return config
 
 
 def kind_of(config: PeftConfig) -> str:

@@ -262,7 +262,8 @@ def serving(exploration: Path) -> Iterator[str]:
         port = free.getsockname()[1]
     process = subprocess.Popen([sys.executable, *COMMAND, str(exploration), "--port", str(port)])
     try:
-        for _ in range(600):
+        # Loading takes a minute on a busy machine; the test's own limit ends a server that never listens.
+        while process.poll() is None:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break

@@ -113,9 +113,10 @@ def test_stages_of_other_kinds_save_the_merged_model(
         ({"peft_type": "LORA", "rank": 8}, "unexpected keyword argument 'rank'"),
         ({"peft_type": "PREFIX_TUNING", "num_virtual_tokens": 2}, "unknown kind of adapters 'PREFIX_TUNING'"),
         ({"peft_type": "ADALORA", "total_step": 9}, "unknown kind of adapters 'ADALORA'"),
+        ({"peft_type": "LORA", "init_lora_weights": "pissa"}, "changes the weights of the encoder"),
         ([], "accepted: a configuration of PEFT"),
     ],
-    ids=["kind", "none", "field", "prompt", "ranks", "list"],
+    ids=["kind", "none", "field", "prompt", "ranks", "start", "list"],
 )
 def test_a_configuration_that_cannot_train(
     settings: object, message: str, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
