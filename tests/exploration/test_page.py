@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from browser import contrast
-from exploration_page import assert_no_complaint, search, show, texts, wait_for
 from exploration_tables import HOSTILE, write_tables
+from page_in_browser import assert_no_complaint, search, show, texts, wait_for
 
 from eventformers.errors import EventformersError
 from eventformers.exploration import page as page_module

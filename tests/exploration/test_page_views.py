@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from exploration_details import FORMULA, add_details
-from exploration_page import assert_no_complaint, search, show, texts, wait_for
 from exploration_tables import HOSTILE, write_tables
+from page_in_browser import assert_no_complaint, search, show, texts, wait_for
 
 from eventformers.exploration.curation import read_curation
 from eventformers.exploration.page import write_page

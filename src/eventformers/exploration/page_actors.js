@@ -19,13 +19,20 @@ function showActors(section, state, chosen) {
   section.querySelector(".all").hidden = state.actor !== null;
   if (state.actor !== null) return;
   const { agent, patient } = actorCounts(chosen);
-  const rows = Array.from({ length: actors.rows }, (_, actor) => actor).filter((actor) => agent[actor] + patient[actor] > 0);
-  rows.sort((one, other) => agent[other] + patient[other] - agent[one] - patient[one]);
-  const partIn = (actor) => chosen.filter((event) => takesPart(actor, event));
+  // The most frequent first: an array of numbers sorts far faster than one with a comparison.
+  const keys = Float64Array.from(agent, (acts, actor) => (acts + patient[actor]) * actors.rows - actor).sort().reverse();
+  const rows = Array.from(keys.filter((key) => key > 0), (key) => Math.ceil(key / actors.rows) * actors.rows - key);
+  const partIn = new Map();
+  for (const event of chosen) {
+    for (const actor of new Set([events.agent.values[event], events.patient.values[event]])) {
+      if (partIn.has(actor)) partIn.get(actor).push(event);
+      else partIn.set(actor, [event]);
+    }
+  }
   const columns = [
     { name: "Actor", value: (actor) => actors.name.at(actor), cell: actorLink },
     { name: "Kind", value: (actor) => actors.kind.at(actor), isMinor: true },
-    ...(timeLine.periods.length > 1 ? [{ name: "Over time", isMinor: true, cell: (actor) => smallBars(countsByPeriod(partIn(actor))) }] : []),
+    ...(timeLine.periods.length > 1 ? [{ name: "Over time", isMinor: true, cell: (actor) => smallBars(countsByPeriod(partIn.get(actor))) }] : []),
     { name: "Acts", isNumber: true, value: (actor) => agent[actor] },
     { name: "Is acted on", isNumber: true, value: (actor) => patient[actor] },
   ];
@@ -91,10 +98,10 @@ function showNetwork(figure, chosen) {
   for (const event of chosen) {
     const [from, to] = [events.agent.values[event], events.patient.values[event]];
     if (from < 0 || to < 0 || from === to) continue;
-    const key = `${from} ${to}`;
+    const key = from * actors.rows + to;
     edges.set(key, (edges.get(key) ?? 0) + 1);
   }
-  const all = [...edges].map(([key, count]) => [...key.split(" ").map(Number), count]).sort((one, other) => other[2] - one[2]);
+  const all = [...edges].map(([key, count]) => [Math.floor(key / actors.rows), key % actors.rows, count]).sort((one, other) => other[2] - one[2]);
   const weights = new Map();
   for (const [from, to, count] of all) for (const actor of [from, to]) weights.set(actor, (weights.get(actor) ?? 0) + count);
   const busiest = new Set([...weights.keys()].sort((one, other) => weights.get(other) - weights.get(one)).slice(0, MOST_IN_NETWORK));
