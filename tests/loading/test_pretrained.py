@@ -41,6 +41,7 @@ def test_list() -> None:
     assert sum(one.num_bytes for one in models) <= 12_000_000
     for one in models:
         assert one.licenses
+        assert one.card.is_file()
         for score in one.scores:
             assert score.untrained is None or score.value >= score.untrained
 

@@ -14,7 +14,7 @@ from eventformers.errors import EventformersError
 from eventformers.loading import pretrained as loading
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.publishing.folders import read_folder
-from eventformers.release.packaging import package
+from eventformers.release.packaging import _name, package
 from eventformers.training import train
 
 pytestmark = pytest.mark.process
@@ -61,3 +61,9 @@ def test_a_run_on_closed_rows_is_refused(run: Path, tmp_path: Path) -> None:
     (tmp_path / "training_data.json").write_text(json.dumps(record))
     with pytest.raises(EventformersError, match=r"trained on rows with research-only; accepted: .*open"):
         package(tmp_path, tmp_path / "models")
+
+
+def test_a_command_names_no_folder_of_this_machine() -> None:
+    assert _name("/data/geneva.jsonl.gz:/data/framenet") == "geneva.jsonl.gz:framenet"
+    assert _name("owner/rows") == "owner/rows"
+    assert _name(3) == 3

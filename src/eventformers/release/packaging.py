@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -181,7 +182,9 @@ def _command(recipe: Recipe, record: Mapping[str, Any]) -> str:
 
 
 def _name(value: Any) -> Any:
-    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+    """The names of the files or folders of a value that is a path, or several."""
+    paths = value.split(os.pathsep) if isinstance(value, str) else []
+    return os.pathsep.join(Path(path).name for path in paths) if any(map(os.path.isabs, paths)) else value
 
 
 def _write_change(run: Path, folder: Path, rank: int | None) -> dict[str, Any]:
