@@ -157,8 +157,8 @@ def find_stories(run: StepRun) -> None:
     names = dict(zip(known["story_id"].to_pylist(), known["name"].to_pylist(), strict=True))
     before = np.array(known["story_id"].to_pylist(), dtype=object)
     curated = curate(run.context.settings.edits("stories"), before, {one: one for one in names}, "")
-    for story_id, row in zip(curated.labels.tolist(), grouped, strict=True):
-        of_story.setdefault(story_id, []).append(row)
+    for story_id, member in zip(curated.labels.tolist(), grouped, strict=True):
+        of_story.setdefault(story_id, []).append(member)
     of_story.pop("", None)
     names |= curated.names
     run.notes += curated.notes

@@ -43,7 +43,7 @@ def parsed_mentions(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             row["trigger_start"], row["trigger_end"], alignment_mode="expand"
         )
         head = span.root
-        arguments = {"subject": [], "object": [], "other": []}
+        arguments: dict[str, list[str]] = {"subject": [], "object": [], "other": []}
         for child in head.children:
             role = _role(child)
             if role:

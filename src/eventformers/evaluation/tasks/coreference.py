@@ -260,7 +260,8 @@ class Coreference(TaskKind):
 
             def compute() -> Vectors:
                 read = encode_mentions(model, mentions, trigger_input=reads, batch_size=computing.batch_size)
-                return unit_vectors(read.embeddings, [row["text"] for row in mentions])
+                vectors = unit_vectors(read.embeddings, [row["text"] for row in mentions])
+                return vectors.astype(np.float32)
 
             return session.recall(
                 model, ("coreference", reads, computing.batch_size, digest_of(told)), compute
