@@ -281,10 +281,10 @@ def _with_induced(
     left = np.flatnonzero(types.assign(vectors) == UNTYPED)
     if room < 1 or not is_new[left].any():
         return 0, types
-    vectors, is_new, lemmas = vectors[left], is_new[left], [lemmas[place] for place in left]
+    vectors, is_new, lemmas = vectors[left], is_new[left], [lemmas[place] for place in left.tolist()]
     sample = sample_mentions(lemmas, SAMPLE)
     groups, level = group_mentions(
-        vectors[sample], [lemmas[place] for place in sample], num_types and room, most=room
+        vectors[sample], [lemmas[place] for place in sample.tolist()], num_types and room, most=room
     )
     for group in np.unique(groups):
         if 2 * np.count_nonzero(is_new[sample][groups == group]) < np.count_nonzero(groups == group):

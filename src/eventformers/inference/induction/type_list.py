@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -71,12 +71,12 @@ def read_type_list(data: str | Path) -> list[ListedType]:
     found: dict[str, ListedType] = {}
     for line, row in csv_file_rows(path, SkippedRows(), _check_columns, row="type"):
         name, definition, family = (
-            " ".join(row.get(column, "").split()) for column in ("name", "definition", "family")
+            " ".join(str(row.get(column, "")).split()) for column in ("name", "definition", "family")
         )
         if not name or name in found:
             fault = f"the name {shown(name)} again" if name else "a type without a name"
             raise DataFormatError(path, line, fault, "a name of its own for each type")
-        examples = tuple(filter(None, map(str.strip, row.get("examples", "").split("|"))))
+        examples = tuple(filter(None, map(str.strip, str(row.get("examples", "")).split("|"))))
         for example in examples:
             if len(_TRIGGER.findall(example)) > 1:
                 raise DataFormatError(
@@ -95,7 +95,7 @@ def _check_columns(names: Collection[str], path: Path) -> Collection[str]:
 
 
 def type_vectors(
-    types: list[ListedType], encoder: EventEncoder, batch_size: int | Literal["auto"] = "auto"
+    types: Sequence[ListedType], encoder: EventEncoder, batch_size: int | Literal["auto"] = "auto"
 ) -> NDArray[np.float32]:
     """Encode types as means of their examples and of their label, which counts as one more example.
 
