@@ -113,6 +113,13 @@ def test_ids_stay_when_documents_are_added() -> None:
     assert ids_of(*documents, ("Anna Lee", "Pisa"), ("Smith", "Paris"))[: len(before)] == before
 
 
+def test_aliases_of_the_own_table_may_have_an_article(tmp_path: Path) -> None:
+    path = tmp_path / "actors.csv"
+    path.write_text("alias,name,kind\nthe House,US House,organisation\n", encoding="utf-8")
+    table = rows(("House", "Paris"))
+    assert merge_actors(lambda: [table], read_actors(path))[1][0] == "us_house"
+
+
 @pytest.mark.parametrize(
     ("content", "found"),
     [

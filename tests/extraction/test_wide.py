@@ -66,7 +66,7 @@ def test_a_row_an_event_in_their_order(folder: Path) -> None:
     write_wide(folder, "parquet", folder / "wide.parquet")
     rows = pq.read_table(folder / "wide.parquet").to_pylist()
     assert [row["event_id"] for row in rows] == ["b#0", "b#1", "a#0"]
-    assert rows[0]["subject_name"] == "Anna Lee"
+    assert (rows[0]["subject_name"], rows[0]["lemma"]) == ("Anna Lee", "sang")
     assert (rows[0]["source_name"], rows[0]["source_kind"]) == ("Reuters", "organisation")
     assert (rows[0]["type_id"], rows[0]["type"], rows[0]["story_id"]) == (4, "sing", None)
     assert (rows[1]["participants"], rows[1]["latitude"]) == ("in Paris; -her dog", -33.9)

@@ -59,7 +59,7 @@ def test_packaged_lists() -> None:
     political = read_type_list("political")
     assert political == read_type_list(PACKAGED["political"])
     assert 18 <= len(political) <= 25
-    assert all(one.definition and len(one.examples) >= 3 for one in political)
+    assert all(one.definition and one.family and len(one.examples) >= 3 for one in political)
     assert all("[" in example for one in political for example in one.examples)
     assert 10 <= len(read_type_list(FAMILIES)) <= 14
 

@@ -278,6 +278,7 @@ class ExplorationTools:
     ) -> Answer:
         """Link the events of a text to entries of the knowledge base, with the events they are part of."""
         with self._lock, TemporaryDirectory(prefix="eventformers-") as scratch:
+            entries = self._entries
             texts: Any = [text]
             if "[[" not in text:
                 (Path(scratch) / "text.txt").write_text(text, encoding="utf-8")
@@ -290,7 +291,7 @@ class ExplorationTools:
             found = ground(
                 self._encoder("grounding"),
                 texts,
-                self._entries,
+                entries,
                 candidates=_CANDIDATES,
                 language=language or None,
                 index=self._index / "knowledge_base",

@@ -65,7 +65,7 @@ def read_actors(path: Path) -> dict[str, GivenActor]:
     """Read a table of aliases: `alias`, `name`, `kind`.
 
     Returns:
-        The actors by their aliases and names in lower case.
+        The actors by their aliases and names in lower case, with and without "the", which names in texts lack.
 
     Raises:
         DataFormatError: the file is malformed, a kind is unknown, or an alias has two names.
@@ -78,7 +78,8 @@ def read_actors(path: Path) -> dict[str, GivenActor]:
         if kind not in KINDS:
             raise DataFormatError(path, line, f"the kind {shown(kind)}", ", ".join(KINDS))
         actor = GivenActor(name, kind)
-        for key in (alias.lower(), name.lower()):
+        given = (alias.lower(), name.lower())
+        for key in (*given, *(one.removeprefix("the ") for one in given)):
             if found.setdefault(key, actor) != actor:
                 known = f"{shown(found[key].name)} ({found[key].kind})"
                 raise DataFormatError(
