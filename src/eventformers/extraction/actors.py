@@ -65,7 +65,7 @@ def read_actors(path: Path) -> dict[str, GivenActor]:
     """Read a table of aliases: `alias`, `name`, `kind`.
 
     Returns:
-        The actors by their aliases and names in lower case, with and without "the", which names in texts lack.
+        The actors by their aliases and names in lower case, also without "the", which names in texts lack.
 
     Raises:
         DataFormatError: the file is malformed, a kind is unknown, or an alias has two names.

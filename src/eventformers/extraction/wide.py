@@ -45,8 +45,8 @@ _EVENT = """
     trim(regexp_replace(
         substring(d.text, e.sentence_start + 1, e.sentence_end - e.sentence_start), '\\s+', ' ', 'g'
     )) AS sentence_text,
-    e.trigger, e.trigger_kind, e.trigger_start, e.trigger_end, e.subject, e.predicate, e.object, e.text, e.lemma,
-    e.negated, e.passive, e.factuality
+    e.trigger, e.trigger_kind, e.trigger_start, e.trigger_end, e.lemma,
+    e.subject, e.predicate, e.object, e.text, e.negated, e.passive, e.factuality
 """
 _TIME_AND_PLACE = """
     array_to_string(list_transform(
