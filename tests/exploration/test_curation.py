@@ -25,7 +25,9 @@ def edits(folder: Path, *rows: str, kind: str = "types") -> list[Edit]:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("types: [", "line 1: found broken YAML"),
+        ("types: [", "line 1: found invalid YAML"),
+        ("types: [{drop: a}]\ntypes: [{drop: b}]", "line 1: .*a key twice in one mapping"),
+        ("[" * 3_000, "nested too deeply"),
         ("kinds: []", "'kinds' at the top; accepted: lists of edits of types, actors, stories"),
         ("- a", "at the top"),
         ("types: {rename: a}", "types: .* accepted: a list of edits"),
@@ -55,7 +57,7 @@ def test_malformed_edits_name_their_place(tmp_path: Path, text: str, told: str) 
 def test_a_file_may_be_empty_but_not_missing(tmp_path: Path) -> None:
     assert read(tmp_path, "") == {"types": [], "actors": [], "stories": []}
     assert read(tmp_path, "types:\n") == {"types": [], "actors": [], "stories": []}
-    with pytest.raises(EventformersError, match=r"no\.yaml: No such file"):
+    with pytest.raises(EventformersError, match=r"no\.yaml: cannot be read: No such file"):
         read_curation(tmp_path / "no.yaml")
 
 
@@ -66,6 +68,11 @@ LEMMAS = ["arrest", "win", "Lose", "say", "lose"]
 
 def applied(folder: Path, *rows: str) -> Curated:
     return curate(edits(folder, *rows), LABELS, NAMES, -1, LEMMAS)
+
+
+def test_a_split_of_no_event_is_noted(tmp_path: Path) -> None:
+    [note] = applied(tmp_path, "{split: win, words: [draw], to: Draws}").notes
+    assert note.endswith("types, edit 1: no event of win has the words draw.")
 
 
 def test_edits_follow_each_other(tmp_path: Path) -> None:

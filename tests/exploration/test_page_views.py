@@ -357,7 +357,8 @@ def test_edits_are_downloaded_after_the_earlier_ones(browser, tmp_path):
     first, second = browser.run("[types.name.at(0), types.name.at(1)]")
     edit("Rename", Name=second)
     assert texts(browser, "#view-types .edit [role=status]")[0].startswith("Another type has this name")
-    edit("Rename", Name="Ours: <b>")
+    ours = "Ours: <b>\u2028\x7fand ours"
+    edit("Rename", Name=ours)
     edit("Merge into this", Other=second)
     browser.run(f"location.hash = 'view=actors&actor=' + actors.name.texts.indexOf({HOSTILE!r})")
     wait_for(browser, "document.querySelector('.own .edit') !== null")
@@ -373,8 +374,8 @@ def test_edits_are_downloaded_after_the_earlier_ones(browser, tmp_path):
     found = read_curation(path)
     assert [(one.action, one.of, one.to) for one in found["types"]] == [
         ("drop", ("arrested, a goal",), ""),
-        ("rename", (first,), "Ours: <b>"),
-        ("merge", ("Ours: <b>", second), ""),
+        ("rename", (first,), ours),
+        ("merge", (ours, second), ""),
     ]
     assert [(one.action, one.of) for one in found["actors"]] == [("merge", ("hostile", "ada_blair"))]
     assert [(one.action, one.of) for one in found["stories"]] == [("drop", ("news/3#0",))]

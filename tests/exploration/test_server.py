@@ -122,6 +122,13 @@ def test_conditions_of_a_search_hold_together(call: Call, exploration: Path) -> 
     assert call("search_events", words="no' OR 'such")["total"] == 0
 
 
+@pytest.mark.parametrize("name", ["since", "until"])
+def test_dates_of_a_search_are_in_iso_8601(fault: Callable[..., str], name: str) -> None:
+    assert f"{name}: found the date 'May 2025'; accepted: a date in ISO 8601" in fault(
+        "search_events", **{name: "May 2025"}
+    )
+
+
 def test_pages_follow_each_other(call: Call) -> None:
     first = call("search_events", limit=100)
     ids = [row["event_id"] for row in first["rows"]]

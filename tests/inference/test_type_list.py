@@ -41,6 +41,7 @@ def test_columns_besides_the_name_are_optional(tmp_path: Path) -> None:
         ("definition\nArrest\n", "no column name"),
         ("name,definition\nWin,x\nWin,y\n", r"types\.csv, line 3: .*the name 'Win' again"),
         ("name,definition\n,x\n", r"types\.csv, line 2: .*a type without a name"),
+        ("name,examples\nWin,a [ ] b\n", r"types\.csv, line 2: .*an empty trigger"),
         ("name,examples\nWin,[a] b [c]\n", r"types\.csv, line 2: .*several triggers"),
         ("name\n", "at least one type"),
     ],

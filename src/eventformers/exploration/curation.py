@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
+from eventformers.datasets_scripts.reading.lines import parse_yaml, read_regular_text
 from eventformers.errors import DataFormatError, EventformersError, shown
 
 _FIELDS = {"rename": ("to",), "merge": (), "drop": (), "split": ("words", "to")}
@@ -46,19 +46,12 @@ def read_curation(path: str | Path) -> dict[str, list[Edit]]:
     """Read the edits of a file of YAML, by kind: a list each for `types`, `actors` and `stories`.
 
     Raises:
-        DataFormatError: the file is not YAML, or an edit is malformed.
+        DataFormatError: the file is not YAML, has a key twice, or an edit is malformed.
         EventformersError: there is no such file.
     """
     path = Path(path).expanduser()
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise EventformersError(f"{path}: {error.strerror}; accepted: a file of edits in YAML") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = None if mark is None else mark.line + 1
-        told = getattr(error, "problem", None) or "not UTF-8"
-        raise DataFormatError(path, line, f"broken YAML ({told})", "YAML") from error
+    accepted = "edits in YAML"
+    content = parse_yaml(read_regular_text(path, accepted), path, accepted)
     kinds = {} if content is None else content
     if not isinstance(kinds, dict) or not kinds.keys() <= KINDS.keys():
         found = shown(kinds if not isinstance(kinds, dict) else min(kinds.keys() - KINDS.keys(), key=str))
@@ -108,7 +101,7 @@ class Curated(NamedTuple):
         references: the groups that are left, by what they are called in edits.
         names: the names that edits give, by group.
         origins: the groups that were split, by those that are split from them.
-        notes: edits of what these texts do not have.
+        notes: edits that change nothing.
     """
 
     labels: NDArray[Any]
@@ -161,7 +154,12 @@ def curate(
                 references[edit.to] = references.pop(known[0])
         elif edit.action == "split":
             new = FIRST_SPLIT + len(found.origins)
-            labels[inside & np.isin(np.char.lower(np.asarray(lemmas, str)), edit.words)] = new
+            splits = inside & np.isin(np.char.lower(np.asarray(lemmas, str)), edit.words)
+            if not splits.any():
+                found.notes.append(
+                    f"{edit.place}: no event of {known[0]} has the words {', '.join(edit.words)}."
+                )
+            labels[splits] = new
             references[edit.to], found.names[new], found.origins[new] = new, edit.to, group
         else:
             labels[inside] = group if edit.action == "merge" else none

@@ -73,11 +73,15 @@ function showEdits() {
   bar.querySelector("span").textContent = `${counted(count, "edit")} for the next run: explore … --curation curation.yaml`;
 }
 
-// JSON is YAML, too; a line for each edit can be read and changed by hand.
+// JSON is YAML, too, if line ends and controls beyond ASCII are escaped; a line for each edit can be read and
+// changed by hand.
+const yamlText = (edit) => JSON.stringify(edit).replace(/[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g,
+  (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
 async function curationText() {
   const earlier = hasBlock("curation") ? JSON.parse(await loadText("curation")) : {};
   return Object.entries(edits).map(([kind, added]) => {
-    const lines = [...(earlier[kind] ?? []), ...added].map((edit) => `- ${JSON.stringify(edit)}\n`);
+    const lines = [...(earlier[kind] ?? []), ...added].map((edit) => `- ${yamlText(edit)}\n`);
     return `${kind}:${lines.length ? "\n" : " []\n"}${lines.join("")}`;
   }).join("");
 }

@@ -30,6 +30,7 @@ from eventformers.exploration import REPORT_FILE
 from eventformers.exploration.related import NEXT_JUDGED
 from eventformers.exploration.steps import Model
 from eventformers.extraction.pipeline import extract
+from eventformers.extraction.texts import iso_date
 from eventformers.extraction.wide import wide_query
 from eventformers.inference.chains.next_event import next_event
 from eventformers.inference.encode import EventEncoder
@@ -174,8 +175,12 @@ class ExplorationTools:
         if factuality:
             where.append("list_contains(?, factuality)")
             values.append(list(check_factuality([factuality])))
-        for day, comparison in ((since, "date >= ?"), (until, "date <> '' AND left(date, length(?)) <= ?")):
-            if day:
+        for name, given, comparison in (
+            ("since", since, "date >= ?"),
+            ("until", until, "date <> '' AND left(date, length(?)) <= ?"),
+        ):
+            # Other texts compare with dates, too, and would find none or all of them.
+            if day := iso_date(given, Path(name), None):
                 where.append(comparison)
                 values += [day] * comparison.count("?")
         return self._events(where, values, limit, offset, like)

@@ -78,9 +78,11 @@ def read_type_list(data: str | Path) -> list[ListedType]:
             raise DataFormatError(path, line, fault, "a name of its own for each type")
         examples = tuple(filter(None, map(str.strip, str(row.get("examples", "")).split("|"))))
         for example in examples:
-            if len(_TRIGGER.findall(example)) > 1:
+            triggers = _TRIGGER.findall(example)
+            if len(triggers) > 1 or (triggers and not triggers[0].strip()):
+                count = "several triggers" if len(triggers) > 1 else "an empty trigger"
                 raise DataFormatError(
-                    path, line, f"several triggers in {shown(example)}", "one in brackets in each example"
+                    path, line, f"{count} in {shown(example)}", "one in brackets in each example"
                 )
         found[name] = ListedType(name, definition, examples, family)
     return list(found.values())
