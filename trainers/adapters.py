@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
@@ -195,6 +196,8 @@ def add_adapters(head: EventPreTrainedModel, encoder_name: str, config: PeftConf
             merged, or they cannot train added tokens.
     """
     config = deepcopy(config)
+    # Saved adapters have it set, and would not train.
+    config.inference_mode = False
     if config.target_modules is None:
         _find_targets(config, head.config.encoder_config.model_type)
     config.modules_to_save = sorted({*(config.modules_to_save or ()), *modules_beside_encoders(head)})
@@ -211,7 +214,8 @@ def add_adapters(head: EventPreTrainedModel, encoder_name: str, config: PeftConf
         adapted = get_peft_model(head, config)
         layer = next(module for module in adapted.modules() if isinstance(module, BaseTunerLayer))
         deepcopy(layer).merge()
-    except (AttributeError, NotImplementedError, StopIteration, ValueError) as error:
+    # PEFT does not check the types of settings.
+    except (AttributeError, NotImplementedError, StopIteration, TypeError, ValueError, re.error) as error:
         raise EventformersError(f"--peft: {kind_of(config)}: {error}; accepted: {_ACCEPTED}") from error
     for parameter in adapted.parameters():
         if parameter.requires_grad:

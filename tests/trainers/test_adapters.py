@@ -135,14 +135,22 @@ def test_a_configuration_that_cannot_train(
     [
         (LNTuningConfig(), "no target modules for a bert encoder"),
         (LoraConfig(target_modules=["nothing"]), "No modules were targeted"),
+        (LoraConfig(target_modules="("), "unterminated subpattern"),
+        (LoraConfig(r="8"), "not supported between instances of 'str'"),
         (IA3Config(target_modules=["query"]), "feedforward_modules"),
     ],
-    ids=["unknown", "absent", "incomplete"],
+    ids=["unknown", "absent", "pattern", "type", "incomplete"],
 )
 def test_layers_that_cannot_be_adapted(config: PeftConfig, message: str, tiny_encoder: Path) -> None:
     head = load_method("swcc").head_class.from_encoder(str(tiny_encoder))
     with pytest.raises(EventformersError, match=message):
         add_adapters(head, "tiny", config)
+
+
+def test_the_configuration_of_saved_adapters_trains(tiny_encoder: Path) -> None:
+    head = load_method("swcc").head_class.from_encoder(str(tiny_encoder))
+    adapted = add_adapters(head, "tiny", LoraConfig(inference_mode=True))
+    assert all(value.requires_grad for name, value in adapted.named_parameters() if "lora_" in name)
 
 
 def test_added_tokens_need_low_rank_adapters(tiny_encoder: Path) -> None:
