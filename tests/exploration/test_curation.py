@@ -45,6 +45,7 @@ def edits(folder: Path, *rows: str, kind: str = "types") -> list[Edit]:
         ("types: [{rename: a, to: 3}]", "to: 3; accepted: a text"),
         ("types: [{split: a, words: b, to: c}]", "words: 'b'"),
         ("types: [{drop: ''}]", "drop: ''"),
+        ('actors: [{rename: a, to: "\\ud83d\\ude00"}]', "to: half of a surrogate pair"),
         ("types: [{merge: a}]", "merge: 'a'"),
         ("types: [{merge: [a, a]}]", "accepted: two or more different ones"),
     ],

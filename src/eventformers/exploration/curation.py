@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,6 +88,10 @@ def _edit(row: object, kind: str, path: Path, number: int) -> Edit:
         is_list = isinstance(values, list) and values != []
         if not (is_list and all(isinstance(one, str) and one.strip() for one in values)):
             raise fault(f"{key}: {shown(row[key])}", "a text, or a list of texts for merge and words")
+        if re.search(r"[\ud800-\udfff]", "".join(values)):
+            raise fault(
+                f"{key}: half of a surrogate pair", "whole characters; YAML does not join escaped halves"
+            )
     if action == "merge" and len(set(of)) < max(2, len(of)):
         raise fault(f"merge: {shown(of)}", "two or more different ones")
     words = tuple(word.lower() for word in row.get("words", ()))
