@@ -36,7 +36,7 @@ from torch import nn
 from transformers import PreTrainedConfig
 
 from eventformers.datasets_scripts.reading.lines import read_json_object
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.files import write_text
 from eventformers.methods import load_method
 from eventformers.models.modeling_base import EventPreTrainedModel
@@ -136,8 +136,8 @@ def read_adapters(peft: str | Path | PeftConfig) -> PeftConfig:
     start = getattr(config, "init_lora_weights", True)
     if start not in _STARTS:
         raise EventformersError(
-            f"init_lora_weights={start!r} changes the weights of the encoder, which the saved adapters would "
-            f"then not fit; accepted: {', '.join(map(repr, _STARTS))}"
+            f"init_lora_weights={shown(start)} changes the weights of the encoder, which the saved adapters "
+            f"would then not fit; accepted: {', '.join(map(repr, _STARTS))}"
         )
     return config
 

@@ -26,7 +26,7 @@ def test_settings_of_several_kinds_are_known():
         ({"reranker": 3}, None, "reranker: found 3; accepted: a folder or a Hub id"),
         ({"candidates": 0}, None, "candidates: found 0; accepted: 1 or more"),
         ({"depth": True}, None, "depth: found True; accepted: 1 or more"),
-        ({"threshold": 1}, None, "threshold: found 1; accepted: a probability between 0 and 1"),
+        ({"threshold": 1}, None, "threshold: found 1; accepted: a number between 0 and 1"),
     ],
 )
 def test_values_are_checked(settings, context, message):

@@ -48,6 +48,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "reproduce": (*_REPRODUCE, "-o", "tables"),
     "explore": ("explore", "events.txt", "-o", "explored", "--pipeline", "no_such_pipeline"),
     "extract": ("extract", "events.txt", "-o", "extracted", "--pipeline", "no_such_pipeline"),
+    "mcp": ("mcp", "events.txt"),
     "push": ("push", "encoder", "--repo-id", "me/model", "--dry-run"),
     "data push": ("data", "push", "built", "--repo-id", "me/data", "--dry-run"),
 }

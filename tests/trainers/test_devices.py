@@ -58,7 +58,7 @@ def test_another_gpu_than_the_first_is_refused(tmp_path: Path) -> None:
 def check(folder: Path, device: str | None, dtype: str | None = None) -> None:
     recipe = resolve_recipe(load_method("swcc"), "demo", seed=1)
     options = StageOptions(
-        1, "encoder", "encoder", None, lora=False, resume=False, device=device, dtype=dtype
+        1, "encoder", "encoder", None, adapters=None, resume=False, device=device, dtype=dtype
     )
     (stage,) = plan_stages(recipe, folder)
     check_settings(load_method("swcc"), stage, options)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from eventformers.errors import EventformersError, shown
 from eventformers.files import file_digest
-from eventformers.loading.pretrained import is_pretrained, pretrained
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +48,9 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
     if not name.strip():
         raise EventformersError("the name of an encoder is empty; accepted: a model folder or a Hub id")
     path = Path(name).expanduser()
+    # The commands import this module, and their help must not wait for torch.
+    from eventformers.loading.pretrained import is_pretrained, pretrained
+
     if isinstance(name_or_path, str) and is_pretrained(name):
         if path.exists():
             logger.warning("%s: the model of the package; the folder of this name is ./%s", name, name)

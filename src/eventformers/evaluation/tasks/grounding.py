@@ -88,7 +88,7 @@ class GroundingSettings(TaskSettings):
     reranker: str | None = setting(None, bool, "a folder or a Hub id")
     retriever_weight: float = setting(0.0, lambda weight: 0 <= weight < math.inf, "a number from 0")
     candidates: int = count(CANDIDATES)
-    threshold: float | None = setting(None, lambda share: 0 < share < 1, "a probability between 0 and 1")
+    threshold: float | None = setting(None, lambda share: 0 < share < 1, "a number between 0 and 1")
     depth: int = count(DEPTH)
 
     @property
