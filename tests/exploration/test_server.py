@@ -251,6 +251,12 @@ def test_the_example_of_the_page(
     assert "arrested" in capsys.readouterr().out
 
 
+def test_a_port_is_one_of_tcp(tmp_path: Path) -> None:
+    outcome = run_command_line(["mcp", str(tmp_path), "--port", "70000"])
+    assert outcome["code"] == 2
+    assert "less than or equal to 65535" in outcome["errors"]
+
+
 COMMAND = ["-m", "eventformers.cli", "mcp"]
 
 

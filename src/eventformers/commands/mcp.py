@@ -34,7 +34,8 @@ def mcp(
         typer.Option(help="Folder for the vectors of next events and entries, built if absent."),
     ] = None,
     port: Annotated[
-        int | None, typer.Option(help="Serve HTTP on this port. Default: standard input and output.")
+        int | None,
+        typer.Option(help="Serve HTTP on this port. Default: standard input and output.", min=1, max=65_535),
     ] = None,
     host: Annotated[
         str, typer.Option(help="Address to serve HTTP on. Anyone who reaches it can read the exploration.")
