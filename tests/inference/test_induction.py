@@ -207,6 +207,12 @@ def test_identical_and_single_mentions_have_a_result(tiny_encoder: Path) -> None
     assert [one.size for one in alone.types] == [1]
 
 
+def test_one_type_for_most_mentions_is_warned_of(tiny_encoder: Path) -> None:
+    mentions = ["the police arrested the man"] * 100 + ["the river flooded the house"] * 2
+    with pytest.warns(UserWarning, match=r"^100 of 102 mentions are in one type; a larger num_clusters"):
+        induce(tiny_encoder, mentions, num_clusters=2, manifold=False)
+
+
 def test_wrong_input_is_told(file: Path, tiny_encoder: Path, tmp_path: Path) -> None:
     with pytest.raises(EventformersError, match="25 clusters of 24 mentions"):
         induce(tiny_encoder, file, num_clusters=25)

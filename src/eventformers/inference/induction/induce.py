@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -57,6 +58,9 @@ Model = str | Path | EventEncoder | None
 
 NAME_PARTS = 3
 """Number of terms in the name of a cluster."""
+
+_FEW_MENTIONS = 100
+"""Number of mentions below which one type for most of them is nothing to warn of."""
 
 
 @dataclass(frozen=True)
@@ -234,6 +238,7 @@ def induce(
             runs, vectors, method, distance, on_manifold, num_clusters, show_progress
         )
         earlier = cluster
+    _warn_of_one_type(cluster, on_manifold)
     rows, counts["triggers_found"] = _with_found_triggers(rows, runs)
     del runs
     centroids = cluster_centroids(vectors, cluster)
@@ -283,6 +288,17 @@ def induce(
         },
         counts={name: count for name, count in counts.items() if count},
     )
+
+
+def _warn_of_one_type(cluster: Labels, on_manifold: bool) -> None:
+    largest = int(np.bincount(cluster).max())
+    if len(cluster) >= _FEW_MENTIONS and largest > len(cluster) / 2:
+        way = "manifold=False (--no-manifold) or a larger" if on_manifold else "a larger"
+        warnings.warn(
+            f"{largest:,} of {len(cluster):,} mentions are in one type; {way} num_clusters (--num-clusters) "
+            "gives finer types",
+            stacklevel=3,
+        )
 
 
 def _clustered(
