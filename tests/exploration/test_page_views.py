@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from exploration_details import FORMULA, add_details
@@ -339,6 +340,10 @@ def test_edits_are_downloaded_after_the_earlier_ones(browser, tmp_path):
     write_tables(tables)
     (tables / "map.parquet").unlink()
     add_details(tables)
+    known = pq.read_table(tables / "actors.parquet")
+    namesakes = [*known["name"].to_pylist()[:3], "Sam Low", "Sam Low", *known["name"].to_pylist()[5:]]
+    place = known.column_names.index("name")
+    pq.write_table(known.set_column(place, "name", pa.array(namesakes)), tables / "actors.parquet")
     earlier = tmp_path / "earlier.yaml"
     earlier.write_text("types:\n- {drop: 'arrested, a goal'}\nactors: null\n", encoding="utf-8")
     write_page(tables, curation=earlier)
@@ -364,10 +369,12 @@ def test_edits_are_downloaded_after_the_earlier_ones(browser, tmp_path):
     wait_for(browser, "document.querySelector('.own .edit') !== null")
     edit("Merge into this", Other="nobody")
     edit("Merge into this", Other="Ada Blair")
+    edit("Merge into this", Other="Sam Low")
+    edit("Merge into this", Other="Sam Low (news/0@4)")
     browser.run("location.hash = 'view=stories&story=0'")
     wait_for(browser, "document.querySelector('#view-stories .edit') !== null")
     edit("Drop")
-    assert browser.run("document.querySelector('#edits span').textContent").startswith("4 edits")
+    assert browser.run("document.querySelector('#edits span').textContent").startswith("5 edits")
     browser.run("document.getElementById('download-edits').click()")
     path = tmp_path / "curation.yaml"
     wait_for_file(browser, path)
@@ -377,7 +384,10 @@ def test_edits_are_downloaded_after_the_earlier_ones(browser, tmp_path):
         ("rename", (first,), ours),
         ("merge", (ours, second), ""),
     ]
-    assert [(one.action, one.of) for one in found["actors"]] == [("merge", ("hostile", "ada_blair"))]
+    assert [(one.action, one.of) for one in found["actors"]] == [
+        ("merge", ("hostile", "ada_blair")),
+        ("merge", ("hostile", "news/0@4")),
+    ]
     assert [(one.action, one.of) for one in found["stories"]] == [("drop", ("news/3#0",))]
 
 

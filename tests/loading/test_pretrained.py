@@ -111,6 +111,8 @@ def test_a_damaged_cache_is_built_again() -> None:
     whole = weights.read_bytes()
     weights.write_bytes(whole[:-1])
     assert Path(pretrained("swcc"), "model.safetensors").read_bytes() == whole
+    Path(pretrained("swcc"), "config.json").unlink()
+    assert Path(pretrained("swcc"), "config.json").is_file()
 
 
 def _build(home: str, barrier, queue) -> None:

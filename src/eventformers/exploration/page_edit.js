@@ -18,6 +18,17 @@ function rowsLeft(kind, without) {
   return Array.from({ length: table.rows }, (_, row) => row).filter((row) => row !== without && edited[kind].get(row) !== "");
 }
 
+// The rows that are left, by their names; those of one name have their ids, too.
+function namesLeft(kind, without) {
+  const rows = rowsLeft(kind, without);
+  const counts = new Map();
+  for (const each of rows) counts.set(nameNow(kind, each), (counts.get(nameNow(kind, each)) ?? 0) + 1);
+  return new Map(rows.map((each) => {
+    const name = nameNow(kind, each);
+    return [counts.get(name) > 1 ? `${name} (${reference(kind, each)})` : name, each];
+  }));
+}
+
 // A closed box with fields to rename, merge or drop a row of a table.
 function editBox(kind, row) {
   const said = make("p", { class: "soft", role: "status" });
@@ -47,8 +58,8 @@ function editBox(kind, row) {
     }),
     make("span", { class: "field" }, "Other", other),
     button("Merge into this", () => {
-      const merged = rowsLeft(kind, row).find((each) => nameNow(kind, each) === other.value.trim());
-      if (merged === undefined) said.textContent = "There is no other one of this name.";
+      const merged = namesLeft(kind, row).get(other.value.trim());
+      if (merged === undefined) said.textContent = "There is no other one of this name, or there are several: choose from the list.";
       else keep({ merge: [reference(kind, row), reference(kind, merged)] }, `Merged with ${other.value.trim()}`, [[merged, ""]]);
     }),
     button("Drop", () => keep({ drop: reference(kind, row) }, "Dropped", [[row, ""]])));
@@ -58,7 +69,7 @@ function editBox(kind, row) {
 
 function suggestNames(kind, row) {
   const list = document.getElementById(`names-${kind}`) ?? make("datalist", { id: `names-${kind}` });
-  list.replaceChildren(...rowsLeft(kind, row).slice(0, MOST_SUGGESTED).map((each) => make("option", { value: nameNow(kind, each) })));
+  list.replaceChildren(...[...namesLeft(kind, row).keys()].slice(0, MOST_SUGGESTED).map((name) => make("option", { value: name })));
   document.body.append(list);
 }
 

@@ -53,7 +53,9 @@ _PLACE = ("place_text", "country")
 _CANDIDATES = 5
 
 Limit = Annotated[int, Field(ge=1, le=MAX_ROWS, description="Maximum number of rows.")]
-Offset = Annotated[int, Field(ge=0, description="Number of rows to skip: `next_offset` of the last answer.")]
+Offset = Annotated[
+    int, Field(ge=0, le=10**12, description="Number of rows to skip: `next_offset` of the last answer.")
+]
 Answer = dict[str, Any]
 
 

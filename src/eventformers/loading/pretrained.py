@@ -143,8 +143,8 @@ def pretrained(name: str) -> str:
 
 def _is_built(folder: Path) -> bool:
     try:
-        digest = read_json_object(folder / _BUILT_FILE)["sha256"]
-        return bool(file_digest(folder / WEIGHTS_FILE) == digest)
+        digests = read_json_object(folder / _BUILT_FILE)["sha256"]
+        return all(file_digest(folder / name) == digest for name, digest in digests.items())
     except (EventformersError, OSError, KeyError):
         return False
 
@@ -186,7 +186,9 @@ def build(source: Path, output: Path, *, base_model: str | None = None) -> None:
     tokenizer = {**read_json_object(encoder / "tokenizer.json"), **facts["tokenizer"]}
     write_text(output / "tokenizer.json", json.dumps(tokenizer, ensure_ascii=False))
     _copy_code(output)
-    write_text(output / _BUILT_FILE, json.dumps({"sha256": file_digest(output / WEIGHTS_FILE)}))
+    files = sorted(path for path in output.rglob("*") if path.is_file())
+    digests = {path.relative_to(output).as_posix(): file_digest(path) for path in files}
+    write_text(output / _BUILT_FILE, json.dumps({"sha256": digests}))
 
 
 def _weights(

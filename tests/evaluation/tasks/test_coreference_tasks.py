@@ -100,6 +100,13 @@ def test_no_group_leaves_its_topic() -> None:
     assert topics_of(rows, "none").tolist() == [0, 0, 0, 0]
 
 
+def test_topics_of_mentions_without_any_are_an_error() -> None:
+    rows = mentions(["a", "a", "b"], subtopics=("x", "", " "))
+    with pytest.raises(EventformersError, match=r"^2 of 3 mentions have no subtopic; .*topics=predicted"):
+        topics_of(rows, "subtopic")
+    assert topics_of(rows, "topic").tolist() == [0, 0, 0]
+
+
 def test_topics_are_predicted_by_the_words_of_documents() -> None:
     rows = mentions(["storm", "vote", "storm"])
     rows.append({**rows[1], "text": "They storm."})

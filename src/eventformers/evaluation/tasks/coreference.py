@@ -12,6 +12,7 @@ import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
+from eventformers.datasets_scripts.reading.fields import is_blank
 from eventformers.errors import EventformersError, shown
 from eventformers.evaluate_metrics.coreference.coreference_impl import coreference
 from eventformers.evaluation.session import Session
@@ -169,10 +170,19 @@ def topics_of(rows: Sequence[Row], topics: Topics) -> Labels:
 
     Topics are predicted by average linkage on the TF-IDF cosines of the texts of documents, which are the
     distinct sentences of their mentions.
+
+    Raises:
+        EventformersError: the topics are those of the rows, and a mention has none.
     """
     if topics == "none":
         return np.zeros(len(rows), dtype=np.int64)
     if topics != "predicted":
+        without = sum(is_blank(str(row[topics] or "")) for row in rows)
+        if without:
+            raise EventformersError(
+                f"{without:,} of {len(rows):,} mentions have no {topics}; accepted: mentions that all "
+                "have one, or topics=predicted or topics=none"
+            )
         return np.unique([str(row[topics]) for row in rows], return_inverse=True)[1]
     texts = document_texts(rows)
     number_of = {name: number for number, name in enumerate(texts)}
