@@ -113,11 +113,17 @@ def test_ids_stay_when_documents_are_added() -> None:
     assert ids_of(*documents, ("Anna Lee", "Pisa"), ("Smith", "Paris"))[: len(before)] == before
 
 
-def test_aliases_of_the_own_table_may_have_an_article(tmp_path: Path) -> None:
+def test_aliases_of_the_own_table_may_have_an_article(tmp_path: Path, caplog) -> None:
     path = tmp_path / "actors.csv"
-    path.write_text("alias,name,kind\nthe House,US House,organisation\n", encoding="utf-8")
+    path.write_text(
+        "alias,name,kind\nthe House,US House,organisation\nBob,Bob Ray,person\nRob,Bob Ray,person\n",
+        encoding="utf-8",
+    )
     table = rows(("House", "Paris"))
     assert merge_actors(lambda: [table], read_actors(path))[1][0] == "us_house"
+    assert caplog.messages == [
+        "1 of 2 actors of the table are not in these texts under any of their aliases: 'Bob Ray'"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ single word names.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -47,6 +48,10 @@ _ROLES = {"subject_id": -3, "object_id": -2, "source_id": -1}
 _NEIGHBOURS = 50
 """Most actors of a document that tell persons of one name apart."""
 _MOST_NAMESAKES = 100
+_MOST_LISTED = 10
+"""Most absent actors that a warning names."""
+
+_logger = logging.getLogger("eventformers")
 
 
 class GivenActor(NamedTuple):
@@ -191,6 +196,13 @@ def merge_actors(
         names[actor_id].update({name: 1 for name in (row["name"], *row["aliases"])})
         names[actor_id][row["name"]] += row["mentions"]
         kinds[actor_id][row["kind"]] += row["mentions"]
+    used = {entry["own"] for entry in merged.values()}
+    absent = [one.name for one in dict.fromkeys(given.values()) if one not in used]
+    if absent:
+        _logger.warning(
+            "%d of %d actors of the table are not in these texts under any of their aliases: %s",
+            *(len(absent), len(set(given.values())), ", ".join(map(shown, absent[:_MOST_LISTED]))),
+        )
     rows = []
     for actor_id, entry in merged.items():
         known = sorted(names[actor_id].items(), key=lambda item: (-len(item[0].split()), -item[1], item[0]))
