@@ -453,7 +453,7 @@ def test_a_story_keeps_its_id_and_follows_its_edits(explore: Explore, tmp_path: 
     ("options", "told"),
     [
         ({"type_list": "none.csv"}, "none.csv: no such file"),
-        ({"curation": "none.yaml"}, "none.yaml: No such file"),
+        ({"curation": "none.yaml"}, "none.yaml: cannot be read: No such file"),
         ({"type_list": "political", "num_types": 3}, "accepted: one of them"),
     ],
 )

@@ -442,7 +442,7 @@ def mean_answers(of_runs: Sequence[Answers]) -> Answers:
 
 def _spread(answers: Answers, lengths: Sequence[int]) -> list[float]:
     """Concatenate all decisions; repeat the value of a row with one value for several decisions."""
-    spread = []
+    spread: list[float] = []
     for row, (values, length) in enumerate(zip(answers, lengths, strict=True)):
         if len(values) not in (1, length):
             raise EventformersError(
