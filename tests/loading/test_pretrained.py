@@ -94,6 +94,8 @@ def test_unknown_names() -> None:
         pretrained("swc")
     with pytest.raises(EventformersError, match="event_nouns is no model of transformers"):
         pretrained("event_nouns")
+    with pytest.raises(EventformersError, match="SWCC: no model; accepted: swcc"):
+        resolve_encoder("SWCC")
 
 
 def test_a_damaged_package(tmp_path: Path, monkeypatch) -> None:

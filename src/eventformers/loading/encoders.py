@@ -35,7 +35,8 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
 
     Raises:
         EventformersError: the folder is absent or has no ``config.json``; or, for None, the package is not
-            installed or its weights are not the known ones.
+            installed or its weights are not the known ones; or only its case differs from a model's of the
+            package.
     """
     if name_or_path is None:
         return str(_default_encoder())
@@ -79,6 +80,8 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
         raise EventformersError(f"{name}: a file; accepted: a folder that has a config.json, or a Hub id")
     if isinstance(name_or_path, Path) or name[0] in "./~\\" or name.count("/") > 1 or "\\" in name:
         raise EventformersError(f"{name}: no such folder; accepted: a folder that has a config.json")
+    if is_pretrained(name.lower()):
+        raise EventformersError(f"{name}: no model; accepted: {name.lower()}, which comes with the package")
     return name
 
 
