@@ -1,4 +1,4 @@
-"""What every test shares: no network but loopback, no cache of the user's, tiny encoders, the public data."""
+"""What tests share: no network but loopback, no cache of the user's, tiny encoders, a browser, real data."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from browser import Browser, find_browser, started_browser
 
 # Creating tens of thousands of small files on a disk takes a fifth of the processor time of tests that train.
 MEMORY = Path("/dev/shm")  # noqa: S108 - the folders in it are private
@@ -111,6 +112,16 @@ def _is_loopback(address: object) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser for the tests of pages."""
+    program = find_browser()
+    if program is None:
+        pytest.skip("no Chromium and no Chrome is installed")
+    with started_browser(program) as started:
+        yield started
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -395,8 +395,8 @@ def test_texts_of_an_earlier_map_stay_where_they_are() -> None:
     apart = np.linalg.norm(grown[100:] - grown[near], axis=1)
     assert np.median(apart) < 0.3 * width, "new ones are near their neighbours"
     few = dict(list(earlier.items())[:40])
-    anew = map_step.place_texts(texts, vectors, []).points
-    assert np.array_equal(map_step.place_texts(texts, vectors, [], few).points, anew)
+    from_scratch = map_step.place_texts(texts, vectors, []).points
+    assert np.array_equal(map_step.place_texts(texts, vectors, [], few).points, from_scratch)
 
 
 def test_equal_vectors_do_not_hide_a_text() -> None:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
 
 mcp = pytest.importorskip("mcp", reason='needs the MCP SDK: pip install "eventformers[mcp]"')
-server = pytest.importorskip("eventformers.exploration.server")
+server = import_module("eventformers.exploration.server")
 
 EXTRACTED = SAMPLES / "texts" / "extracted"
 Call = Callable[..., dict[str, Any]]

@@ -7,13 +7,12 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import Browser, contrast, find_browser, luminance, started_browser
+from browser import Browser, contrast, luminance
 from html_pages import Page
 from leaderboard_inputs import measured
 
@@ -166,15 +165,6 @@ def test_a_cell_says_what_differs_from_its_row():
     row = board.rows[0]
     texts = [cell_text(cell, row, column) for cell, column in zip(row.cells, board.columns, strict=True)]
     assert texts == ["52.0 ± 1.0", "0.500 (1 not defined, n = 2)"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = find_browser()
-    if program is None:
-        pytest.skip("no Chromium and no Chrome is installed")
-    with started_browser(program) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -163,7 +163,7 @@ def explore(
         types: model of event types, likewise.
         grounding: bi-encoder that links events to the knowledge base, likewise.
         commonsense: model that completes events with the graph, likewise.
-        stories: find the events that several documents tell of.
+        stories: find the events that several documents report.
         next_events: list the events of the corpus that are related to each chain; a model of `chains` turns
             this on, too.
         num_types: maximum number of event types; None takes as many as there are groups of similar events.

@@ -44,7 +44,7 @@ _ITERATIONS = (150, 250)
 _FURTHER = 75
 """Iterations from the places of an earlier map, which stay about where they are."""
 _KNOWN_SHARE = 0.5
-"""Minimum share of texts that an earlier map has; otherwise it is drawn anew."""
+"""Minimum share of texts that an earlier map has; otherwise the map is drawn from scratch."""
 _FEWEST_TEXTS = 8
 """Number of texts below which a text has too few neighbours. They are placed on a circle, and so are texts
 with equal vectors."""

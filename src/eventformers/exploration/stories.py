@@ -26,8 +26,8 @@ STORIES_TABLE = "stories.parquet"
 EVENT_STORIES_TABLE = "event_stories.parquet"
 
 THRESHOLD = 0.9
-"""Minimum mean probability between two groups that become one: most events of a text are told once, unlike
-those that ECB+ annotates, so only near certainty is right."""
+"""Minimum mean probability between two groups that become one. A report shares few of its events with
+others, unlike the events that ECB+ annotates, so only near certainty is right."""
 
 MOST_ACTORS = 5
 """Number of participants that a story lists, the most frequent first."""
