@@ -211,6 +211,10 @@ def test_one_type_for_most_mentions_is_warned_of(tiny_encoder: Path) -> None:
     mentions = ["the police arrested the man"] * 100 + ["the river flooded the house"] * 2
     with pytest.warns(UserWarning, match=r"^100 of 102 mentions are in one type; a larger num_clusters"):
         induce(tiny_encoder, mentions, num_clusters=2, manifold=False)
+    with pytest.warns(UserWarning, match="one type; manifold=False"):
+        assert induce(tiny_encoder, mentions, num_clusters=2, manifold=True).settings["manifold"]
+    with pytest.warns(UserWarning, match=r"^by manifold weights, 101 of 102 mentions are in one type"):
+        assert not induce(tiny_encoder, mentions, num_clusters=2).settings["manifold"]
 
 
 def test_wrong_input_is_told(file: Path, tiny_encoder: Path, tmp_path: Path) -> None:

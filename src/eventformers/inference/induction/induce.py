@@ -177,7 +177,8 @@ def induce(
         method: `agglomerative` (average linkage), or `affinity` (affinity propagation), which finds the
             number of clusters.
         distance: `encoder`, or `cosine` or `dot` of queries and keys; see `distances`.
-        manifold: cluster by manifold weights (`manifold_weights`); None does so for average linkage.
+        manifold: cluster by manifold weights (`manifold_weights`) or by distances; None uses weights for
+            average linkage, unless more than half of at least 100 mentions fall into one type.
         names: candidate names: a file with one a line, or a list. None names clusters by their key triggers,
             or without triggers by their key words (`key_terms`).
         frames: frames to link to: raw files, a built folder or a Hub id of `EventTypes`, config `frames`.
@@ -237,8 +238,24 @@ def induce(
         cluster, silhouettes, num_neighbours = _clustered(
             runs, vectors, method, distance, on_manifold, num_clusters, show_progress
         )
+        if manifold is None and on_manifold and (largest := _size_of_one_type(cluster)):
+            warnings.warn(
+                f"by manifold weights, {largest:,} of {len(cluster):,} mentions are in one type; they are "
+                "clustered by distances instead; manifold=True (--manifold) keeps the weights",
+                stacklevel=2,
+            )
+            on_manifold = False
+            cluster, silhouettes, num_neighbours = _clustered(
+                runs, vectors, method, distance, on_manifold, num_clusters, show_progress
+            )
         earlier = cluster
-    _warn_of_one_type(cluster, on_manifold)
+    if largest := _size_of_one_type(cluster):
+        way = "manifold=False (--no-manifold) or a larger" if on_manifold else "a larger"
+        warnings.warn(
+            f"{largest:,} of {len(cluster):,} mentions are in one type; {way} num_clusters (--num-clusters) "
+            "gives finer types",
+            stacklevel=2,
+        )
     rows, counts["triggers_found"] = _with_found_triggers(rows, runs)
     del runs
     centroids = cluster_centroids(vectors, cluster)
@@ -290,15 +307,10 @@ def induce(
     )
 
 
-def _warn_of_one_type(cluster: Labels, on_manifold: bool) -> None:
+def _size_of_one_type(cluster: Labels) -> int:
+    """Return the size of a cluster with more than half of many mentions, or 0."""
     largest = int(np.bincount(cluster).max())
-    if len(cluster) >= _FEW_MENTIONS and largest > len(cluster) / 2:
-        way = "manifold=False (--no-manifold) or a larger" if on_manifold else "a larger"
-        warnings.warn(
-            f"{largest:,} of {len(cluster):,} mentions are in one type; {way} num_clusters (--num-clusters) "
-            "gives finer types",
-            stacklevel=3,
-        )
+    return largest if len(cluster) >= _FEW_MENTIONS and largest > len(cluster) / 2 else 0
 
 
 def _clustered(
