@@ -6,24 +6,19 @@ Pure functions of tensors, like all losses; `losses.py` lists them all.
 import torch
 from torch.nn import functional
 
-from .similarities import cosine, in_full_precision, without
+from .similarities import cosine, in_full_precision
 
 
 @in_full_precision
 def multi_alternative_contrast(
     premise: torch.Tensor,
     alternatives: torch.Tensor,
-    temperature: float | torch.Tensor,
+    temperature: float,
     known_positives: torch.Tensor | None = None,
     *,
     chosen: torch.Tensor | None = None,
-    margin: float = 0.0,
     own_alternatives: str = "excluded",
     log_frequency: torch.Tensor | None = None,
-    row_negatives: torch.Tensor | None = None,
-    row_negatives_mask: torch.Tensor | None = None,
-    shared_negatives: torch.Tensor | None = None,
-    shared_negatives_mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """MICO's contrast of a premise with its hardest alternative (Eq. 5 and 6).
 
@@ -38,16 +33,11 @@ def multi_alternative_contrast(
             denominator. Entries with j = i are ignored, and the chosen positive always stays.
         chosen: index of the alternative that is the positive, `(B,)`; None takes the one with the lowest
             cosine (Eq. 5).
-        margin: subtracted from the positive's cosine.
         own_alternatives: `excluded` removes a row's other alternatives from its denominator, as in Eq. 6;
             `zero_logit` keeps each with a logit of 0, as in the released code.
         log_frequency: log of the frequency of each alternative in the graph, `(B, k)`; subtracted from its
             logits. A softmax over samples that are drawn in proportion to their frequency needs this
             correction (Bengio and Senécal, 2008). Beyond the paper.
-        row_negatives: further negatives of each row, `(B, n, d)`.
-        row_negatives_mask: `(B, n)`, True removes a negative.
-        shared_negatives: further negatives of all rows, `(N, d)`.
-        shared_negatives_mask: `(B, N)`, True removes a negative.
 
     Returns:
         Mean over the batch, a scalar.
@@ -58,7 +48,7 @@ def multi_alternative_contrast(
     own = cosines[rows, rows]
     if chosen is None:
         chosen = own.argmin(dim=1)
-    positive = (own.gather(1, chosen.unsqueeze(1)) - margin) / temperature
+    positive = own.gather(1, chosen.unsqueeze(1)) / temperature
     all_logits = cosines / temperature
     if log_frequency is not None:
         positive = positive - log_frequency.gather(1, chosen.unsqueeze(1))
@@ -69,11 +59,6 @@ def multi_alternative_contrast(
     logits = [positive, others.flatten(1)]
     if own_alternatives == "zero_logit":
         logits.append(torch.zeros_like(own[:, 1:]))
-    if row_negatives is not None:
-        row_logits = cosine(premise.unsqueeze(1), row_negatives).squeeze(1) / temperature
-        logits.append(without(row_logits, row_negatives_mask))
-    if shared_negatives is not None:
-        logits.append(without(cosine(premise, shared_negatives) / temperature, shared_negatives_mask))
     return -functional.log_softmax(torch.cat(logits, dim=1), dim=1)[:, 0].mean()
 
 

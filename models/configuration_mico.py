@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_base import FRACTION, NOT_NEGATIVE, POSITIVE, EventConfig, Limit, Pooling, limited
+from .configuration_base import FRACTION, NOT_NEGATIVE, POSITIVE, EventConfig, Pooling, limited
 
 
 @strict
@@ -15,19 +15,13 @@ class MicoConfig(EventConfig):
 
     Args:
         pooling: the paper uses [CLS].
-        contrastive_temperature: temperature of the contrastive loss (Eq. 4 to 6); its initial value if it is
-            learned.
-        learnable_temperature: learn the temperature; from SimKGC, beyond the paper.
-        additive_margin: margin subtracted from the cosine of the positive; from SimKGC, beyond the paper.
+        contrastive_temperature: temperature of the contrastive loss (Eq. 4 to 6).
         positive: `hard` uses the alternative least similar to its premise as the positive (Eq. 5), `random`
             any of the k (Table 7).
         own_alternatives: `excluded` removes the k - 1 other alternatives of a premise from its denominator
             (Eq. 6); `zero_logit` keeps each with a logit of 0, as the released code does.
         mask_known_positives: remove an alternative of another row from the denominator if the training graph
             has it for the premise. In the paper it is a negative.
-        self_negatives: use the entity of a premise as one of its negatives; from SimKGC, beyond the paper.
-        pre_batch_negatives: number of alternatives of earlier batches that serve as negatives, without
-            gradient; 0 uses none. From SimKGC, beyond the paper.
         frequency_correction: subtract the log frequency of an alternative in the training graph from its
             logit (Bengio and Senécal, 2008). Rows are drawn in proportion to that frequency; with the
             correction the vectors do not encode how common an alternative is. A list of graphs, such as
@@ -54,31 +48,19 @@ class MicoConfig(EventConfig):
         **EventConfig.pipelines,
     }
     processor: ClassVar[str] = "processing_mico.MicoProcessor"
+    retired: ClassVar[dict[str, object]] = {
+        "learnable_temperature": False,
+        "additive_margin": 0.0,
+        "self_negatives": False,
+        "pre_batch_negatives": 0,
+    }
 
     pooling: Pooling = "cls"
     contrastive_temperature: float | int = limited(0.07, POSITIVE)
-    learnable_temperature: bool = False
-    additive_margin: float | int = limited(
-        0.0, Limit("a number from 0 to below 2", lambda value: 0 <= value < 2)
-    )
     positive: Literal["hard", "random"] = "hard"
     own_alternatives: Literal["excluded", "zero_logit"] = "excluded"
     mask_known_positives: bool = False
-    self_negatives: bool = False
-    pre_batch_negatives: int = limited(0, Limit("an integer of at least 0", lambda value: value >= 0))
     frequency_correction: bool | list[str] = False
     distillation_weight: float | int = limited(0.0, NOT_NEGATIVE)
     feature_dropout: float | int = limited(0.0, FRACTION)
     relation_templates: dict[str, dict[str, str]] | None = None
-
-    def validate_negatives(self):
-        """Reject negatives whose frequency cannot be corrected.
-
-        Raises:
-            ValueError: `frequency_correction` is used with negatives from outside the batch.
-        """
-        if self.frequency_correction and (self.self_negatives or self.pre_batch_negatives > 0):
-            raise ValueError(
-                "frequency_correction=true corrects the alternatives of a batch alone; accepted: with "
-                "self_negatives=false and pre_batch_negatives=0"
-            )

@@ -325,7 +325,16 @@ class Adapter:
     def _card(self, folder: str) -> str:
         encoder = self.settings.base_model_name_or_path or ""
         modules = ", ".join(f"`{name}`" for name in self.settings.modules_to_save or ())
-        changed = "".join(f", {name}={value!r}" for name, value in _changed_fields(self.config).items())
+        # Without a pooling, `from_encoder` takes that of the encoder's own files.
+        shared = {entry.name for entry in fields(PreTrainedConfig)} | {"text_config"}
+        # A configuration resets the attention of its `text_config`, which the model still uses.
+        plain = type(self.config)(text_config=deepcopy(self.config.text_config), pooling=self.config.pooling)
+        changed = "".join(
+            f", {entry.name}={getattr(self.config, entry.name)!r}"
+            for entry in fields(self.config)
+            if entry.name == "pooling"
+            or (entry.name not in shared and getattr(self.config, entry.name) != getattr(plain, entry.name))
+        )
         added = self.config.added_token_ids is not None
         vocabulary = self.config.encoder_config.vocab_size
         method = load_method(self.config.model_type)
@@ -347,19 +356,3 @@ class Adapter:
             resize=f"base.resize_token_embeddings({vocabulary}, mean_resizing=False)\n" if added else "",
             folder=folder,
         )
-
-
-def _changed_fields(config: Any) -> dict[str, Any]:
-    """Return the pooling, and the method's own fields of a configuration that differ from their defaults.
-
-    Without a pooling, `from_encoder` takes that of the encoder's own files.
-    """
-    shared = {entry.name for entry in fields(PreTrainedConfig)} | {"text_config"}
-    # A configuration resets the attention of its `text_config`, which the model still uses.
-    plain = type(config)(text_config=deepcopy(config.text_config), pooling=config.pooling)
-    return {
-        entry.name: getattr(config, entry.name)
-        for entry in fields(config)
-        if entry.name == "pooling"
-        or (entry.name not in shared and getattr(config, entry.name) != getattr(plain, entry.name))
-    }

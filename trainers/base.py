@@ -194,18 +194,15 @@ class EventTrainer(Trainer):
             autocast=self.accelerator.autocast,
             scale=1 / steps,
         )
-        self._average_gradients(before)
-        self._remember_terms(output)
-        return output.loss / steps
-
-    def _average_gradients(self, before: dict[nn.Parameter, torch.Tensor | None]) -> None:
-        """Average the new part of each gradient over processes: DDP does not see gradients of chunks."""
+        # DDP does not see gradients of chunks: the new part of each is averaged over processes.
         for parameter, earlier in before.items():
             gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
             new = gradient if earlier is None else gradient - earlier
             torch.distributed.all_reduce(new)
             new = new / self.accelerator.num_processes
             parameter.grad = new if earlier is None else earlier + new
+        self._remember_terms(output)
+        return output.loss / steps
 
     def _determine_best_metric(self, metrics, trial):
         with setting_faults():

@@ -53,19 +53,15 @@ def change_order(chains: Codes, draws: Uniforms, probability: float) -> Codes:
     np.put_along_axis(changed, circle, taken, -1)
     unchanged = (changed == chains).all(-1)
     if unchanged.any():
-        changed[unchanged] = _exchange_first_different(chains[unchanged])
+        equal = chains[unchanged]
+        # The first event is exchanged with the first different one.
+        differs = (equal != equal[:, :1]) & (equal >= 0)
+        place, rows = differs.argmax(-1), np.arange(len(equal))
+        exchanged = equal.copy()
+        exchanged[rows, 0], exchanged[rows, place] = equal[rows, place], equal[rows, 0]
+        exchanged[~differs.any(-1)] = -1
+        changed[unchanged] = exchanged
     return changed
-
-
-def _exchange_first_different(chains: Codes) -> Codes:
-    """Exchange the first event of each chain `(rows, n)` with the first different one."""
-    differs = (chains != chains[:, :1]) & (chains >= 0)
-    place = differs.argmax(-1)
-    exchanged = chains.copy()
-    rows = np.arange(len(chains))
-    exchanged[rows, 0], exchanged[rows, place] = chains[rows, place], chains[rows, 0]
-    exchanged[~differs.any(-1)] = -1
-    return exchanged
 
 
 def replace_events(

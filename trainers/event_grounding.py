@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -75,9 +75,6 @@ Batch = dict[str, torch.Tensor]
 class EventGroundingCollator(EventCollator):
     """Collator of `LinkingPairs` or `HierarchyPairs` into the inputs of `EventGroundingForPreTraining`.
 
-    Draws for a row depend only on seed, epoch and row: a resumed run, and a run with another number of
-    processes, repeats them.
-
     Args:
         tokeniser: tokenises mentions and events.
         seed: seed of all draws.
@@ -87,8 +84,6 @@ class EventGroundingCollator(EventCollator):
         hierarchy_pairs: number of these pairs for each mention, drawn uniformly with replacement.
         wrong: wrong candidates of each mention from a retriever; None without hard negatives.
         hard_negatives: number of wrong candidates for each mention.
-        epoch: the current epoch.
-        truncated: number of texts truncated so far.
     """
 
     tokeniser: GroundingTokeniser
@@ -99,8 +94,6 @@ class EventGroundingCollator(EventCollator):
     hierarchy_pairs: int = 2
     wrong: WrongCandidates | None = None
     hard_negatives: int = 0
-    epoch: int = 0
-    truncated: int = field(default=0, init=False)
 
     def __call__(self, rows: Sequence[Row]) -> Batch:
         """Collate rows of `LinkingPairs`, or of `HierarchyPairs`."""
@@ -172,14 +165,10 @@ class EventGroundingCrossCollator(EventCollator):
     Args:
         tokeniser: tokenises mentions and events.
         candidates: number of candidates of a mention; missing ones are rows without tokens.
-        epoch: the current epoch, unused since nothing is drawn.
-        truncated: number of texts truncated so far.
     """
 
     tokeniser: GroundingTokeniser
     candidates: int
-    epoch: int = 0
-    truncated: int = field(default=0, init=False)
 
     def __call__(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
         """Collate rows of `CandidateRows`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -54,9 +54,6 @@ logger = logging.getLogger(__name__)
 class EventTypeInductionCollator(EventCollator):
     """Collator of rows of `MentionRows` into the views of `EventTypeInductionForPreTraining`.
 
-    Draws for a row depend only on seed, epoch and row: a resumed run, and a run with another number of
-    processes, repeats them.
-
     Args:
         tokenizer: the encoder's tokenizer.
         seed: seed of all draws.
@@ -70,8 +67,6 @@ class EventTypeInductionCollator(EventCollator):
         frame_vectors: vector of its frame's definition, `(types, hidden_size)`; None leaves it out.
         frame_examples: draws an example of a frame for each mention; None draws none.
         prompt: text before each sentence.
-        epoch: the current epoch.
-        truncated: number of sentences truncated so far.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -85,8 +80,6 @@ class EventTypeInductionCollator(EventCollator):
     frame_vectors: torch.Tensor | None = None
     frame_examples: FrameExamples | None = None
     prompt: str = ""
-    epoch: int = 0
-    truncated: int = field(default=0, init=False)
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Collate rows of `MentionRows`."""

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import nn
 from torch.random import fork_rng
-
-
-@contextmanager
-def _replayed(state: tuple[torch.Tensor, torch.Tensor | None], device: torch.device) -> Iterator[None]:
-    """Draw from a recorded random state inside the `with` statement."""
-    of_cpu, of_accelerator = state
-    with fork_rng(devices=[device] if of_accelerator is not None else []):
-        torch.set_rng_state(of_cpu)
-        if of_accelerator is not None:
-            torch.cuda.set_rng_state(of_accelerator, device)
-        yield
 
 
 def backward_in_chunks(
@@ -71,9 +60,12 @@ def backward_in_chunks(
         output = head.losses_from_views(views, **loss_inputs)
     backward(output.loss * scale)
     start = 0
-    for chunk, state in zip(chunks, states, strict=True):
+    for chunk, (of_cpu, of_accelerator) in zip(chunks, states, strict=True):
         rows = len(next(iter(chunk.values())))
-        with _replayed(state, device), autocast():
+        with fork_rng(devices=[] if of_accelerator is None else [device]), autocast():
+            torch.set_rng_state(of_cpu)
+            if of_accelerator is not None:
+                torch.cuda.set_rng_state(of_accelerator, device)
             part = head.encode_views(**chunk)
         surrogate = sum(
             (part[name] * view.grad[start : start + rows]).sum()

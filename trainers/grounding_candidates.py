@@ -42,8 +42,6 @@ from eventformers.trainers.method import Calibration
 BLOCK_MENTIONS = 65_536
 """Number of mentions encoded and searched at a time; it bounds the memory for their vectors."""
 
-_NAME = "candidates"
-
 logger = logging.getLogger(__name__)
 
 
@@ -124,13 +122,13 @@ def retrieve_candidates(
         *(array_digest(codes) for codes in (pairs.spoken, events.distinct)),
         *(array_digest(codes) for codes in (pairs.mention_of, events.language_of)),
     ]
-    found = cached_arrays("candidates", decides, lambda: {_NAME: _retrieve(retriever, pairs, events, number)})
-    return found[_NAME]
 
+    def retrieved() -> dict[str, Codes]:
+        logger.info("retrieving %d candidates for %d mentions", number, len(np.unique(pairs.mention_of)))
+        pools = EventPools(retriever, events, pairs.languages())
+        return {"candidates": candidate_rows(pools, pairs, events, number)}
 
-def _retrieve(retriever: EventEncoder, pairs: LinkingPairs, events: EventTexts, number: int) -> Codes:
-    logger.info("retrieving %d candidates for %d mentions", number, len(np.unique(pairs.mention_of)))
-    return candidate_rows(EventPools(retriever, events, pairs.languages()), pairs, events, number)
+    return cached_arrays("candidates", decides, retrieved)["candidates"]
 
 
 def candidate_rows(pools: EventPools, pairs: LinkingPairs, events: EventTexts, number: int) -> Codes:
@@ -239,10 +237,15 @@ def choose_null_threshold(
         The threshold, between two of these scores; None if no mention has a gold event as its first
         candidate, or all scores are equal.
     """
+    is_gold = (found.events[:, :, None] == gold[:, None, :]).any(axis=-1)
+    events = np.where(is_gold, PADDING, found.events)
+    scores = np.where(is_gold, -np.inf, found.scores).astype(np.float32)
+    order = np.argsort(events == PADDING, axis=1, kind="stable")
+    without = Candidates(*(np.take_along_axis(part, order, axis=1) for part in (events, scores)))
     halves = Candidates.joined(
         [
             replace(half, events=half.events[:, :number], scores=half.scores[:, :number])
-            for half in (found, _without(found, gold))
+            for half in (found, without)
         ]
     )
     if rescore is not None:
@@ -271,18 +274,15 @@ def _separating(higher: NDArray[np.float64], lower: NDArray[np.float64]) -> floa
     if len(finite) < 2:
         return None
     middles = (finite[:-1] + finite[1:]) / 2
-    shares = [_share_below(middles, group) for group in (lower, higher)]
-    return float(middles[(shares[0] - shares[1]).argmax()])
-
-
-def _share_below(numbers: NDArray[np.float64], group: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the share of a smoothed group below each number, without minus infinity, which is below all."""
-    known = group[np.isfinite(group)]
-    if not len(known):
-        return np.zeros_like(numbers)
-    width = max(known.std() * len(known) ** -0.2, np.finfo(np.float64).tiny)
-    with np.errstate(over="ignore"):
-        return ndtr((numbers[:, None] - known) / width).sum(axis=1) / len(group)
+    below = np.zeros_like(middles)
+    for sign, group in ((1, lower), (-1, higher)):
+        # Minus infinity is below all.
+        known = group[np.isfinite(group)]
+        if len(known):
+            width = max(known.std() * len(known) ** -0.2, np.finfo(np.float64).tiny)
+            with np.errstate(over="ignore"):
+                below += sign * ndtr((middles[:, None] - known) / width).sum(axis=1) / len(group)
+    return float(middles[below.argmax()])
 
 
 def _calibrate(
@@ -321,12 +321,3 @@ def _calibrate(
             "mentions that it was chosen on."
         ),
     )
-
-
-def _without(found: Candidates, gold: Codes) -> Candidates:
-    """Return the candidates that are not gold, in order."""
-    is_gold = (found.events[:, :, None] == gold[:, None, :]).any(axis=-1)
-    events = np.where(is_gold, PADDING, found.events)
-    scores = np.where(is_gold, -np.inf, found.scores).astype(np.float32)
-    order = np.argsort(events == PADDING, axis=1, kind="stable")
-    return Candidates(np.take_along_axis(events, order, axis=1), np.take_along_axis(scores, order, axis=1))

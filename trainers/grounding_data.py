@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from datasets import Dataset, DatasetDict, IterableDataset
 from transformers import PreTrainedTokenizerBase
 
-from eventformers.datasets_scripts.known_pairs import Codes, codes_of, text_column
+from eventformers.datasets_scripts.known_pairs import codes_of, text_column
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import EventformersError
 from eventformers.inference.grounding.encoding import GroundingTokeniser
@@ -119,26 +119,20 @@ def draw_mentions(mentions: Dataset, views: Mapping[str, Any], seed: int) -> tup
     generator = np.random.default_rng(seed)
     drawn = np.arange(len(mentions))
     if (per_event := views.get("mentions_per_event")) is not None:
+        gold = mentions.select_columns(["event_ids"]).with_format("arrow")[:].column("event_ids")
+        lengths = pc.list_value_length(gold).to_numpy()
+        # The first event is the atomic one; a mention without any has a number of its own.
+        numbers = -1 - np.arange(len(lengths))
+        ids = pc.list_element(gold.filter(pa.array(lengths > 0)), 0).combine_chunks().cast(pa.large_string())
+        numbers[lengths > 0] = codes_of(ids, ids.unique())
         order = generator.permutation(drawn)
-        events = pd.Series(_atomic_events(mentions)[order])
+        events = pd.Series(numbers[order])
         drawn = np.sort(order[events.groupby(events).cumcount().to_numpy() < per_event])
     if (most := views.get("max_mentions")) is not None and most < len(drawn):
         drawn = np.sort(generator.choice(drawn, most, replace=False))
     if len(drawn) == len(mentions):
         return mentions, {"mentions_drawn": 0}
     return mentions.select(drawn), {"mentions_drawn": len(drawn)}
-
-
-def _atomic_events(mentions: Dataset) -> Codes:
-    """Number the first gold event of each mention, the atomic one; without any, a unique number."""
-    gold = mentions.select_columns(["event_ids"]).with_format("arrow")[:].column("event_ids").combine_chunks()
-    lengths = gold.value_lengths().to_numpy(zero_copy_only=False)
-    has_event = lengths > 0
-    starts = (np.cumsum(lengths) - lengths)[has_event]
-    ids = gold.flatten().cast(pa.large_string()).take(pa.array(starts))
-    codes = -1 - np.arange(len(lengths))
-    codes[has_event] = codes_of(ids, ids.unique())
-    return codes
 
 
 def make_linking_pairs(mentions: Dataset, events: EventTexts, settings: Mapping[str, Any]) -> LinkingPairs:

@@ -51,9 +51,7 @@ Batch = dict[str, torch.Tensor]
 class HeterEventCollator(EventCollator):
     """Collator of rows of `ChainRows` into the inputs of a stage of `HeterEventForPreTraining`.
 
-    The distinct events of a batch are tokenised once; chains and corruptions are indices into them. Draws for
-    a row depend only on seed, epoch and row: a resumed run, and a run with another number of processes,
-    repeats them.
+    The distinct events of a batch are tokenised once; chains and corruptions are indices into them.
 
     Args:
         tokenizer: the encoder's tokenizer, a fast one.
@@ -75,8 +73,6 @@ class HeterEventCollator(EventCollator):
         num_distractors: number of distractors of each left-out event, drawn as those of the questions. In the
             stage `supervised` they are further wrong choices; in the stage `sequence`, further events to
             substitute.
-        epoch: the current epoch.
-        truncated: number of events truncated so far.
         notes: counts of what rows lacked so far, in words, which training reports.
     """
 
@@ -94,8 +90,6 @@ class HeterEventCollator(EventCollator):
     num_views: int = 8
     target: Literal["random", "last"] = "random"
     num_distractors: int = 0
-    epoch: int = 0
-    truncated: int = field(default=0, init=False)
     notes: Counter[str] = field(default_factory=Counter, init=False)
 
     def __call__(self, rows: Sequence[Row]) -> Batch:

@@ -158,7 +158,13 @@ def back_translate(
 
 def _of_pair(texts: Sequence[str], pair: tuple[str, str], folder: Path) -> dict[str, Translated]:
     """Translate texts by one pair of models and back, through the cache."""
-    identity = [_identity(model) for model in pair]
+    identity: list[list[Any]] = []
+    for model in pair:
+        home = Path(model).expanduser()
+        # By its files, since a folder can later hold another model.
+        files = sorted(file for file in home.iterdir() if file.is_file()) if home.is_dir() else []
+        parts: list[Any] = [[file.name, file.stat().st_size, file_digest(file)] for file in files]
+        identity.append(parts if home.is_dir() else [model])
     path = folder / f"{sha256(json.dumps(identity).encode()).hexdigest()[:32]}.json"
     # Of several processes, one translates, and the others read its file.
     with one_writer(path, wait=True):
@@ -190,15 +196,6 @@ def _read(path: Path) -> dict[str, Translated]:
         ) from error
 
 
-def _identity(model: str) -> list[object]:
-    """Identify a model by its id, or by its folder's files, since a folder can later hold another model."""
-    folder = Path(model).expanduser()
-    if not folder.is_dir():
-        return [model]
-    files = sorted(path for path in folder.iterdir() if path.is_file())
-    return [[path.name, path.stat().st_size, file_digest(path)] for path in files]
-
-
 class Translator:
     """A translation model.
 
@@ -223,23 +220,18 @@ class Translator:
         self.model.to(PartialState().device)
         self.max_tokens = min(int(self.tokenizer.model_max_length), _MAX_TOKENS)
 
+    @torch.inference_mode()
     def __call__(self, texts: Sequence[str]) -> list[Translated]:
         """Translate texts with the model's own generation settings, without sampling."""
-        return [
-            translated
-            for start in range(0, len(texts), _BATCH_SIZE)
-            for translated in self._translate(texts[start : start + _BATCH_SIZE])
-        ]
-
-    @torch.inference_mode()
-    def _translate(self, texts: Sequence[str]) -> list[Translated]:
-        # Not every tokenizer reports truncation.
-        lengths = [len(ids) for ids in self.tokenizer(list(texts), verbose=False)["input_ids"]]
-        encoded = EventProcessor(self.tokenizer).tokenise(texts, max_length=self.max_tokens)
-        inputs = {name: encoded[name].to(self.model.device) for name in ("input_ids", "attention_mask")}
-        translated = self.model.generate(**inputs, do_sample=False, max_new_tokens=self.max_tokens)
-        decoded = self.tokenizer.batch_decode(translated, skip_special_tokens=True)
-        return [
-            Translated(text.strip(), length > self.max_tokens)
-            for text, length in zip(decoded, lengths, strict=True)
-        ]
+        found = []
+        for start in range(0, len(texts), _BATCH_SIZE):
+            batch = list(texts[start : start + _BATCH_SIZE])
+            # Not every tokenizer reports truncation.
+            lengths = [len(ids) for ids in self.tokenizer(batch, verbose=False)["input_ids"]]
+            encoded = EventProcessor(self.tokenizer).tokenise(batch, max_length=self.max_tokens)
+            inputs = {name: encoded[name].to(self.model.device) for name in ("input_ids", "attention_mask")}
+            translated = self.model.generate(**inputs, do_sample=False, max_new_tokens=self.max_tokens)
+            decoded = self.tokenizer.batch_decode(translated, skip_special_tokens=True)
+            for text, length in zip(decoded, lengths, strict=True):
+                found.append(Translated(text.strip(), length > self.max_tokens))
+        return found

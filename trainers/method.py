@@ -22,7 +22,10 @@ from eventformers.trainers.recipes import Recipe
 
 
 class EventCollator:
-    """Base class of collators of rows into the inputs of a head, deterministic by seed, epoch and row.
+    """Base class of collators of rows into the inputs of a head.
+
+    Draws for a row depend only on seed, epoch and row: a resumed run, and a run with another number of
+    processes, repeats them.
 
     Attributes:
         tokenizer: the encoder's tokenizer, of a collator that calls a processor.
@@ -33,8 +36,8 @@ class EventCollator:
 
     tokenizer: PreTrainedTokenizerBase
     max_seq_length: int
-    epoch: int
-    truncated: int
+    epoch: int = 0
+    truncated: int = 0
 
     def __call__(self, rows: Any) -> dict[str, Any]:
         """Collate rows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -17,7 +17,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from eventformers.built_in import MICO as METHOD
 from eventformers.datasets_scripts.commonsense_graphs import graph_of
 from eventformers.datasets_scripts.document_splits import text_id
-from eventformers.datasets_scripts.known_pairs import Codes, padded
+from eventformers.datasets_scripts.known_pairs import padded
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.datasets_scripts.relation_templates import GRAPHS, own_templates
 from eventformers.errors import EventformersError, UnknownNameError, shown
@@ -48,9 +48,6 @@ DISTILLATION_SHARE = 0.33
 class MicoCollator(EventCollator):
     """Collator of rows of `PremiseRows` into the views of `MicoForPreTraining`.
 
-    Draws for a row depend only on seed, epoch and row: a resumed run, and a run with another number of
-    processes, repeats them.
-
     Args:
         tokenizer: the encoder's tokenizer.
         alternatives: the texts of the alternatives, by id; None for streamed rows, which have one each.
@@ -62,14 +59,11 @@ class MicoCollator(EventCollator):
         max_seq_length: maximum number of tokens of a text.
         draw_positive: draw the positive among the alternatives.
         known_positives: add the ids of the known alternatives.
-        entities: add the entity of each premise.
         log_frequencies: log frequency of each alternative in the training rows of each graph, by graph and
             id, to add to the views; None leaves it out.
         graphs: add the number of each row's graph.
         distillation: the texts outside the graph; None draws none.
         prompts: text before each text by its kind; see `EventConfig`.
-        epoch: the current epoch.
-        truncated: number of texts truncated so far.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -80,13 +74,10 @@ class MicoCollator(EventCollator):
     max_seq_length: int = 32
     draw_positive: bool = False
     known_positives: bool = False
-    entities: bool = False
     log_frequencies: npt.NDArray[np.float32] | None = None
     graphs: bool = False
     distillation: DistillationTexts | None = None
     prompts: Mapping[str, str] | None = None
-    epoch: int = 0
-    truncated: int = field(default=0, init=False)
 
     def __call__(
         self, items: Sequence[Sequence[Mapping[str, Any]]] | Sequence[Mapping[str, Any]]
@@ -105,7 +96,8 @@ class MicoCollator(EventCollator):
             drawn.append([row["alternative_id"], *(int(known[place]) for place in places)])
         ids = np.array(drawn)
         premises = self.encode([row["premise"] for row in rows], "query")
-        alternatives = self._encode_alternatives(ids.ravel())
+        texts = cast(pa.Array, self.alternatives).take(pa.array(ids.ravel())).to_pylist()
+        alternatives = self.encode(texts, "document")
         batch = {
             "input_ids": premises["input_ids"],
             "attention_mask": premises["attention_mask"],
@@ -125,12 +117,6 @@ class MicoCollator(EventCollator):
             batch["log_frequency"] = torch.from_numpy(self.log_frequencies[graphs, ids])
         if self.graphs:
             batch["graph"] = torch.tensor([row["graph"] for row in rows])
-        if self.entities:
-            entity_ids = np.array([row["entity_id"] for row in rows])
-            entities = self._encode_alternatives(entity_ids)
-            batch["entity_input_ids"] = entities["input_ids"]
-            batch["entity_attention_mask"] = entities["attention_mask"]
-            batch["entity_ids"] = torch.from_numpy(entity_ids)
         return batch | self._distillation(generators)
 
     def _streamed(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
@@ -165,9 +151,6 @@ class MicoCollator(EventCollator):
             "distillation_mask": torch.from_numpy(drawn != NO_TEXT),
         }
 
-    def _encode_alternatives(self, ids: Codes) -> BatchEncoding:
-        return self.encode(cast(pa.Array, self.alternatives).take(pa.array(ids)).to_pylist(), "document")
-
     def encode(self, texts: Sequence[str], kind: str) -> BatchEncoding:
         """Tokenise texts after the prompt of their kind to equal width, counting truncated ones."""
         longest = self.longest(prompt_of(self.prompts, kind))
@@ -183,165 +166,106 @@ def _prepare(
     seed: int,
 ) -> TrainingData:
     """Load the pairs of the graphs and make the collator that draws their alternatives."""
-    config = head.config
+    config, views = head.config, dict(recipe.views)
     builder, names, settings = METHOD.training_dataset(recipe)
     _check_graphs(names, config)
-    if is_streamed(
+    by_triple = views.pop("both_directions", False)
+    validation_rows = recipe.data.get("validation_rows", 0)
+    streaming = is_streamed(
         recipe,
         "reads one pair after another, without the other pairs of its premise",
         {
-            "validation_rows": (recipe.data.get("validation_rows", 0), 0),
-            "num_alternatives": (recipe.views.get("num_alternatives", MicoCollator.num_alternatives), 1),
-            "both_directions": (recipe.views.get("both_directions", False), False),
+            "validation_rows": (validation_rows, 0),
+            "num_alternatives": (views.get("num_alternatives", MicoCollator.num_alternatives), 1),
+            "both_directions": (by_triple, False),
             "mask_known_positives": (config.mask_known_positives, False),
-            "self_negatives": (config.self_negatives, False),
             "frequency_correction": (bool(config.frequency_correction), False),
         },
-    ):
-        return _streamed_data(recipe, data, tokenizer, head, seed)
+    )
+    if streaming and len(names) > 1:
+        raise EventformersError(
+            f"streaming=true reads one graph; found config={shown(list(names))}; accepted with it: one config"
+        )
     graphs = [graph_of(name) for name in names]
-    loaded = [cast(DatasetDict, load_built(data, name, builder=builder, **settings)) for name in names]
+    loaded = [load_built(data, name, builder=builder, streaming=streaming, **settings) for name in names]
     for splits in loaded:
         check_train_split(data, splits)
-    _set_templates(config, graphs, settings)
-    by_triple = recipe.views.get("both_directions", False)
+    templates = [own_templates(graph, settings.get("templates")) for graph in graphs]
+    config.relation_templates = {name: text for own in templates for name, text in own.items()} or None
+    distillation = _distillation_texts(views, tokenizer, head)
+    collator = MicoCollator(
+        tokenizer=tokenizer,
+        alternatives=None,
+        seed=seed,
+        draw_positive=config.positive == "random",
+        known_positives=config.mask_known_positives,
+        graphs=len(graphs) > 1,
+        distillation=distillation,
+        prompts=config.prompts,
+        **views,
+    )
+    report = joint_report([built_report(data, name, builder=builder, **settings) for name in names])
+    if report and distillation is not None:
+        told = {"distillation_texts": len(distillation.texts)}
+        report = with_counts(report_with(report, distillation.report), statistics=told)
+    if streaming:
+        stream = cast(IterableDataset, loaded[0]["train"]).select_columns(["premise", "alternative"])
+        return TrainingData(indexed_stream(stream, seed), None, collator, report)
     rows = _joined([splits["train"] for splits in loaded], by_triple=by_triple)
-    if (config.self_negatives or by_triple) and not rows.has_both_directions:
+    if by_triple and not rows.has_both_directions:
         raise EventformersError(
-            "self_negatives=true and both_directions=true need both directions of each triple in adjacent "
-            "rows, forward first; accepted: a config that ends with _pairs, or false for both settings"
+            "both_directions=true needs both directions of each triple in adjacent rows, forward first; "
+            "accepted: a config that ends with _pairs, or both_directions=false"
         )
-    validation = _validation_rows(loaded, rows, recipe.data.get("validation_rows", 0))
-    corrected = [
-        number
-        for number, graph in enumerate(graphs)
-        if config.frequency_correction is True or graph in (config.frequency_correction or ())
-    ]
-    named = config.frequency_correction if isinstance(config.frequency_correction, list) else []
-    if absent := [graph for graph in named if graph not in graphs]:
+    validation = _validation_rows(cast("list[DatasetDict]", loaded), rows, validation_rows)
+    corrected = config.frequency_correction or []
+    if isinstance(corrected, list) and (absent := [graph for graph in corrected if graph not in graphs]):
         logger.warning(
             "frequency_correction names %s, but the training data are of %s; it corrects only graphs that "
             "config lists",
             ", ".join(absent),
             ", ".join(graphs),
         )
-    collator = MicoCollator(
-        tokenizer=tokenizer,
-        alternatives=rows.alternatives if validation is None else validation.alternatives,
-        seed=seed,
-        most_known=rows.most_known,
-        draw_positive=config.positive == "random",
-        known_positives=config.mask_known_positives,
-        entities=config.self_negatives,
-        log_frequencies=rows.log_frequencies(validation, corrected) if config.frequency_correction else None,
-        graphs=len(graphs) > 1,
-        distillation=_distillation_texts(recipe, tokenizer, head),
-        prompts=config.prompts,
-        **_collator_views(recipe),
-    )
-    report = _report(recipe, data, collator)
-    # Both directions of a triple, or a premise and its entity, already give each row a negative.
-    least_rows = 1 if by_triple or config.self_negatives else 2
-    return TrainingData(rows, validation, collator, report, least_rows=least_rows)
-
-
-def _streamed_data(
-    recipe: Recipe,
-    data: str | None,
-    tokenizer: PreTrainedTokenizerBase,
-    head: MicoForPreTraining,
-    seed: int,
-) -> TrainingData:
-    """Make the stream of the pairs of a graph."""
-    config = head.config
-    builder, names, settings = METHOD.training_dataset(recipe)
-    if len(names) > 1:
-        raise EventformersError(
-            f"streaming=true reads one graph; found config={shown(list(names))}; accepted with it: one config"
-        )
-    [name] = names
-    splits = load_built(data, name, builder=builder, streaming=True, **settings)
-    check_train_split(data, splits)
-    _set_templates(config, [graph_of(name)], settings)
-    rows = cast(IterableDataset, splits["train"].select_columns(["premise", "alternative"]))
-    collator = MicoCollator(
-        tokenizer=tokenizer,
-        alternatives=None,
-        seed=seed,
-        draw_positive=config.positive == "random",
-        distillation=_distillation_texts(recipe, tokenizer, head),
-        prompts=config.prompts,
-        **_collator_views(recipe),
-    )
-    return TrainingData(indexed_stream(rows, seed), None, collator, _report(recipe, data, collator))
-
-
-def _report(recipe: Recipe, data: str | None, collator: MicoCollator) -> dict[str, Any]:
-    """Describe the graphs and the texts outside of them."""
-    builder, names, settings = METHOD.training_dataset(recipe)
-    report = joint_report([built_report(data, name, builder=builder, **settings) for name in names])
-    if report and collator.distillation is not None:
-        told = {"distillation_texts": len(collator.distillation.texts)}
-        report = with_counts(report_with(report, collator.distillation.report), statistics=told)
-    return report
-
-
-def _collator_views(recipe: Recipe) -> dict[str, Any]:
-    """Return the settings `views` that `MicoCollator` takes."""
-    own = {"both_directions", "distillation_texts", "distillation_share"}
-    return {name: value for name, value in recipe.views.items() if name not in own}
+    if corrected:
+        numbers = [place for place, graph in enumerate(graphs) if corrected is True or graph in corrected]
+        collator.log_frequencies = rows.log_frequencies(validation, numbers)
+    collator.alternatives = rows.alternatives if validation is None else validation.alternatives
+    collator.most_known = rows.most_known
+    # Both directions of a triple already give each row a negative.
+    return TrainingData(rows, validation, collator, report, least_rows=1 if by_triple else 2)
 
 
 def _distillation_texts(
-    recipe: Recipe, tokenizer: PreTrainedTokenizerBase, head: MicoForPreTraining
+    views: dict[str, Any], tokenizer: PreTrainedTokenizerBase, head: MicoForPreTraining
 ) -> DistillationTexts | None:
-    views = recipe.views
+    """Read the texts outside the graph; their settings are taken out of the views."""
+    source, share = views.pop("distillation_texts", None), views.pop("distillation_share", DISTILLATION_SHARE)
     if not head.config.distillation_weight:
-        if views.get("distillation_texts") is not None:
+        if source is not None:
             raise EventformersError(
-                f"distillation_texts={views['distillation_texts']} is used only with a distillation_weight "
-                "above 0; accepted: distillation_texts=null, or a weight"
+                f"distillation_texts={source} is used only with a distillation_weight above 0; accepted: "
+                "distillation_texts=null, or a weight"
             )
         return None
-    share = views.get("distillation_share", DISTILLATION_SHARE)
     if not share:
         raise EventformersError(
             "setting distillation_share: found 0; accepted: a number above 0, or distillation_weight=0"
         )
-    return distillation_texts(
-        views.get("distillation_texts"),
-        share,
-        head.mico,
-        tokenizer,
-        views.get("max_seq_length", MicoCollator.max_seq_length),
-    )
-
-
-def _set_templates(config: MicoConfig, graphs: Iterable[str], settings: Mapping[str, Any]) -> None:
-    """Write the changed relation templates of the graphs to the configuration."""
-    own: dict[str, dict[str, str]] = {}
-    for graph in graphs:
-        own |= own_templates(graph, settings.get("templates"))
-    config.relation_templates = own or None
+    longest = views.get("max_seq_length", MicoCollator.max_seq_length)
+    return distillation_texts(source, share, head.mico, tokenizer, longest)
 
 
 def _check_graphs(names: Sequence[str], config: MicoConfig) -> None:
-    """Check the configs of the graphs, and the fields of the model that depend on their number."""
+    """Check the configs of the graphs, and the names of graphs in the model's settings."""
     for name in names:
         if not isinstance(name, str) or not name.endswith("_pairs"):
             raise EventformersError(
                 f"setting config: found {shown(name)}; accepted: a config of premises and alternatives, "
                 "whose name ends with _pairs"
             )
-    graphs = [graph_of(name) for name in names]
-    if len(set(graphs)) < max(len(graphs), 1):
+    if len({graph_of(name) for name in names}) < max(len(names), 1):
         raise EventformersError(
             f"setting config: found {shown(list(names))}; accepted: one config for each graph"
-        )
-    if len(graphs) > 1 and config.pre_batch_negatives:
-        raise EventformersError(
-            f"pre_batch_negatives={config.pre_batch_negatives} would contrast a premise with alternatives of "
-            "another graph; accepted: pre_batch_negatives=0, or one graph in config"
         )
     corrected = config.frequency_correction
     for graph in corrected if isinstance(corrected, list) else ():

@@ -102,7 +102,7 @@ class PremiseRows(TorchDataset):
     def _row(self, index: int) -> Mapping[str, Any]:
         premise_id = self.premise_ids[index]
         start, end = self._starts[premise_id : premise_id + 2]
-        row = {
+        return {
             "row": index,
             "graph": int(self.graphs[index]),
             "premise": self.premises[premise_id].as_py(),
@@ -110,10 +110,6 @@ class PremiseRows(TorchDataset):
             "known_alternative_ids": self._known[start:end],
             "is_validation": self.is_validation,
         }
-        if self.has_both_directions:
-            # The alternative of the triple's other direction is the entity of this premise.
-            row["entity_id"] = int(self.alternative_ids[index ^ 1])
-        return row
 
 
 SENTENCES = SAMPLES / "commonsense" / "sentences.txt"
@@ -169,7 +165,12 @@ def distillation_texts(
     """
     check_text_length(model.config, tokenizer, max_seq_length)
     path = Path(source or SENTENCES).expanduser()
-    texts = _read(path)
+    if not path.is_file() or {suffix.lower() for suffix in path.suffixes} & _OTHER_KINDS:
+        found = "a folder" if path.is_dir() else "no file" if not path.exists() else "not plain text"
+        raise EventformersError(f"setting distillation_texts: {path}: {found}; accepted: {_ACCEPTED}")
+    texts = list(dict.fromkeys(line.strip() for _, line in read_rows(path, SkippedRows())))
+    if not texts:
+        raise EventformersError(f"setting distillation_texts: {path}: no text; accepted: {_ACCEPTED}")
     name, license_name = (path.name, UNSPECIFIED) if source else SAMPLE_ORIGIN
     of_prompt = len(prompt_tokens(tokenizer, prompt_of(model.config.prompts)))
     processor = EventProcessor(tokenizer, prompts=model.config.prompts)
@@ -179,17 +180,6 @@ def distillation_texts(
     found = cached_arrays("distillation", decides, lambda: {"vectors": _vectors(model, ids, mask)})
     report = file_report(path, "distillation_texts", {name: {"license": license_name}})
     return DistillationTexts(texts, found["vectors"], share, report)
-
-
-def _read(path: Path) -> list[str]:
-    """Read the distinct lines of a file."""
-    if not path.is_file() or {suffix.lower() for suffix in path.suffixes} & _OTHER_KINDS:
-        found = "a folder" if path.is_dir() else "no file" if not path.exists() else "not plain text"
-        raise EventformersError(f"setting distillation_texts: {path}: {found}; accepted: {_ACCEPTED}")
-    texts = list(dict.fromkeys(line.strip() for _, line in read_rows(path, SkippedRows())))
-    if not texts:
-        raise EventformersError(f"setting distillation_texts: {path}: no text; accepted: {_ACCEPTED}")
-    return texts
 
 
 @torch.no_grad()

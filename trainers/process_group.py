@@ -8,7 +8,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FunctionType, ModuleType
+from types import FunctionType
 
 from eventformers.errors import causes
 
@@ -44,20 +44,13 @@ def _leave(error: BaseException | None = None) -> None:
     for cause in [] if error is None else causes(error):
         # A traceback keeps the variables of the failed function alive.
         traceback.clear_frames(cause.__traceback__)
-    _drop_defaults(distributed)
-    # Wrapped models and trainers are parts of reference cycles.
-    gc.collect()
-    distributed.destroy_process_group()
-
-
-def _drop_defaults(distributed: ModuleType) -> None:
-    """Remove the group from default arguments of `torch.distributed.nn.functional`.
-
-    DDP imports that module late; its defaults `group=group.WORLD` then keep the group alive.
-    """
+    # DDP imports that module late; its defaults `group=group.WORLD` then keep the group alive.
     functional = sys.modules.get("torch.distributed.nn.functional")
     for function in vars(functional).values() if functional is not None else ():
         if isinstance(function, FunctionType) and function.__defaults__:
             function.__defaults__ = tuple(
                 None if value is distributed.group.WORLD else value for value in function.__defaults__
             )
+    # Wrapped models and trainers are parts of reference cycles.
+    gc.collect()
+    distributed.destroy_process_group()

@@ -153,7 +153,6 @@ def _dropouts(encoder: nn.Module) -> Iterator[tuple[nn.Module, str]]:
 
 
 Group = tuple[torch.Tensor, torch.Tensor]
-_BLOCK_TOKENS = 2**16
 
 
 class CachedEncoding:
@@ -176,11 +175,8 @@ class CachedEncoding:
         self._encode = encode
         self._max_tokens = max_tokens
         self._token_size = token_size
-        # Blocks, since a single tensor that grows would be in memory twice while it is copied.
-        self._blocks: list[torch.Tensor] = []
+        self._cached: dict[bytes, torch.Tensor] = {}
         self._used = 0
-        self._starts: dict[bytes, int] = {}
-        self._is_full = False
 
     @torch.no_grad()
     def __call__(self, groups: Sequence[Group]) -> list[Group]:
@@ -193,51 +189,24 @@ class CachedEncoding:
         mask = torch.cat([functional.pad(mask, (0, width - mask.shape[1])) for _, mask in groups])
         there = mask.bool()
         keys = [row[row >= 0].tobytes() for row in input_ids.masked_fill(~there, -1).cpu().numpy()]
-        missing = torch.tensor([key not in self._starts for key in keys], device=there.device)
-        fresh = None
+        missing = torch.tensor([key not in self._cached for key in keys], device=there.device)
+        hidden = torch.zeros(*there.shape, self._token_size, device=there.device)
         if bool(missing.any()):
             [(fresh, _)] = self._encode([(input_ids[missing], mask[missing])])
-            fresh = fresh.masked_fill(~there[missing].unsqueeze(-1), 0)
-            new = [key for key, is_new in zip(keys, missing.tolist(), strict=True) if is_new]
-            self._hold(new, fresh, there[missing])
-        starts = torch.tensor([self._starts.get(key, -1) for key in keys], device=there.device)
-        places = starts.unsqueeze(1) + there.cumsum(dim=1) - 1
-        hidden = self._read(torch.where(there & (starts >= 0).unsqueeze(1), places, -1))
-        if fresh is not None:
-            # Texts without room in the cache are missing from `hidden`; rounding the others makes them equal
-            # to their cached vectors in later batches.
-            hidden[missing] = fresh[:, :width].half().float()
+            fresh = fresh[:, :width].masked_fill(~there[missing].unsqueeze(-1), 0)
+            # Rounded, they equal their cached vectors in later batches.
+            hidden[missing] = fresh.half().float()
+        for row, (key, is_new) in enumerate(zip(keys, missing.tolist(), strict=True)):
+            if not is_new:
+                hidden[row, there[row]] = self._cached[key].float()
+            elif self._used <= self._max_tokens and key not in self._cached:
+                vectors = hidden[row, there[row]].half()
+                # The first text without room closes the cache.
+                self._used += len(vectors)
+                if self._used <= self._max_tokens:
+                    self._cached[key] = vectors
         sizes = [len(ids) for ids, _ in groups]
         return list(zip(hidden.split(sizes), mask.split(sizes), strict=True))
-
-    def _hold(self, keys: Sequence[bytes], hidden: torch.Tensor, there: torch.Tensor) -> None:
-        """Cache the vectors of new texts while there is room."""
-        held = []
-        end = self._used
-        for row, (key, length) in enumerate(zip(keys, there.sum(dim=1).tolist(), strict=True)):
-            self._is_full = self._is_full or end + length > self._max_tokens
-            if not self._is_full and key not in self._starts:
-                self._starts[key] = end
-                end += length
-                held.append(row)
-        fresh = hidden[held][there[held]].half()
-        while self._used < end:
-            number, first = divmod(self._used, _BLOCK_TOKENS)
-            if number == len(self._blocks):
-                self._blocks.append(fresh.new_empty(_BLOCK_TOKENS, self._token_size))
-            count = min(_BLOCK_TOKENS - first, end - self._used)
-            self._blocks[number][first : first + count] = fresh[:count]
-            fresh = fresh[count:]
-            self._used += count
-
-    def _read(self, places: torch.Tensor) -> torch.Tensor:
-        """Return cached vectors in single precision, `(*places, token_size)`; zeros for the place -1."""
-        vectors = torch.zeros(*places.shape, self._token_size, device=places.device)
-        numbers = places.div(_BLOCK_TOKENS, rounding_mode="floor")
-        for number, block in enumerate(self._blocks):
-            inside = numbers == number
-            vectors[inside] = block[places[inside] % _BLOCK_TOKENS].float()
-        return vectors
 
 
 def cache_encoder(head: EventPreTrainedModel, max_tokens: int) -> None:

@@ -45,9 +45,6 @@ _SUBSTITUTION_TYPES = get_type_hints(SubstitutionSettings, include_extras=True)
 class SwccCollator(EventCollator):
     """Collator of rows of co-occurring events into the views of `SwccForPreTraining`.
 
-    Draws for a row depend only on seed, epoch and row: a resumed run, and a run with another number of
-    processes, repeats them.
-
     Args:
         tokenizer: the encoder's tokenizer.
         event_order: order of the roles in an event's text.
@@ -63,8 +60,6 @@ class SwccCollator(EventCollator):
         co_events_without_shared_words: draw only co-events that share no word with their event. If there is
             none, the weight is 0, and the row is counted.
         prompt: text before each event.
-        epoch: the current epoch.
-        truncated: number of texts truncated so far.
         notes: counts of what rows lacked so far, in words, which training reports.
     """
 
@@ -81,8 +76,6 @@ class SwccCollator(EventCollator):
     predicate_variants: bool = False
     co_events_without_shared_words: bool = False
     prompt: str = ""
-    epoch: int = 0
-    truncated: int = field(default=0, init=False)
     notes: Counter[str] = field(default_factory=Counter, init=False)
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:

@@ -9,15 +9,7 @@ from eventformers.models.configuration_mico import MicoConfig
 CARD = load_method_card("mico")
 
 OPTIONS = {
-    "learnable_temperature": (True, "the temperature is learned", "Temperature learned, from `0.07`"),
-    "additive_margin": (0.02, "the cosine of the positive has a margin", "`0.02` is subtracted"),
     "frequency_correction": (True, "corrected for the frequency", "logarithm of an alternative"),
-    "self_negatives": (True, "own entity is a negative", "the entity of a premise is one of its negatives"),
-    "pre_batch_negatives": (
-        392,
-        "alternatives of earlier batches are negatives",
-        "`392` alternatives of earlier batches",
-    ),
     "distillation_weight": (2, "held near their initial vectors", "**Distillation**, weight `2`"),
 }
 

@@ -239,13 +239,6 @@ class TestEventGrounding(MethodCase):
         with pytest.raises(Exception, match=r"linking_objective is 'softmax'.*accepted: None"):
             EventGroundingConfig(linking_objective="softmax", score_bias=-1.0)
 
-    def test_configurations_with_retired_fields_are_read(self) -> None:
-        """As long as the value is what is now a constant; it is not saved again."""
-        config = EventGroundingConfig(positive_weight=1, linking_weight=1.0)
-        assert "positive_weight" not in config.to_dict()
-        with pytest.raises(ValueError, match=r"linking_weight is 0\.5; accepted: 1\.0, which is no longer"):
-            EventGroundingConfig(linking_weight=0.5)
-
     def test_the_threshold_of_linking_has_no_part_in_the_loss(self, tiny_encoder: Path) -> None:
         losses = []
         for threshold in (None, 0.5):

@@ -111,23 +111,13 @@ CASES = {
     ),
     "multi_alternative_contrast-chosen": LossCase(
         "multi_alternative_contrast",
-        {**_ALTERNATIVES, "shared_negatives": random_numbers(NEGATIVES, SIZE, seed=6)},
+        _ALTERNATIVES,
         {"temperature": 0.3, "chosen": torch.tensor([0, 1, 2, 1, 0])},
     ),
-    "multi_alternative_contrast-everything": LossCase(
+    "multi_alternative_contrast-known": LossCase(
         "multi_alternative_contrast",
-        {
-            **_ALTERNATIVES,
-            "temperature": torch.tensor(0.3, dtype=torch.float64),
-            "row_negatives": random_numbers(BATCH, NEGATIVES, SIZE, seed=7),
-            "shared_negatives": random_numbers(PROTOTYPES, SIZE, seed=8),
-        },
-        {
-            "margin": 0.1,
-            "known_positives": _mask(BATCH, BATCH, ALTERNATIVES, seed=9),
-            "row_negatives_mask": _mask(BATCH, NEGATIVES, seed=10),
-            "shared_negatives_mask": _mask(BATCH, PROTOTYPES, seed=11),
-        },
+        _ALTERNATIVES,
+        {"temperature": 0.3, "known_positives": _mask(BATCH, BATCH, ALTERNATIVES, seed=9)},
     ),
     "sinkhorn": LossCase(
         "sinkhorn",

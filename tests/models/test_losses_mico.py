@@ -123,64 +123,6 @@ def test_where_everything_is_known_nothing_is_to_be_learned() -> None:
     assert (premise.grad == 0).all()
 
 
-def test_margin_is_taken_from_the_positive_alone() -> None:
-    alternatives = EQUAL.unsqueeze(1).expand(-1, ALTERNATIVES, -1)
-    value = multi_alternative_contrast(EQUAL, alternatives, 1.0, margin=0.25).item()
-    positive = math.exp(0.75)
-    assert value == pytest.approx(-math.log(positive / (positive + ALTERNATIVES * (BATCH - 1) * math.e)))
-
-
-def test_margin_does_not_change_which_alternative_is_hardest() -> None:
-    """It is taken from the chosen alternative, after the choice."""
-    plain, with_margin = (
-        torch.autograd.grad(
-            multi_alternative_contrast(PREMISE[:1], alternatives, TEMPERATURE, margin=margin, **negatives),
-            alternatives,
-        )[0]
-        for margin in (0.0, 0.5)
-        for alternatives, negatives in [
-            (ALTERNATIVE[:1].clone().requires_grad_(), {"shared_negatives": PREMISE[1:]})
-        ]
-    )
-    for gradient in (plain, with_margin):
-        reached = gradient[0].abs().sum(dim=-1) > 0
-        assert reached.nonzero().flatten().tolist() == [OWN_COSINES[0].argmin().item()]
-
-
-@pytest.mark.parametrize("kind", ["row", "shared"])
-def test_further_negatives_and_their_mask(kind: str) -> None:
-    """Negatives of a row are its own, shared ones are everyone's; what the mask says is as if not given."""
-    further = _random(BATCH, 2, SIZE, seed=3) if kind == "row" else _random(2, SIZE, seed=3)
-
-    def loss(negatives: torch.Tensor | None, mask: torch.Tensor | None = None) -> torch.Tensor:
-        settings = {f"{kind}_negatives": negatives, f"{kind}_negatives_mask": mask}
-        return multi_alternative_contrast(PREMISE, ALTERNATIVE, TEMPERATURE, **settings)
-
-    without, both = loss(None), loss(further)
-    assert both > without
-    torch.testing.assert_close(loss(further, torch.ones(BATCH, 2, dtype=torch.bool)), without)
-    second = torch.tensor([False, True]).expand(BATCH, -1)
-    torch.testing.assert_close(loss(further, second), loss(further[..., :1, :]))
-    only_last_row = torch.ones(BATCH, 2, dtype=torch.bool)
-    only_last_row[-1] = False
-    single = further[-1:].expand(BATCH, -1, -1) if kind == "row" else further
-    last = multi_alternative_contrast(
-        PREMISE, ALTERNATIVE, TEMPERATURE, shared_negatives=single.reshape(-1, SIZE)[:2]
-    )
-    assert without < loss(further, only_last_row) < last
-
-
-def test_a_learned_temperature_gets_its_gradient() -> None:
-    temperature = torch.tensor(TEMPERATURE, dtype=torch.float64, requires_grad=True)
-    loss = multi_alternative_contrast(PREMISE, ALTERNATIVE, temperature)
-    loss.backward()
-    step = 1e-6
-    above, below = (
-        multi_alternative_contrast(PREMISE, ALTERNATIVE, TEMPERATURE + change) for change in (step, -step)
-    )
-    torch.testing.assert_close(temperature.grad, (above - below) / (2 * step), rtol=1e-6, atol=1e-8)
-
-
 def test_frequency_is_taken_off_every_logit() -> None:
     """Of equal cosines, the share of an alternative in the softmax is one over its frequency."""
     frequency = torch.tensor([[1.0, 2.0], [4.0, 8.0], [1.0, 16.0], [2.0, 2.0]], dtype=torch.float64)
@@ -205,7 +147,7 @@ def test_frequency_does_not_change_which_alternative_is_hardest() -> None:
     rare = torch.where(OWN_COSINES.amax(dim=1, keepdim=True) == OWN_COSINES, 9.0, 0.0)
     others = torch.eye(BATCH, dtype=torch.bool).unsqueeze(-1).expand(-1, -1, ALTERNATIVES).logical_not()
     loss = multi_alternative_contrast(
-        PREMISE, alternatives, TEMPERATURE, others, log_frequency=rare, shared_negatives=PREMISE
+        PREMISE, alternatives, TEMPERATURE, others, own_alternatives="zero_logit", log_frequency=rare
     )
     reached = torch.autograd.grad(loss, alternatives)[0].abs().sum(dim=-1) > 0
     assert reached.nonzero()[:, 1].tolist() == OWN_COSINES.argmin(dim=1).tolist()

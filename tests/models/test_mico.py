@@ -7,42 +7,28 @@ from typing import Any
 
 import pytest
 import torch
-from huggingface_hub.errors import StrictDataclassError
 from method_case import MethodCase, Variant, random_texts
-from mico_inputs import ABSENT, DISTINCT, ROWS, mico_inputs
+from mico_inputs import ABSENT, ROWS, mico_inputs
 from transformers import PreTrainedModel
 
 from eventformers.models import losses
 from eventformers.models.configuration_mico import MicoConfig
-from eventformers.models.modeling_mico import (
-    NO_ALTERNATIVE,
-    EarlierAlternatives,
-    MicoForPreTraining,
-    MicoModel,
-    _is_known,
-)
+from eventformers.models.modeling_mico import MicoForPreTraining, MicoModel
 
 CONTRAST = "contrastive_loss"
 DISTILLATION = "distillation_loss"
-QUEUE = 8
-"""More than the rows of a batch, so that one batch does not fill it."""
 
 
 class TestMico(MethodCase):
     config_class = MicoConfig
     model_class = MicoModel
     head_class = MicoForPreTraining
-    modules_to_save = ("logit_scale",)
     variants = {  # noqa: RUF012
         "everything": Variant(
             {
                 "pooling": "mean",
                 "contrastive_temperature": 0.1,
-                "learnable_temperature": True,
-                "additive_margin": 0.02,
                 "mask_known_positives": True,
-                "self_negatives": True,
-                "pre_batch_negatives": QUEUE,
                 "feature_dropout": 0.05,
                 "distillation_weight": 0.5,
             },
@@ -52,22 +38,16 @@ class TestMico(MethodCase):
         "random_positive": Variant({"positive": "random"}, (CONTRAST,)),
         "zero_logit": Variant({"own_alternatives": "zero_logit"}, (CONTRAST,)),
         "known_positives": Variant({"mask_known_positives": True}, (CONTRAST,)),
-        "self_negatives": Variant({"self_negatives": True}, (CONTRAST,)),
-        "pre_batch_negatives": Variant({"pre_batch_negatives": 4}, (CONTRAST,)),
         "frequency_correction": Variant(
             {"frequency_correction": True, "mask_known_positives": True}, (CONTRAST,)
         ),
         "distillation": Variant({"distillation_weight": 2}, (CONTRAST, DISTILLATION)),
-        "learned_temperature": Variant({"learnable_temperature": True, "additive_margin": 0.02}, (CONTRAST,)),
     }
     required_inputs = {  # noqa: RUF012
         "alternative_input_ids": "alternatives",
         "alternative_attention_mask": "alternatives",
         "alternative_ids": "alternative_ids",
         "known_alternative_ids": "known_alternative_ids",
-        "entity_input_ids": "entity",
-        "entity_attention_mask": "entity",
-        "entity_ids": "entity_ids",
         "distillation_input_ids": "distillation",
         "distillation_attention_mask": "distillation",
         "distillation_vectors": "distillation_vectors",
@@ -80,15 +60,9 @@ class TestMico(MethodCase):
         ("contrastive_temperature", -0.1),
         ("contrastive_temperature", "low"),
         ("contrastive_temperature", float("nan")),
-        ("learnable_temperature", "yes"),
-        ("additive_margin", -0.1),
-        ("additive_margin", 2),
-        ("additive_margin", float("nan")),
         ("positive", "easy"),
         ("own_alternatives", "included"),
         ("mask_known_positives", 1),
-        ("pre_batch_negatives", -1),
-        ("pre_batch_negatives", 2.5),
         ("distillation_weight", -1),
         ("distillation_weight", "high"),
         ("feature_dropout", -0.1),
@@ -107,9 +81,7 @@ class TestMico(MethodCase):
         config = MicoConfig()
         assert (config.pooling, config.contrastive_temperature) == ("cls", 0.07)
         assert (config.positive, config.own_alternatives) == ("hard", "excluded")
-        assert (config.learnable_temperature, config.additive_margin) == (False, 0.0)
-        assert (config.mask_known_positives, config.self_negatives) == (False, False)
-        assert (config.pre_batch_negatives, config.feature_dropout) == (0, 0.0)
+        assert (config.mask_known_positives, config.feature_dropout) == (False, 0.0)
         assert (config.frequency_correction, config.distillation_weight) == (False, 0.0)
 
     def test_frequencies_reach_the_loss(self, tiny_encoder_without_dropout: Path) -> None:
@@ -118,13 +90,7 @@ class TestMico(MethodCase):
             _head(tiny_encoder_without_dropout, frequency_correction=switch).eval()
             for switch in (True, False)
         )
-        views = corrected.encode_views(
-            **{
-                name: value
-                for name, value in inputs.items()
-                if name.endswith(("input_ids", "attention_mask"))
-            }
-        )
+        views = corrected.encode_views(**_of_views(inputs))
         expected = losses.multi_alternative_contrast(
             views["premise"],
             views["alternatives"],
@@ -150,18 +116,12 @@ class TestMico(MethodCase):
         torch.testing.assert_close(head(**inputs, graph=graph).loss, sum(alone) / ROWS)
         assert not torch.allclose(head(**inputs).loss, sum(alone) / ROWS)
 
-    @pytest.mark.parametrize("field", [{"self_negatives": True}, {"pre_batch_negatives": 4}])
-    def test_frequencies_of_other_negatives_are_not_corrected(self, field: dict[str, Any]) -> None:
-        with pytest.raises(StrictDataclassError, match=r"frequency_correction=true.*accepted: with"):
-            MicoConfig(frequency_correction=True, **field)
-
     def test_one_pass_equals_a_pass_for_each_view(self, tiny_encoder_without_dropout: Path) -> None:
-        """Loss and gradient, with masks from plain sets and a queue that is not full."""
+        """Loss and gradient, with masks from plain sets."""
         results = []
         for one_pass in (True, False):
             head = _head(tiny_encoder_without_dropout, **self.variants["everything"].fields)
             head.feature_dropout.p = 0.0
-            _fill_queue(head, [0, 3, DISTINCT + 5])
             inputs = mico_inputs(100)
             loss = head(**inputs).loss if one_pass else _loss_by_separate_passes(head, inputs)
             loss.backward()
@@ -178,12 +138,9 @@ class TestMico(MethodCase):
         for name, fields in {
             "paper": {},
             "temperature": {"contrastive_temperature": 0.5},
-            "margin": {"additive_margin": 0.02},
             "positive": {"positive": "random"},
             "own": {"own_alternatives": "zero_logit"},
             "known": {"mask_known_positives": True},
-            "self": {"self_negatives": True},
-            "self and known": {"self_negatives": True, "mask_known_positives": True},
             "pooling": {"pooling": "cls"},
             "distillation": {"distillation_weight": 1.0},
         }.items():
@@ -191,16 +148,8 @@ class TestMico(MethodCase):
             found[name] = round(head(**mico_inputs(100)).loss.item(), 4)
         assert len(set(found.values())) == len(found), found
 
-    @pytest.mark.parametrize("field", ["learnable_temperature", "pre_batch_negatives", "feature_dropout"])
-    def test_first_loss_without_dropout_is_the_same(self, tiny_encoder: Path, field: str) -> None:
-        """A temperature starts as the configuration says, a queue empty, and dropout is for training."""
-        value = {"learnable_temperature": True, "pre_batch_negatives": 4, "feature_dropout": 0.5}[field]
-        plain, changed = (_head(tiny_encoder, **fields).eval() for fields in ({}, {field: value}))
-        inputs = mico_inputs(100)
-        torch.testing.assert_close(changed(**inputs).loss, plain(**inputs).loss)
-
     def test_feature_dropout_is_on_every_vector(self, tiny_encoder_without_dropout: Path) -> None:
-        fields = {"feature_dropout": 0.5, "self_negatives": True, "distillation_weight": 1}
+        fields = {"feature_dropout": 0.5, "distillation_weight": 1}
         head = _head(tiny_encoder_without_dropout, **fields)
         inputs = mico_inputs(100)
         given = _of_views(inputs)
@@ -249,12 +198,6 @@ def _of_views(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: value for name, value in inputs.items() if name.endswith(("input_ids", "attention_mask"))}
 
 
-def _fill_queue(head: MicoForPreTraining, ids: list[int]) -> None:
-    texts, mask = random_texts(len(ids), 6, 100, seed=5)
-    head.earlier_alternatives.vectors[: len(ids)] = head.mico(texts, mask).embeddings.detach()
-    head.earlier_alternatives.ids[: len(ids)] = torch.tensor(ids)
-
-
 def _loss_by_separate_passes(head: MicoForPreTraining, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
     def encode(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         return head.mico(ids, mask).embeddings
@@ -268,11 +211,8 @@ def _loss_by_separate_passes(head: MicoForPreTraining, inputs: dict[str, torch.T
             )
         ]
     )
-    entity = encode(inputs["entity_input_ids"], inputs["entity_attention_mask"])
     known = [set(ids) - {ABSENT} for ids in inputs["known_alternative_ids"].tolist()]
     ids = inputs["alternative_ids"].tolist()
-    earlier = head.earlier_alternatives.ids.tolist()
-    full = [place for place, text in enumerate(earlier) if text != NO_ALTERNATIVE]
     outside = encode(inputs["distillation_input_ids"], inputs["distillation_attention_mask"])
     distance = losses.feature_distillation(
         outside, inputs["distillation_vectors"], inputs["distillation_mask"]
@@ -280,30 +220,10 @@ def _loss_by_separate_passes(head: MicoForPreTraining, inputs: dict[str, torch.T
     contrast = losses.multi_alternative_contrast(
         premise,
         alternatives,
-        (-head.logit_scale.logarithm).exp(),
+        head.config.contrastive_temperature,
         torch.tensor([[[text in mine for text in row] for row in ids] for mine in known]),
-        margin=head.config.additive_margin,
-        row_negatives=entity.unsqueeze(1),
-        row_negatives_mask=torch.tensor(
-            [[text in mine] for text, mine in zip(inputs["entity_ids"].tolist(), known, strict=True)]
-        ),
-        shared_negatives=head.earlier_alternatives.vectors[full].clone(),
-        shared_negatives_mask=torch.tensor([[earlier[place] in mine for place in full] for mine in known]),
     )
     return contrast + head.config.distillation_weight * distance
-
-
-def test_known_ids_are_found_as_in_a_set() -> None:
-    generator = torch.Generator().manual_seed(0)
-    known = torch.full((5, 7), ABSENT)
-    for row, count in enumerate((7, 4, 1, 0, 6)):
-        known[row, :count] = torch.randperm(20, generator=generator)[:count].sort().values
-    shared = torch.tensor([NO_ALTERNATIVE, *range(21), DISTINCT])
-    by_row = torch.randint(-1, 21, (5, 3), generator=generator)
-    for ids in (shared, by_row):
-        rows = ids.expand(5, -1).tolist()
-        expected = [[text in mine for text in row] for row, mine in zip(rows, known.tolist(), strict=True)]
-        assert _is_known(known, ids).tolist() == expected
 
 
 # Equal texts
@@ -367,100 +287,11 @@ def test_what_padding_holds_makes_no_other_text(model: MicoModel) -> None:
 
 
 def test_the_head_encodes_each_text_of_a_batch_once(tiny_encoder: Path) -> None:
-    head = _head(tiny_encoder, self_negatives=True)
+    head = _head(tiny_encoder)
     rows = []
     head.mico.encoder.register_forward_pre_hook(
         lambda module, args, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
     )
     inputs = mico_inputs(100)
     head(**inputs)
-    assert sum(rows) == 2 * ROWS + len(inputs["alternative_ids"].unique())
-
-
-# Alternatives of earlier batches
-
-
-def _own_vectors(head: MicoForPreTraining, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-    ids, mask = inputs["alternative_input_ids"][:, 0], inputs["alternative_attention_mask"][:, 0]
-    return head.mico(ids, mask).embeddings.detach()
-
-
-def _other_batch(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The same rows, each with its second alternative as its own."""
-    order = [1, 0, 2]
-    return {
-        name: value[:, order] if name.startswith("alternative") else value for name, value in inputs.items()
-    }
-
-
-def test_queue_fills_in_training_with_the_newest_first(tiny_encoder_without_dropout: Path) -> None:
-    head = _head(tiny_encoder_without_dropout, pre_batch_negatives=QUEUE)
-    first = mico_inputs(100)
-    second = _other_batch(first)
-    assert head.earlier_alternatives.ids.tolist() == [NO_ALTERNATIVE] * QUEUE
-    head.eval()(**first)
-    assert head.earlier_alternatives.ids.tolist() == [NO_ALTERNATIVE] * QUEUE
-    head.train()(**first)
-    own = first["alternative_ids"][:, 0].tolist()
-    assert head.earlier_alternatives.ids.tolist() == own + [NO_ALTERNATIVE] * (QUEUE - ROWS)
-    torch.testing.assert_close(head.earlier_alternatives.vectors[:ROWS], _own_vectors(head, first))
-    head(**second)
-    newest = second["alternative_ids"][:, 0].tolist()
-    assert head.earlier_alternatives.ids.tolist() == newest + own[: QUEUE - ROWS]
-    expected = torch.cat([_own_vectors(head, second), _own_vectors(head, first)])[:QUEUE]
-    torch.testing.assert_close(head.earlier_alternatives.vectors, expected)
-
-
-def test_queue_smaller_than_a_batch(tiny_encoder_without_dropout: Path) -> None:
-    head = _head(tiny_encoder_without_dropout, pre_batch_negatives=4)
-    inputs = mico_inputs(100)
-    head(**inputs)
-    assert head.earlier_alternatives.ids.tolist() == inputs["alternative_ids"][:4, 0].tolist()
-
-
-def test_queue_raises_the_loss_by_what_it_holds(tiny_encoder_without_dropout: Path) -> None:
-    """Empty places are no negatives; what a row knows is none either, where known positives are masked."""
-    inputs = mico_inputs(100)
-    for masked in (False, True):
-        fields = {"pooling": "mean", "pre_batch_negatives": QUEUE, "mask_known_positives": masked}
-        head = _head(tiny_encoder_without_dropout, **fields).eval()
-        empty = head(**inputs).loss
-        _fill_queue(head, [int(inputs["known_alternative_ids"][0, 0])])
-        one_for_some = head(**inputs).loss
-        _fill_queue(head, [DISTINCT + 5])
-        one_for_all = head(**inputs).loss
-        assert empty < one_for_some
-        assert bool(one_for_some < one_for_all) == masked
-
-
-def test_queue_is_saved_and_a_loaded_head_goes_on_as_the_other(
-    tiny_encoder_without_dropout: Path, tmp_path: Path
-) -> None:
-    head = _head(tiny_encoder_without_dropout, pooling="mean", pre_batch_negatives=QUEUE)
-    first = mico_inputs(100)
-    head(**first)
-    head.save_pretrained(tmp_path)
-    again, report = MicoForPreTraining.from_pretrained(tmp_path, output_loading_info=True)
-    assert not report["missing_keys"]
-    assert torch.equal(again.earlier_alternatives.ids, head.earlier_alternatives.ids)
-    for batch in (_other_batch(first), first):
-        assert torch.equal(again.train()(**batch).loss, head(**batch).loss)
-    assert torch.equal(again.earlier_alternatives.vectors, head.earlier_alternatives.vectors)
-
-
-def test_queue_has_no_gradient(tiny_encoder_without_dropout: Path) -> None:
-    """A second step must not go back through the batch before, whose graph is gone."""
-    head = _head(tiny_encoder_without_dropout, pre_batch_negatives=QUEUE)
-    inputs = mico_inputs(100)
-    for _ in range(2):
-        head(**inputs).loss.backward()
-        assert not head.earlier_alternatives.vectors.requires_grad
-
-
-def test_queue_gives_what_a_later_batch_does_not_overwrite() -> None:
-    queue = EarlierAlternatives(3, 2)
-    vectors, ids = queue()
-    queue.remember(torch.ones(2, 2), torch.tensor([4, 5]))
-    assert not vectors.any()
-    assert (ids == NO_ALTERNATIVE).all()
-    assert queue()[1].tolist() == [4, 5, NO_ALTERNATIVE]
+    assert sum(rows) == ROWS + len(inputs["alternative_ids"].unique())

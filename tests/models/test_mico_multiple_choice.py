@@ -115,8 +115,7 @@ def test_a_trained_head_answers(
     tiny_encoder: Path, questions: dict[str, torch.Tensor], tmp_path: Path
 ) -> None:
     """What belongs to the training alone is left out, silently; nothing else may be."""
-    fields = {"learnable_temperature": True, "pre_batch_negatives": 4, "contrastive_temperature": TEMPERATURE}
-    head = MicoForPreTraining.from_encoder(str(tiny_encoder), **fields)
+    head = MicoForPreTraining.from_encoder(str(tiny_encoder), contrastive_temperature=TEMPERATURE)
     head(**mico_inputs(100))
     head.eval().save_pretrained(tmp_path)
     loaded, report = AutoModelForMultipleChoice.from_pretrained(tmp_path, output_loading_info=True)

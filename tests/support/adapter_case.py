@@ -17,7 +17,7 @@ class AdapterTests:
     model_class: ClassVar[type[PreTrainedModel]]
     head_class: ClassVar[type[PreTrainedModel]]
     head_auto_class: ClassVar[str] = "AutoModelForPreTraining"
-    modules_to_save: ClassVar[tuple[str, ...]]
+    modules_to_save: ClassVar[tuple[str, ...]] = ()
     """Modules of the head that LoRA trains whole."""
     lora_targets: ClassVar[str] = r".*encoder\.layer\.\d+\.attention\.self\.(query|value)"
 

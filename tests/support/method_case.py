@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from copy import copy, deepcopy
@@ -438,6 +439,14 @@ class MethodCase(AdapterTests):
         name, value = invalid_field
         with pytest.raises(StrictDataclassError, match=name):
             self.config_class(**{name: value})
+
+    def test_retired_fields_are_read(self) -> None:
+        """As long as the value is what is now a constant; it is not saved again."""
+        for name, value in self.config_class.retired.items():
+            assert name not in self.config_class(**{name: value}).to_dict()
+            message = re.escape(f"{name} is other; accepted: {value}, which is no longer a setting")
+            with pytest.raises(ValueError, match=message):
+                self.config_class(**{name: "other"})
 
     def test_refuses_numbers_that_are_not_finite(self) -> None:
         numbers = [

@@ -14,7 +14,6 @@ def mico_inputs(vocabulary: int, dimension: int = 32) -> dict[str, torch.Tensor]
     """Inputs for every view, each with a length of its own; some alternatives stand in several rows."""
     input_ids, attention_mask = random_texts(ROWS, 8, vocabulary, seed=10)
     texts, masks = random_texts(DISTINCT, 11, vocabulary, seed=11)
-    entity_ids, entity_mask = random_texts(ROWS, 7, vocabulary, seed=12)
     outside_ids, outside_mask = random_texts(ROWS, 9, vocabulary, seed=14)
     generator = torch.Generator().manual_seed(13)
     ids = torch.randint(DISTINCT, (ROWS, ALTERNATIVES), generator=generator)
@@ -30,10 +29,6 @@ def mico_inputs(vocabulary: int, dimension: int = 32) -> dict[str, torch.Tensor]
         "alternative_attention_mask": masks[ids],
         "alternative_ids": ids,
         "known_alternative_ids": known,
-        "entity_input_ids": entity_ids,
-        "entity_attention_mask": entity_mask,
-        # The first entity is an alternative that its row knows, the second one that it does not.
-        "entity_ids": torch.tensor([int(known[0, 0]), DISTINCT, -1, -1, -1, -1]),
         "positive_index": torch.tensor([0, 1, 2, 2, 1, 0]),
         "distillation_input_ids": outside_ids,
         "distillation_attention_mask": outside_mask,

@@ -115,12 +115,7 @@ def slow_multi_alternative_contrast(
     temperature: float,
     known_positives: list[list[list[bool]]] | None = None,
     chosen: list[int] | None = None,
-    margin: float = 0.0,
     own_alternatives: str = "excluded",
-    row_negatives: list[Matrix] | None = None,
-    row_negatives_mask: list[list[bool]] | None = None,
-    shared_negatives: Matrix | None = None,
-    shared_negatives_mask: list[list[bool]] | None = None,
 ) -> float:
     """MICO Eq. 5 and 6: the hardest of a row's alternatives against all alternatives of the other rows."""
     total = 0.0
@@ -135,14 +130,7 @@ def slow_multi_alternative_contrast(
                         rivals.append(0.0)
                 elif known_positives is None or not known_positives[i][j][o]:
                     rivals.append(_cosine(anchor, other) / temperature)
-        for negatives, left_out in (
-            (row_negatives and row_negatives[i], row_negatives_mask),
-            (shared_negatives, shared_negatives_mask),
-        ):
-            for n, negative in enumerate(negatives or []):
-                if left_out is None or not left_out[i][n]:
-                    rivals.append(_cosine(anchor, negative) / temperature)
-        total += _minus_log_share((own[place] - margin) / temperature, rivals)
+        total += _minus_log_share(own[place] / temperature, rivals)
     return total / len(premise)
 
 

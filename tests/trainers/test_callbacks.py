@@ -25,10 +25,9 @@ from eventformers.models.modeling_swcc import SwccForPreTraining
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer
 from eventformers.trainers.callbacks import (
-    PatienceCallback,
     ProgressBar,
     ProgressLines,
-    SettledLossCallback,
+    StoppingCallback,
     UnseenMentions,
     attention_silhouette,
     check_silhouette_settings,
@@ -246,12 +245,12 @@ def _stops_after(
 def test_stops_where_the_change_is_below_the_share(
     losses: list[float], share: float, expected: int | None
 ) -> None:
-    assert _stops_after(losses, partial(SettledLossCallback, share)) == expected
+    assert _stops_after(losses, partial(StoppingCallback, share)) == expected
 
 
 @pytest.mark.parametrize("resumed_after", [1, 2, 3])
 def test_a_resumed_run_stops_where_the_other_does(resumed_after: int) -> None:
-    settled, patient = partial(SettledLossCallback, 0.01), partial(PatienceCallback, 2)
+    settled, patient = partial(StoppingCallback, 0.01), partial(StoppingCallback, None, 2)
     assert _stops_after([3.0, 2.0, 1.5, 1.495, 1.0], settled, resumed_after) == 4
     assert _stops_after([3.0, 2.0, 2.0, 2.5, 1.0], patient, resumed_after) == 4
 
@@ -261,7 +260,7 @@ def test_a_resumed_run_stops_where_the_other_does(resumed_after: int) -> None:
     [([2.0, 3.0], 1, 2), ([2.0, 3.0, 1.0, 1.5, 0.5], 2, None), ([2.0, 1.0], 1, None), ([1.0], 1, None)],
 )
 def test_patience_counts_from_the_best(losses: list[float], patience: int, expected: int | None) -> None:
-    assert _stops_after(losses, partial(PatienceCallback, patience)) == expected
+    assert _stops_after(losses, partial(StoppingCallback, None, patience)) == expected
 
 
 def test_a_run_without_improvement_stops_after_its_patience(tiny_encoder: Path, tmp_path: Path) -> None:

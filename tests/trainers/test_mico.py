@@ -32,20 +32,13 @@ class TestMicoTraining(MethodTrainingCase):
     head_fields = {  # noqa: RUF012
         "pooling": "mean",
         "contrastive_temperature": 0.1,
-        "learnable_temperature": True,
-        "additive_margin": 0.02,
         "mask_known_positives": True,
-        "self_negatives": True,
-        "pre_batch_negatives": 8,
         "distillation_weight": 0.5,
     }
-    # Rows of a batch before would be negatives that change, and other vectors cannot be fitted as well.
-    fit_fields = {**head_fields, "pre_batch_negatives": 0, "distillation_weight": 0.0}  # noqa: RUF012
+    # Other vectors cannot be fitted as well.
+    fit_fields = {**head_fields, "distillation_weight": 0.0}  # noqa: RUF012
     # A stream knows no other alternative of a premise.
-    stream_settings = (
-        *("streaming=true", "num_alternatives=1", "mask_known_positives=false"),
-        "self_negatives=false",
-    )
+    stream_settings = ("streaming=true", "num_alternatives=1", "mask_known_positives=false")
 
     @classmethod
     def write_raw(cls, folder: Path) -> None:
@@ -68,8 +61,8 @@ class TestMicoTraining(MethodTrainingCase):
         found = []
         for count in (1, 3):
             settings = ("validation_rows=4", f"num_alternatives={count}", "learning_rate=0.0", "max_steps=2")
-            plain = ("pre_batch_negatives=0", "module_learning_rates=null")
-            run = self.run(tiny_encoder, raw, tmp_path / str(count), (*settings, *plain))
+            plain = "module_learning_rates=null"
+            run = self.run(tiny_encoder, raw, tmp_path / str(count), (*settings, plain))
             [loss] = [line["eval_loss"] for line in run.history if "eval_loss" in line]
             assert np.isfinite(loss)
             found.append(loss)
@@ -92,11 +85,9 @@ class TestMicoTraining(MethodTrainingCase):
 
     def test_frequency_correction(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
         """The first loss of a run with it is another one, and it trains on."""
-        others = ("self_negatives=false", "pre_batch_negatives=0")
         losses = []
         for switch in ("true", "false"):
-            settings = (*others, f"frequency_correction={switch}")
-            run = self.run(tiny_encoder, raw, tmp_path / switch, settings)
+            run = self.run(tiny_encoder, raw, tmp_path / switch, (f"frequency_correction={switch}",))
             losses.append([line["loss"] for line in run.history if "loss" in line])
         assert all(np.isfinite(losses).ravel())
         assert losses[0][0] != losses[1][0]
@@ -104,12 +95,10 @@ class TestMicoTraining(MethodTrainingCase):
     def test_correction_of_an_absent_graph(
         self, tiny_encoder: Path, raw: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        others = ("self_negatives=false", "pre_batch_negatives=0", "max_steps=1")
-        self.run(tiny_encoder, raw, tmp_path / "present", (*others, "frequency_correction=[conceptnet]"))
-        assert "frequency_correction" not in caplog.text
-        self.run(
-            tiny_encoder, raw, tmp_path / "absent", (*others, "frequency_correction=[conceptnet, atomic]")
-        )
+        for graphs, absent in (("[conceptnet]", False), ("[conceptnet, atomic]", True)):
+            settings = ("max_steps=1", f"frequency_correction={graphs}")
+            self.run(tiny_encoder, raw, tmp_path / str(absent), settings)
+            assert ("frequency_correction" in caplog.text) == absent
         assert "names atomic, but the training data are of conceptnet; it corrects only" in caplog.text
 
     def test_two_graphs_in_one_run(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
@@ -121,7 +110,7 @@ class TestMicoTraining(MethodTrainingCase):
             lines = [f"PersonX sees the {HEADS[number % 8]}\txWant\tto see fire" for number in range(count)]
             (folder / "ATOMIC-Ind" / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
         graphs = "config=[conceptnet_inductive_pairs, atomic_inductive_pairs]"
-        settings = (graphs, "pre_batch_negatives=0", "self_negatives=false", "validation_rows=4")
+        settings = (graphs, "validation_rows=4")
         run = self.run(
             tiny_encoder, folder, tmp_path / "run", (*settings, "frequency_correction=[conceptnet]")
         )
@@ -132,10 +121,6 @@ class TestMicoTraining(MethodTrainingCase):
         assert run.data["config"] == "conceptnet_inductive_pairs, atomic_inductive_pairs"
         assert load_method(self.method).tasks_of(run.recipe) == load_method(self.method).tasks
         for wrong, message in (
-            (
-                "pre_batch_negatives=4",
-                r"pre_batch_negatives=4 would contrast .* accepted: pre_batch_negatives=0",
-            ),
             ("frequency_correction=[conceptnets, atomic]", r"frequency_correction.*conceptnets"),
             ("config=[atomic_pairs, atomic_inductive_pairs]", r"accepted: one config for each graph"),
             ("config=[]", r"setting config: found \[\]; accepted: one config"),
@@ -183,7 +168,7 @@ class TestMicoTraining(MethodTrainingCase):
     @pytest.mark.parametrize(
         "setting",
         [
-            *("num_alternatives=2", "mask_known_positives=true", "self_negatives=true", "validation_rows=4"),
+            *("num_alternatives=2", "mask_known_positives=true", "validation_rows=4"),
             *("both_directions=true", "frequency_correction=true"),
         ],
     )
@@ -192,30 +177,26 @@ class TestMicoTraining(MethodTrainingCase):
     ) -> None:
         named = rf"streaming=true reads one pair .* accepted with it: .*{setting.split('=')[0]}="
         with pytest.raises(EventformersError, match=named):
-            self.run(tiny_encoder, raw, tmp_path, (*self.stream_settings, "pre_batch_negatives=0", setting))
+            self.run(tiny_encoder, raw, tmp_path, (*self.stream_settings, setting))
 
     def test_streaming_reads_one_graph(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
         graphs = "config=[conceptnet_inductive_pairs, atomic_inductive_pairs]"
         with pytest.raises(EventformersError, match=r"streaming=true reads one graph"):
-            self.run(tiny_encoder, raw, tmp_path, (*self.stream_settings, "pre_batch_negatives=0", graphs))
+            self.run(tiny_encoder, raw, tmp_path, (*self.stream_settings, graphs))
 
-    @pytest.mark.parametrize("on", ["self_negatives", "both_directions"])
     def test_rows_that_are_no_pairs(
-        self, tiny_encoder: Path, raw: Path, tmp_path: Path, on: str, monkeypatch: pytest.MonkeyPatch
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Data that others built may hold the rows in any order."""
         built = load_built(raw, "conceptnet_inductive_pairs", builder="commonsense_graphs")
         rows = built["train"]
         mixed = DatasetDict(train=rows.select([*range(0, len(rows), 2), *range(1, len(rows), 2)]))
         monkeypatch.setattr(mico, "load_built", lambda *_arguments, **_settings: mixed)
-        off = [f"{name}=false" for name in ("self_negatives", "both_directions") if name != on]
-        with pytest.raises(EventformersError, match=rf"{on}=true.* both directions of each triple"):
-            self.run(tiny_encoder, raw, tmp_path, (f"{on}=true", *off))
+        with pytest.raises(EventformersError, match=r"both_directions=true.* both directions of each triple"):
+            self.run(tiny_encoder, raw, tmp_path, ("both_directions=true",))
 
     def test_lora_where_nothing_else_is_trained(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
-        """The paper's settings have no learned temperature and no queue, which an adapter would hold."""
-        settings = ("learnable_temperature=false", "pre_batch_negatives=0", "module_learning_rates=null")
-        run = self.run(tiny_encoder, raw, tmp_path, (*settings, "max_steps=1"), lora=True)
+        run = self.run(tiny_encoder, raw, tmp_path, ("module_learning_rates=null", "max_steps=1"), lora=True)
         assert run.adapter is not None
         names = {name.split(".")[0] for name in run.model.state_dict()}
         assert names == {"mico"}

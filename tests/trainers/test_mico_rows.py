@@ -97,12 +97,6 @@ def test_known_alternatives_are_those_of_the_same_premise(train: PremiseRows) ->
     assert train.most_known == 3
 
 
-def test_entity_is_what_the_premise_is_about(train: PremiseRows) -> None:
-    for index in range(len(train)):
-        [row] = train[index]
-        assert row["premise"].removeprefix("the ").startswith(f"{_text(train, row['entity_id'])} ")
-
-
 def test_both_rows_of_a_triple_are_one_item() -> None:
     rows = PremiseRows(_pairs(TRIPLES), by_triple=True)
     assert len(rows) == len(TRIPLES)
@@ -117,10 +111,8 @@ def test_both_rows_of_a_triple_are_one_item() -> None:
 
 @pytest.mark.parametrize("order", [[0], [0, 1, 2], [1, 0], [0, 1, 3, 2]])
 def test_rows_that_are_no_pairs(order: list[int]) -> None:
-    """Rows that are not adjacent pairs, forward first, have no entity: it would be another triple's."""
-    rows = PremiseRows(_pairs(TRIPLES).select(order))
-    assert not rows.has_both_directions
-    assert "entity_id" not in rows[0][0]
+    """Rows that are not adjacent pairs, forward first."""
+    assert not PremiseRows(_pairs(TRIPLES).select(order)).has_both_directions
 
 
 def test_validation_rows_know_what_the_training_graph_knows(
@@ -134,7 +126,6 @@ def test_validation_rows_know_what_the_training_graph_knows(
         [row] = validation[index]
         assert _text(validation, row["alternative_id"]) == text
         assert row["is_validation"] is True
-        assert _text(validation, row["entity_id"]) == ("man", "bridge", "judge", "player")[index]
     assert validation.most_known == train.most_known
 
 
@@ -159,7 +150,6 @@ def collator(tiny_encoder: Path, validation: PremiseRows) -> MicoCollator:
         most_known=validation.most_known,
         draw_positive=True,
         known_positives=True,
-        entities=True,
     )
 
 
@@ -187,9 +177,7 @@ def test_views_hold_the_texts_of_their_ids(collator: MicoCollator, train: Premis
     assert _texts(collator, batch["input_ids"]) == premises
     expected = [_text(train, number) for number in batch["alternative_ids"].flatten().tolist()]
     assert _texts(collator, batch["alternative_input_ids"]) == expected
-    entities = [_text(train, number) for number in batch["entity_ids"].tolist()]
-    assert _texts(collator, batch["entity_input_ids"]) == entities
-    for name in ("", "alternative_", "entity_"):
+    for name in ("", "alternative_"):
         padding = batch[f"{name}input_ids"] == collator.tokenizer.pad_token_id
         assert torch.equal(batch[f"{name}attention_mask"] == 0, padding)
 
@@ -251,7 +239,7 @@ def test_one_alternative_is_the_rows_own(collator: MicoCollator, train: PremiseR
 
 
 def test_only_what_the_head_needs_is_given(collator: MicoCollator, train: PremiseRows) -> None:
-    collator.draw_positive = collator.known_positives = collator.entities = False
+    collator.draw_positive = collator.known_positives = False
     assert set(collator(_items(train))) == {
         "input_ids",
         "attention_mask",
@@ -263,7 +251,6 @@ def test_only_what_the_head_needs_is_given(collator: MicoCollator, train: Premis
 
 def test_what_is_cut_is_counted(collator: MicoCollator, train: PremiseRows) -> None:
     collator.max_seq_length = 3
-    collator.entities = False
     [row] = train[10]
     batch = collator([[row]])
     assert batch["input_ids"].shape[1] == batch["alternative_input_ids"].shape[2] == 3

@@ -152,8 +152,7 @@ def test_texts_are_known_in_another_width() -> None:
 
 
 @pytest.mark.parametrize("lowers", [False, True], ids=["float32", "bfloat16"])
-def test_held_vectors_grow(monkeypatch: pytest.MonkeyPatch, lowers: bool) -> None:
-    monkeypatch.setattr("eventformers.trainers.stage_heads._BLOCK_TOKENS", 2)
+def test_held_vectors_grow(lowers: bool) -> None:
     cached = CachedEncoding(Counting(), 100, 3)
     with torch.autocast("cpu", torch.bfloat16, enabled=lowers):
         for row in range(len(IDS)):

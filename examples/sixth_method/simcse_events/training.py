@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -30,16 +30,12 @@ class SimCseCollator(EventCollator):
         event_order: order of the roles in an event's text.
         max_seq_length: tokens of an event beyond this are truncated, and counted in `truncated`.
         prompt: text before each event.
-        epoch: the current epoch; nothing is drawn here.
-        truncated: number of texts truncated so far.
     """
 
     tokenizer: PreTrainedTokenizerBase
     event_order: EventOrder
     max_seq_length: int = 32
     prompt: str = ""
-    epoch: int = 0
-    truncated: int = field(default=0, init=False)
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Collate rows with the column `event`."""
