@@ -16,7 +16,6 @@ from peft import (
     LoraConfig,
     PeftConfig,
     PeftModel,
-    PromptLearningConfig,
     get_peft_model,
     get_peft_model_state_dict,
 )
@@ -36,7 +35,7 @@ from torch import nn
 from transformers import PreTrainedConfig
 
 from eventformers.datasets_scripts.reading.lines import read_json_object
-from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.errors import EventformersError, shown
 from eventformers.files import write_text
 from eventformers.methods import load_method
 from eventformers.models.modeling_base import EventPreTrainedModel
@@ -107,14 +106,14 @@ def read_adapters(peft: str | Path | PeftConfig) -> PeftConfig:
     """Read the configuration of adapters from a JSON file, or from a folder with `adapter_config.json`.
 
     Raises:
-        EventformersError: it is none of PEFT, or its adapters start by changing the encoder.
-        UnknownNameError: adapters of its kind cannot train as part of a head.
+        EventformersError: it is none of PEFT, adapters of its kind cannot train as part of a head, or they
+            start by changing the encoder.
     """
     accepted = sorted(
         kind.value
         for kind, tuner in PEFT_TYPE_TO_TUNER_MAPPING.items()
-        # Prompts adapt no weights; others change their ranks by calls between steps.
-        if not issubclass(PEFT_TYPE_TO_CONFIG_MAPPING[kind], PromptLearningConfig)
+        # Prompts adapt no layers; others change their ranks by calls between steps.
+        if "target_modules" in PEFT_TYPE_TO_CONFIG_MAPPING[kind].__dataclass_fields__
         and not hasattr(tuner, "update_and_allocate")
     )
     if isinstance(peft, PeftConfig):
@@ -123,9 +122,12 @@ def read_adapters(peft: str | Path | PeftConfig) -> PeftConfig:
         path = Path(peft).expanduser()
         path = path / CONFIG_NAME if path.is_dir() else path
         values = read_json_object(path, _ACCEPTED)
-        kind = str(values.get("peft_type"))
+        kind = values.get("peft_type")
     if kind not in accepted:
-        raise UnknownNameError("kind of adapters", kind, accepted)
+        found = "no peft_type" if kind is None else f"peft_type {shown(kind)}"
+        raise EventformersError(
+            f"--peft: found {found}; accepted, since they train like other weights: {', '.join(accepted)}"
+        )
     if isinstance(peft, PeftConfig):
         config = peft
     else:
@@ -216,7 +218,8 @@ def add_adapters(head: EventPreTrainedModel, encoder_name: str, config: PeftConf
         deepcopy(layer).merge()
     # PEFT does not check the types of settings.
     except (AttributeError, NotImplementedError, StopIteration, TypeError, ValueError, re.error) as error:
-        raise EventformersError(f"--peft: {kind_of(config)}: {error}; accepted: {_ACCEPTED}") from error
+        told = str(error) or "its adapters cannot be merged"
+        raise EventformersError(f"--peft: {kind_of(config)}: {told}; accepted: {_ACCEPTED}") from error
     for parameter in adapted.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.float()

@@ -7,9 +7,6 @@
 import argparse
 from typing import Any, cast
 
-import mteb
-from sentence_transformers import SentenceTransformer
-
 import eventformers  # noqa: F401  It registers our models.
 
 TASKS = ("ARCChallenge", "AlphaNLI", "HellaSwag", "PIQA", "SIQA", "WinoGrande")
@@ -19,6 +16,11 @@ parser.add_argument("model", help="folder or id of the Hub: MICO, or any that se
 parser.add_argument("--task", action="append", help=f"default: {', '.join(TASKS)}. Repeatable.")
 parser.add_argument("--device")
 arguments = parser.parse_args()
+try:
+    import mteb
+    from sentence_transformers import SentenceTransformer
+except ModuleNotFoundError as error:
+    parser.error(f'{error}; run `pip install "eventformers[mteb]"`')
 
 model = SentenceTransformer(arguments.model, device=arguments.device)
 tasks = mteb.get_tasks(tasks=arguments.task or list(TASKS))

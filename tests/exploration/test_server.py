@@ -22,6 +22,7 @@ from command_lines import run_command_line
 import eventformers
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
+from eventformers.exploration.tools import TOOLS, ExplorationTools
 
 mcp = pytest.importorskip("mcp", reason='needs the MCP SDK: pip install "eventformers[mcp]"')
 server = import_module("eventformers.exploration.server")
@@ -61,7 +62,7 @@ def answer_of(result: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def tools(exploration: Path, tiny_encoder: Path) -> Any:
-    return server.ExplorationTools(
+    return ExplorationTools(
         exploration, events=tiny_encoder, grounding=tiny_encoder, knowledge_base=SAMPLES / "event_hierarchies"
     )
 
@@ -90,7 +91,7 @@ def test_all_tools_say_what_they_do_and_change_nothing(tools: Any, exploration: 
             return (await client.list_tools()).tools
 
     found = asyncio.run(listed())
-    assert [one.name for one in found] == list(server.TOOLS)
+    assert [one.name for one in found] == list(TOOLS)
     assert all(one.description and one.annotations.read_only_hint for one in found)
 
 
@@ -188,7 +189,7 @@ def test_a_text_is_linked(call: Call, fault: Callable[..., str], english_pipelin
 
 
 def test_raw_texts_are_parsed(exploration: Path, tiny_encoder: Path, english_pipeline: str) -> None:
-    tools = server.ExplorationTools(
+    tools = ExplorationTools(
         exploration,
         grounding=tiny_encoder,
         knowledge_base=SAMPLES / "event_hierarchies",
@@ -205,14 +206,14 @@ def test_limits_and_errors_are_for_the_agent(fault: Callable[..., str]) -> None:
 
 
 def test_long_values_are_truncated(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MAX_CHARACTERS", 10)
+    monkeypatch.setattr("eventformers.exploration.tools.MAX_CHARACTERS", 10)
     [row] = call("search_events", limit=1)["rows"]
     assert len(row["sentence_text"]) == 11
     assert row["sentence_text"].endswith("…")
 
 
 def test_an_extraction_has_fewer_tools(tiny_encoder: Path, exploration: Path) -> None:
-    tools = server.ExplorationTools(EXTRACTED)
+    tools = ExplorationTools(EXTRACTED)
     assert tools.search_events(words="storm")["total"] == 3
     for run, needed in (
         (lambda: tools.search_events(like="storm"), "explore without --skip vectors"),
@@ -224,7 +225,7 @@ def test_an_extraction_has_fewer_tools(tiny_encoder: Path, exploration: Path) ->
 
 
 def test_vectors_of_another_model_are_refused(exploration: Path, tiny_modernbert: Path) -> None:
-    tools = server.ExplorationTools(exploration, events=tiny_modernbert)
+    tools = ExplorationTools(exploration, events=tiny_modernbert)
     with pytest.raises(EventformersError, match="--events and the model that explore had"):
         tools.search_events(like="storm hit city")
 
@@ -256,6 +257,15 @@ def test_a_port_is_one_of_tcp(tmp_path: Path) -> None:
     outcome = run_command_line(["mcp", str(tmp_path), "--port", "70000"])
     assert outcome["code"] == 2
     assert "less than or equal to 65535" in outcome["errors"]
+
+
+def test_a_busy_port_is_an_error_before_anything_is_served(exploration: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        outcome = run_command_line(["mcp", str(exploration), "--port", str(port)])
+    assert outcome["code"] == 2
+    assert f"cannot serve at 127.0.0.1, port {port}: Address already in use" in outcome["errors"]
+    assert "serving" not in outcome["errors"]
 
 
 COMMAND = ["-m", "eventformers.cli", "mcp"]

@@ -77,6 +77,19 @@ def test_train(run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (tmp_path / "model" / "model.safetensors").exists()
 
 
+def test_without_mteb_the_extra_is_named(
+    run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "mteb", None)
+    with pytest.raises(SystemExit) as stopped:
+        run("score_rar_b", "my-mico")
+    assert stopped.value.code == 2
+    assert 'pip install "eventformers[mteb]"' in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stopped:
+        run("score_rar_b", "--help")
+    assert stopped.value.code == 0
+
+
 def test_rar_b(
     run,
     tiny_encoder: Path,

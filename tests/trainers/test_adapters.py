@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from command_lines import run_command_line
-from peft import IA3Config, LNTuningConfig, LoraConfig, PeftConfig
+from peft import IA3Config, LNTuningConfig, LoraConfig, PeftConfig, PolyConfig
 from training_case import adapted_model
 from transformers import AutoModel
 
@@ -108,15 +109,16 @@ def test_stages_of_other_kinds_save_the_merged_model(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"peft_type": "NONE"}, "unknown kind of adapters 'NONE'. Accepted: "),
-        ({"r": 8}, "unknown kind of adapters 'None'"),
+        ({"peft_type": "NONE"}, "found peft_type 'NONE'; accepted, since"),
+        ({"r": 8}, "found no peft_type; accepted, since"),
         ({"peft_type": "LORA", "rank": 8}, "unexpected keyword argument 'rank'"),
-        ({"peft_type": "PREFIX_TUNING", "num_virtual_tokens": 2}, "unknown kind of adapters 'PREFIX_TUNING'"),
-        ({"peft_type": "ADALORA", "total_step": 9}, "unknown kind of adapters 'ADALORA'"),
+        ({"peft_type": "PREFIX_TUNING", "num_virtual_tokens": 2}, "found peft_type 'PREFIX_TUNING'"),
+        ({"peft_type": "ADALORA", "total_step": 9}, "found peft_type 'ADALORA'"),
+        ({"peft_type": "XLORA"}, "found peft_type 'XLORA'"),
         ({"peft_type": "LORA", "init_lora_weights": "pissa"}, "changes the weights of the encoder"),
         ([], "accepted: a configuration of PEFT"),
     ],
-    ids=["kind", "none", "field", "prompt", "ranks", "start", "list"],
+    ids=["kind", "none", "field", "prompt", "ranks", "mixture", "start", "list"],
 )
 def test_a_configuration_that_cannot_train(
     settings: object, message: str, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -127,6 +129,9 @@ def test_a_configuration_that_cannot_train(
     outcome = run_command_line(["train", "swcc", "-o", str(tmp_path / "run"), "--peft", str(path)])
     assert outcome["code"] == 2
     assert message in outcome["errors"]
+    if "accepted, since" in message:
+        assert "IA3, LILY, LN_TUNING, LOHA, LOKR, LORA," in outcome["errors"]
+        assert not re.search("ADALORA|PREFIX|XLORA", outcome["errors"])
     assert not (tmp_path / "run").exists()
 
 
@@ -138,8 +143,9 @@ def test_a_configuration_that_cannot_train(
         (LoraConfig(target_modules="("), "unterminated subpattern"),
         (LoraConfig(r="8"), "not supported between instances of 'str'"),
         (IA3Config(target_modules=["query"]), "feedforward_modules"),
+        (PolyConfig(r=2), "POLY: its adapters cannot be merged"),
     ],
-    ids=["unknown", "absent", "pattern", "type", "incomplete"],
+    ids=["unknown", "absent", "pattern", "type", "incomplete", "unmerged"],
 )
 def test_layers_that_cannot_be_adapted(config: PeftConfig, message: str, tiny_encoder: Path) -> None:
     head = load_method("swcc").head_class.from_encoder(str(tiny_encoder))

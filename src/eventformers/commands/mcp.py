@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from socket import AF_INET, AF_INET6, create_server
 from typing import Annotated
 
 import typer
@@ -45,7 +46,16 @@ def mcp(
     """Serve an exploration to agents, read only, by the Model Context Protocol."""
     if find_spec("mcp") is None:
         raise EventformersError('this needs the MCP SDK; install it with `pip install "eventformers[mcp]"`')
-    from eventformers.exploration.server import ExplorationTools, exploration_server
+    if port is not None:
+        try:
+            create_server((host, port), family=AF_INET6 if ":" in host else AF_INET).close()
+        except OSError as error:
+            raise EventformersError(
+                f"cannot serve at {host}, port {port}: {error.strerror}; accepted: a free --port, and a "
+                "--host of this machine"
+            ) from error
+    from eventformers.exploration.server import exploration_server
+    from eventformers.exploration.tools import ExplorationTools
 
     tools = ExplorationTools(
         exploration,
