@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,39 @@ def save_tiny_qwen3(folder: Path, *, padding_side: str = "left", dtype: torch.dt
         pad_token_id=0,
     )
     Qwen3Model(config).to(dtype).save_pretrained(folder)
+    return folder
+
+
+def save_tiny_xlm_roberta(folder: Path, texts: Iterable[str]) -> Path:
+    """Write a random two-layer XLM-RoBERTa whose word pieces of any script are learned from texts."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast, XLMRobertaConfig, XLMRobertaModel
+
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    backend = Tokenizer(models.Unigram())
+    backend.pre_tokenizer = pre_tokenizers.Metaspace()
+    backend.train_from_iterator(
+        texts,
+        trainers.UnigramTrainer(vocab_size=400, special_tokens=special, unk_token="<unk>"),  # noqa: S106
+    )
+    backend.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    names = ("cls_token", "pad_token", "sep_token", "unk_token", "mask_token")
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend, model_max_length=64, **dict(zip(names, special, strict=True))
+    )
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = XLMRobertaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=66,
+    )
+    XLMRobertaModel(config).save_pretrained(folder)
     return folder
 
 
