@@ -65,5 +65,6 @@ def test_a_run_on_closed_rows_is_refused(run: Path, tmp_path: Path) -> None:
 
 def test_a_command_names_no_folder_of_this_machine() -> None:
     assert _name("/data/geneva.jsonl.gz:/data/framenet") == "geneva.jsonl.gz:framenet"
+    assert _name("/runs/retriever/stages/2-linking") == "retriever/stages/2-linking"
     assert _name("owner/rows") == "owner/rows"
     assert _name(3) == 3

@@ -2,8 +2,8 @@
 
 A model is a folder in `pretrained_models/`: its card, its configuration, the facts in `pretrained.json`, and
 `change.safetensors`. There the change of a matrix of the encoder is a product of two matrices of low rank in
-int8, with a scale for each of its rows and columns. Sums of integers do not depend on their order, so the
-weights that are built from them are the same bytes on every machine.
+whole numbers of four bits, two to a byte, with a scale for each of its rows and columns. Sums of integers do
+not depend on their order, so the weights that are built from them are the same bytes on every machine.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from huggingface_hub import constants
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from transformers import AutoModel, AutoTokenizer
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.files import file_digest, files_digest, staged_folder, write_text
 from eventformers.locks import one_writer
+from eventformers.methods import all_methods
+from eventformers.models.sentence_transformers_files import write_sentence_transformers_files
 
 MODELS = Path(__file__).with_name("pretrained_models")
 FACTS_FILE = "pretrained.json"
@@ -34,7 +38,9 @@ WEIGHTS_FILE = "model.safetensors"
 ADAPTER_FOLDER = "adapter"
 _BUILT_FILE = "built.json"
 LEFT, RIGHT, LEFT_SCALE, RIGHT_SCALE, SCALE = ".left", ".right", ".left_scale", ".right_scale", ".scale"
-"""Endings of the parts of a weight: factors of low rank with their scales, or the scale of a whole matrix."""
+ADDED = ".added"
+"""Endings of the parts of a weight: factors of low rank, with a row for each of its rows and columns, and
+their scales; the scale of a whole matrix; the rows of added tokens."""
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +109,12 @@ def _describe(folder: Path) -> PretrainedModel:
 
 def is_pretrained(name: str) -> bool:
     """True if a name is that of a model of the package."""
-    return any(path.parent.name == name for path in MODELS.glob(f"*/{FACTS_FILE}"))
+    return any(path.parent.name == _model_of(name) for path in MODELS.glob(f"*/{FACTS_FILE}"))
+
+
+def _model_of(name: str) -> str:
+    """The method that `reproduce` calls by a name, such as `grounding`; any other name unchanged."""
+    return next((one.name for one in all_methods().values() if one.paper == name), name)
 
 
 def pretrained(name: str) -> str:
@@ -114,13 +125,14 @@ def pretrained(name: str) -> str:
     cache of the Hub's client, `HF_HOME/eventformers/pretrained`.
 
     Args:
-        name: a name of `list_pretrained`.
+        name: a name of `list_pretrained`, or that of its paper in `reproduce`, such as `grounding`.
 
     Raises:
         UnknownNameError: there is no such model.
         EventformersError: the packaged encoder is absent, a file of the package is damaged, or the model is
             not one of transformers.
     """
+    name = _model_of(name)
     source = MODELS / name
     known = [one.name for one in list_pretrained() if one.method]
     if name not in known:
@@ -182,10 +194,12 @@ def build(source: Path, output: Path, *, base_model: str | None = None) -> None:
         source, output, dirs_exist_ok=True, ignore=shutil.ignore_patterns(FACTS_FILE, CHANGE_FILE)
     )
     save_file(weights, output / WEIGHTS_FILE, metadata={"format": "pt"})
+    content = {**read_json_object(encoder / "tokenizer.json"), **facts["tokenizer"]}
+    write_text(output / "tokenizer.json", json.dumps(content, ensure_ascii=False))
     _write_adapter(facts, weights, change, output / ADAPTER_FOLDER, base_model or str(encoder))
-    tokenizer = {**read_json_object(encoder / "tokenizer.json"), **facts["tokenizer"]}
-    write_text(output / "tokenizer.json", json.dumps(tokenizer, ensure_ascii=False))
     _copy_code(output)
+    tokenizer = AutoTokenizer.from_pretrained(output)
+    write_sentence_transformers_files(AutoModel.from_pretrained(output), output, tokenizer)
     files = sorted(path for path in output.rglob("*") if path.is_file())
     digests = {path.relative_to(output).as_posix(): file_digest(path) for path in files}
     write_text(output / _BUILT_FILE, json.dumps({"sha256": digests}))
@@ -206,15 +220,27 @@ def _weights(
             weights[name.removesuffix(LEFT)] += low_rank_change(change, name.removesuffix(LEFT))
         elif f"{name}{SCALE}" in change:
             weights[name] = value.float() * change[f"{name}{SCALE}"]
-        elif not name.endswith((RIGHT, LEFT_SCALE, RIGHT_SCALE, SCALE)):
+        elif not name.endswith((RIGHT, LEFT_SCALE, RIGHT_SCALE, SCALE, ADDED)):
             weights[name] = weights.get(name, 0) + value.float()
+    for name in (name.removesuffix(ADDED) for name in change if name.endswith(ADDED)):
+        weights[name] = torch.cat([weights[name], change[f"{name}{ADDED}"].float()])
     return weights
 
 
 def low_rank_change(change: Mapping[str, Tensor], name: str) -> Tensor:
     """The change of a matrix: the product of its factors, exact in float32, times its scales."""
-    product = change[f"{name}{LEFT}"].float() @ change[f"{name}{RIGHT}"].float()
-    return product * change[f"{name}{LEFT_SCALE}"][:, None] * change[f"{name}{RIGHT_SCALE}"]
+    product = _unpacked(change[f"{name}{LEFT}"]) @ _unpacked(change[f"{name}{RIGHT}"]).T
+    return product * change[f"{name}{LEFT_SCALE}"] * change[f"{name}{RIGHT_SCALE}"].T
+
+
+def packed(whole: Tensor) -> Tensor:
+    """Pack whole numbers from -7 to 7 of an even number of columns, two to a byte."""
+    low, high = (whole + 8).to(torch.uint8).unflatten(1, (-1, 2)).unbind(2)
+    return (low | high << 4).contiguous()
+
+
+def _unpacked(pairs: Tensor) -> Tensor:
+    return torch.stack((pairs & 15, pairs >> 4), 2).flatten(1).float() - 8
 
 
 def _write_adapter(
@@ -228,7 +254,7 @@ def _write_adapter(
     inside = {
         name: f"base_model.model.{name.removeprefix(prefix)}"
         for prefix in facts["prefixes"]
-        for name in change
+        for name in (name.removesuffix(ADDED) for name in change)
         if name.startswith(prefix)
     }
     modules = {
@@ -239,15 +265,12 @@ def _write_adapter(
     adapter: dict[str, Tensor] = {}
     for name, module in modules.items():
         whole = name.removesuffix(LEFT)
-        left = change[name].float() * change[f"{whole}{LEFT_SCALE}"][:, None]
-        right = change[f"{whole}{RIGHT}"].float() * change[f"{whole}{RIGHT_SCALE}"]
-        if module.endswith("_embeddings"):
-            adapter[f"{module}.lora_embedding_A"] = left.T.contiguous()
-            adapter[f"{module}.lora_embedding_B"] = right.T.contiguous()
-        else:
-            adapter[f"{module}.lora_A.weight"] = right.contiguous()
-            adapter[f"{module}.lora_B.weight"] = left.contiguous()
-    # Biases and normalisations are whole; PEFT moves the bias of a layer with an adapter.
+        left = _unpacked(change[name]) * change[f"{whole}{LEFT_SCALE}"]
+        right = _unpacked(change[f"{whole}{RIGHT}"]) * change[f"{whole}{RIGHT_SCALE}"]
+        adapter[f"{module}.lora_A.weight"] = right.T.contiguous()
+        adapter[f"{module}.lora_B.weight"] = left
+    # Biases, normalisations and embeddings with added rows are whole; PEFT moves the bias of a layer with an
+    # adapter.
     for name, path in inside.items():
         module, _, kind = path.rpartition(".")
         if name in weights and kind in ("weight", "bias"):
@@ -265,6 +288,9 @@ def _write_adapter(
         "inference_mode": True,
     }
     write_text(folder / "adapter_config.json", json.dumps(settings, indent=2) + "\n")
+    # By the tokenizer, PEFT adds the rows of added tokens.
+    for path in folder.parent.glob("tokenizer*.json"):
+        shutil.copyfile(path, folder / path.name)
 
 
 def _copy_code(folder: Path) -> None:

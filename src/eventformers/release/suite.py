@@ -209,7 +209,9 @@ def release(
 def _package(folder: Path, run: PlannedRun, output: str | Path, session: Session) -> Path:
     """Write a model in the form of the package, and build it for the Hub."""
     built = folder / PRETRAINED / run.method.name
-    source = package(folder / MODELS / run.name, output, session=session)
+    # A model that follows another one reranks what that one finds.
+    retriever = folder / PRETRAINED / run.follows.method.name if run.follows else None
+    source = package(folder / MODELS / run.name, output, retriever=retriever, session=session)
     with staged_folder(built, replaced=("[!.]*",)) as staging:
         build(source, staging, base_model=PACKAGED_ENCODER)
     return built
