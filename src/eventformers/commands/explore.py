@@ -49,8 +49,8 @@ def explore(
     ] = None,
     types: Annotated[str | None, typer.Option(help="Model of event types, likewise.")] = None,
     grounding: Annotated[
-        str | None, typer.Option(help="Bi-encoder of links to the knowledge base, likewise.")
-    ] = None,
+        str, typer.Option(help="Bi-encoder of links to the knowledge base, likewise.")
+    ] = "event_grounding",
     commonsense: Annotated[str | None, typer.Option(help="Model of completions, likewise.")] = None,
     stories: Annotated[
         bool, typer.Option("--stories", help="Group the events that are the same event.")

@@ -24,8 +24,8 @@ def mcp(
         str | None, typer.Option(help="Model of next events, likewise. Default: that of --events.")
     ] = None,
     grounding: Annotated[
-        str | None, typer.Option(help="Bi-encoder of links to the knowledge base, likewise.")
-    ] = None,
+        str, typer.Option(help="Bi-encoder of links to the knowledge base, likewise.")
+    ] = "event_grounding",
     knowledge_base: Annotated[
         str | None, typer.Option(help="Entries to link texts to, as for ground. Default: no such tool.")
     ] = None,

@@ -115,7 +115,7 @@ def explore(
     events: Model = None,
     chains: Model = None,
     types: Model = None,
-    grounding: Model = None,
+    grounding: Model = "event_grounding",
     commonsense: Model = None,
     stories: bool = False,
     next_events: bool = False,
@@ -161,7 +161,8 @@ def explore(
             all-MiniLM-L6-v2.
         chains: model that ranks the events related to a chain, likewise; None uses the encoder of events.
         types: model of event types, likewise.
-        grounding: bi-encoder that links events to the knowledge base, likewise.
+        grounding: bi-encoder that links events to the knowledge base, likewise; by default the trained one of
+            the package.
         commonsense: model that completes events with the graph, likewise.
         stories: find the events that several documents report.
         next_events: list the events of the corpus that are related to each chain; a model of `chains` turns
