@@ -113,48 +113,44 @@ def read_ace(
     """
 
     def parse(path: Path) -> tuple[list[Mention], Counter[str], Counter[str]]:
+        root = read_xml(path)
+        if root.tag != "source_file":
+            raise DataFormatError(path, root.line, f"<{root.tag}>", "<source_file> with <document>")
+        check_children(root, _SOURCE_PARTS, path)
         # Separate counts: a document that is skipped must not change the totals.
-        counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
-        return list(_mentions(path, source, license_name, *counts)), *counts
+        text = _AnnotatedText(path, Counter(), Counter())
+        found = []
+        for document in children(root, "document"):
+            text.read["documents"] += 1
+            check_children(document, _DOCUMENT_PARTS, path)
+            for event in children(document, "event"):
+                check_children(event, _EVENT_PARTS, path)
+                names = (attribute(event, name, path, ACCEPTED_EVENT) for name in ("TYPE", "SUBTYPE"))
+                event_type = ":".join(names)
+                for mention in children(event, "event_mention"):
+                    check_children(mention, _MENTION_PARTS, path)
+                    mention_id = attribute(mention, "ID", path, ACCEPTED_EVENT)
+                    sentence, trigger, start = _sentence(text, mention, named(mention_id))
+                    found.append(
+                        Mention(
+                            mention_id=mention_id,
+                            document_id=document.get("DOCID", path.name.removesuffix(ANNOTATION_SUFFIX)),
+                            source=source,
+                            license=license_name,
+                            text=sentence,
+                            trigger=trigger,
+                            trigger_start=start,
+                            trigger_end=start + len(trigger) if trigger else -1,
+                            event_type=event_type,
+                            frames=list(ace_frames(event_type)),
+                        )
+                    )
+        return found, text.read, text.notes
 
     for mentions, own_read, own_notes in skipped.parsed(annotations, parse, "document"):
         read.update(own_read)
         notes.update(own_notes)
         yield from mentions
-
-
-def _mentions(
-    path: Path, source: str, license_name: str, read: Counter[str], notes: Counter[str]
-) -> Iterator[Mention]:
-    root = read_xml(path)
-    if root.tag != "source_file":
-        raise DataFormatError(path, root.line, f"<{root.tag}>", "<source_file> with <document>")
-    check_children(root, _SOURCE_PARTS, path)
-    text = _AnnotatedText(path, read, notes)
-    for document in children(root, "document"):
-        read["documents"] += 1
-        check_children(document, _DOCUMENT_PARTS, path)
-        for event in children(document, "event"):
-            check_children(event, _EVENT_PARTS, path)
-            event_type = ":".join(
-                attribute(event, name, path, ACCEPTED_EVENT) for name in ("TYPE", "SUBTYPE")
-            )
-            for mention in children(event, "event_mention"):
-                check_children(mention, _MENTION_PARTS, path)
-                mention_id = attribute(mention, "ID", path, ACCEPTED_EVENT)
-                sentence, trigger, start = _sentence(text, mention, named(mention_id))
-                yield Mention(
-                    mention_id=mention_id,
-                    document_id=document.get("DOCID", path.name.removesuffix(ANNOTATION_SUFFIX)),
-                    source=source,
-                    license=license_name,
-                    text=sentence,
-                    trigger=trigger,
-                    trigger_start=start,
-                    trigger_end=start + len(trigger) if trigger else -1,
-                    event_type=event_type,
-                    frames=list(ace_frames(event_type)),
-                )
 
 
 class _AnnotatedText:
@@ -172,7 +168,13 @@ class _AnnotatedText:
     def __init__(self, annotation: Path, read: Counter[str], notes: Counter[str]) -> None:
         self.annotation, self.path = annotation, text_file(annotation)
         self.read, self.notes = read, notes
-        self.written = replace_marked(_TAG, ">", "", _read_text(annotation, self.path))
+        if not self.path.is_file():
+            raise DataFormatError(
+                annotation, None, f"no {self.path.name} beside it", "the .sgm and .apf.xml of a document"
+            )
+        self.written = replace_marked(
+            _TAG, ">", "", read_regular_text(self.path, "text", is_limited=False).removeprefix("\ufeff")
+        )
         pieces: list[str] = []
         self._ends: list[int] = []
         self._shrunk: list[int] = []
@@ -197,7 +199,12 @@ class _AnnotatedText:
         charseq = next(iter(children(stretch, "charseq")), None)
         if charseq is None:
             return None
-        start, end = (_number(charseq, name, mention_id, self.annotation) for name in ("START", "END"))
+        stated = [charseq.get(name, "") for name in ("START", "END")]
+        for name, value in zip(("START", "END"), stated, strict=True):
+            if not value.isdecimal() or len(value) > _MOST_DIGITS:
+                found = f"{name}={shown(value)} in the mention {mention_id}"
+                raise DataFormatError(self.annotation, charseq.line, found, "a whole number from 0")
+        start, end = map(int, stated)
         wanted = charseq.text or ""
         if not wanted.strip():
             return None
@@ -258,26 +265,9 @@ def _sentence(text: _AnnotatedText, mention: XmlElement, mention_id: str) -> tup
     return sentence, words, len(before) - 1
 
 
-def _read_text(annotation: Path, path: Path) -> str:
-    """Read a `.sgm` file without converting its line ends, which the offsets count."""
-    if not path.is_file():
-        raise DataFormatError(
-            annotation, None, f"no {path.name} beside it", "the .sgm and .apf.xml of a document"
-        )
-    return read_regular_text(path, "text", is_limited=False).removeprefix("\ufeff")
-
-
 def _rank(annotation: Path) -> int:
     folder = annotation.parent.name
     return ADJUDICATED_FOLDERS.index(folder) if folder in ADJUDICATED_FOLDERS else len(ADJUDICATED_FOLDERS)
-
-
-def _number(charseq: XmlElement, name: str, mention_id: str, path: Path) -> int:
-    value = charseq.get(name, "")
-    if not value.isdecimal() or len(value) > _MOST_DIGITS:
-        found = f"{name}={shown(value)} in the mention {mention_id}"
-        raise DataFormatError(path, charseq.line, found, "a whole number from 0")
-    return int(value)
 
 
 def _short(text: str) -> str:

@@ -136,9 +136,9 @@ class EventDatasetConfig(datasets.BuilderConfig):
         check_types(settings_of(self), get_type_hints(type(self), include_extras=True))
 
 
-@cache
-def _cards() -> dict[str, dict[str, Any]]:
-    return yaml.safe_load(Path(__file__).with_name("cards.yaml").read_text(encoding="utf-8"))
+_CARDS: dict[str, dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_name("cards.yaml").read_text(encoding="utf-8")
+)
 
 
 class EventDatasetBuilder(datasets.ArrowBasedBuilder):
@@ -184,7 +184,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name, value in _cards().get(cls.NAME, {}).items():
+        for name, value in _CARDS.get(cls.NAME, {}).items():
             setattr(cls, name.upper(), value)
         cls.BUILDER_CONFIGS = [cls.BUILDER_CONFIG_CLASS(name=name) for name in cls.RAW_FILES]
         cls.DEFAULT_CONFIG_NAME = cls.BUILDER_CONFIGS[0].name
@@ -282,7 +282,8 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     @classmethod
     def unread_text(cls, tables: Sequence[Path]) -> str:
         """Describe unread tables, to follow other text; empty for none."""
-        found = "; ".join(table_fault(table, cls._columns()) for table in tables)
+        known = cls._columns()
+        found = "; ".join(table_fault(table, known) for table in tables)
         return f" (not read: {found})" if tables else ""
 
     @classmethod

@@ -258,19 +258,10 @@ def _build_config(builder: EventDatasetBuilder, staging: Path) -> None:
     builder.download_and_prepare(str(written), file_format="parquet", max_shard_size="100TB")
     ready = staging / builder.config.name
     ready.mkdir()
-    for split in builder.split_files:
-        (path,) = written.glob(f"*-{split}.parquet")
-        os.replace(path, ready / f"{split}-00000-of-00001.parquet")
-    report = _report(builder, ready, time.perf_counter() - started)
-    (ready / REPORT_NAME).write_text(
-        json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
-
-
-def _report(builder: EventDatasetBuilder, ready: Path, seconds: float) -> dict[str, Any]:
     splits: dict[str, dict[str, Any]] = {}
     for split, split_report in builder.reports.items():
         path = ready / f"{split}-00000-of-00001.parquet"
+        os.replace(next(written.glob(f"*-{split}.parquet")), path)
         splits[split] = {
             "rows": pq.read_metadata(path).num_rows,
             "rows_fingerprint": parquet_fingerprint(path),
@@ -280,9 +271,9 @@ def _report(builder: EventDatasetBuilder, ready: Path, seconds: float) -> dict[s
             "skipped": dict(sorted(split_report.skipped.items())),
             "statistics": split_report.statistics,
         }
-    report = BuildReport.total(builder.reports)
+    total = BuildReport.total(builder.reports)
     digests = {split: counts["rows_fingerprint"] for split, counts in splits.items()}
-    return {
+    report = {
         "builder": builder.NAME,
         "config": builder.config.name,
         "sample": builder.is_sample,
@@ -292,11 +283,13 @@ def _report(builder: EventDatasetBuilder, ready: Path, seconds: float) -> dict[s
         "splits": splits,
         "settings": builder.deciding_settings(),
         "raw_files": builder.raw_digests,
-        "read": dict(sorted(report.read.items())),
-        "skipped": dict(sorted(report.skipped.items())),
-        "malformed": report.skipped.to_dict(),
-        "sources": dict(sorted(report.sources.items())),
-        "licenses": report.licenses,
-        "statistics": report.statistics,
-        "seconds": round(seconds, 2),
+        "read": dict(sorted(total.read.items())),
+        "skipped": dict(sorted(total.skipped.items())),
+        "malformed": total.skipped.to_dict(),
+        "sources": dict(sorted(total.sources.items())),
+        "licenses": total.licenses,
+        "statistics": total.statistics,
+        "seconds": round(time.perf_counter() - started, 2),
     }
+    text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+    (ready / REPORT_NAME).write_text(text, encoding="utf-8")

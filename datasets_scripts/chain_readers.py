@@ -6,9 +6,8 @@ yields one item after another in bounded memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -59,7 +58,31 @@ def read_cloze_items(path: Path, skipped: SkippedRows) -> Iterator[ClozeItem]:
     Raises:
         DataFormatError: a line has a wrong number of fields, or a separator is misplaced.
     """
-    return skipped.parsed_rows(_blocks(path), partial(_item, path), "item")
+
+    def item(number: int, lines: list[tuple[int, str]], fault: DataFormatError | None) -> ClozeItem:
+        if fault is not None:
+            raise fault
+        found = ClozeItem(f"{path.stem}/{number}", line=lines[-1][0])
+        parts = (found.context, found.held_out, found.wrong)
+        part = 0
+        for line, text in lines:
+            if text in _SEPARATORS:
+                if _SEPARATORS.index(text) != part:
+                    raise DataFormatError(path, line, f"{text} at the wrong place", ACCEPTED_CLOZE)
+                part += 1
+                continue
+            fields = text.split("|")
+            if len(fields) not in (1, 3):
+                raise DataFormatError(path, line, f"{len(fields)} fields", ACCEPTED_CLOZE)
+            if len(fields) == 1 and ("_" in text or text.lower().endswith("sep")):
+                raise DataFormatError(path, line, f"the separator {shown(text)}", ACCEPTED_CLOZE)
+            roles = ("", fields[0], "") if len(fields) == 1 else (fields[0], fields[1], fields[2])
+            parts[part].append(checked_event(*roles, path, line))
+        if part < len(_SEPARATORS) - 1:
+            raise DataFormatError(path, found.line, "the end of the file inside an item", ACCEPTED_CLOZE)
+        return found
+
+    return skipped.parsed_rows(_blocks(path), item, "item")
 
 
 def _blocks(path: Path) -> Iterator[tuple[int, list[tuple[int, str]], DataFormatError | None]]:
@@ -75,30 +98,6 @@ def _blocks(path: Path) -> Iterator[tuple[int, list[tuple[int, str]], DataFormat
             number, lines = number + 1, []
     if lines or held.faults:
         yield number, lines, held.take()
-
-
-def _item(path: Path, number: int, lines: list[tuple[int, str]], fault: DataFormatError | None) -> ClozeItem:
-    if fault is not None:
-        raise fault
-    item = ClozeItem(f"{path.stem}/{number}", line=lines[-1][0])
-    parts = (item.context, item.held_out, item.wrong)
-    part = 0
-    for line, text in lines:
-        if text in _SEPARATORS:
-            if _SEPARATORS.index(text) != part:
-                raise DataFormatError(path, line, f"{text} at the wrong place", ACCEPTED_CLOZE)
-            part += 1
-            continue
-        fields = text.split("|")
-        if len(fields) not in (1, 3):
-            raise DataFormatError(path, line, f"{len(fields)} fields", ACCEPTED_CLOZE)
-        if len(fields) == 1 and ("_" in text or text.lower().endswith("sep")):
-            raise DataFormatError(path, line, f"the separator {shown(text)}", ACCEPTED_CLOZE)
-        roles = ("", fields[0], "") if len(fields) == 1 else (fields[0], fields[1], fields[2])
-        parts[part].append(checked_event(*roles, path, line))
-    if part < len(_SEPARATORS) - 1:
-        raise DataFormatError(path, item.line, "the end of the file inside an item", ACCEPTED_CLOZE)
-    return item
 
 
 def checked_question(item: ClozeItem, path: Path) -> ClozeItem:
@@ -141,11 +140,6 @@ DOCUMENT_COLUMNS = (
     *_ORIGIN_COLUMNS,
 )
 """Columns of a table with one document or chain a row."""
-
-
-def holds_documents(columns: Mapping[str, object]) -> bool:
-    """True if a table with these columns holds documents or chains."""
-    return "events" in columns or "predicate" in columns
 
 
 REPORTING_PREDICATES: tuple[str, ...] = (
@@ -317,7 +311,7 @@ def raw_file_kind(path: Path) -> RawFileKind | None:
     if has_records(path):
         record = first_record(path)
         columns = record if isinstance(record, dict) else {}
-        if is_table(path) and not holds_documents(columns):
+        if is_table(path) and {"events", "predicate"}.isdisjoint(columns):
             return None
         return "chains" if _is_chain(columns) else "documents"
     try:
@@ -351,6 +345,16 @@ def read_records_of_events(
     Raises:
         DataFormatError: a line is not such a document.
     """
+
+    def document(head: RawDocument, record: Record) -> RawDocument:
+        events = [
+            _extracted_event(item, predicate_form, path, record.line)
+            if isinstance(item, list) and len(item) == 8
+            else RawEvent(event_of(item, path, record.line, ACCEPTED_DOCUMENT))
+            for item in record["events"]
+        ]
+        return replace(head, events=events)
+
     lines = skipped if skipped_lines is None else skipped_lines
     columns = first_record(path) if is_table(path) else None
     if columns is None or "events" in columns:
@@ -361,7 +365,7 @@ def read_records_of_events(
         rows = read_records(path, lines, EVENT_COLUMNS, ACCEPTED_DOCUMENT, _event_row, ignored=_IGNORED)
         heads = lines.parsed(_documents_of(rows, lines), _head, "document")
     wanted = (head for head in heads if keep is None or keep(head[0].document_id, head[0].source))
-    return skipped.parsed_rows(wanted, partial(_document, predicate_form), "document")
+    return skipped.parsed_rows(wanted, document, "document")
 
 
 def read_cloze_contexts(path: Path, skipped: SkippedRows) -> Iterator[RawDocument]:
@@ -393,7 +397,15 @@ def read_tuple_chains(path: Path, skipped: SkippedRows) -> Iterator[RawDocument]
 
     def parse(line: int, text: str) -> tuple[int, list[RawEvent], int]:
         chain, *wrong = text.split(_DISTRACTOR_SEPARATOR)
-        events = [_tuple_event(part, path, line) for part in chain.split(_EVENT_SEPARATOR)]
+        events = []
+        for part in chain.split(_EVENT_SEPARATOR):
+            fields = part.split()
+            if len(fields) != 4:
+                raise DataFormatError(path, line, f"an event of {len(fields)} fields", _ACCEPTED_TUPLES)
+            preposition = fields[3].removeprefix(_NO_PREPOSITION)
+            verb, subject, object_ = (field.replace("_", " ") for field in fields[:3])
+            predicate = f"{verb} {preposition.replace('_', ' ')}"
+            events.append(RawEvent(checked_event(subject, predicate, object_, path, line)))
         return line, events, len(wrong)
 
     for line, events, wrong in skipped.parsed_rows(read_rows(path, skipped), parse):
@@ -421,17 +433,6 @@ def _head(record: Record) -> tuple[RawDocument, Record]:
         chain_id = record.text("chain_id") or f"{document_id}/{protagonist or record.line}"
     license_name = license_of_source(source, record.text("license"))
     return RawDocument(document_id, source, license_name, [], chain_id, protagonist), record
-
-
-def _document(predicate_form: str, head: RawDocument, record: Record) -> RawDocument:
-    path, line = record.path, record.line
-    events = [
-        _extracted_event(item, predicate_form, path, line)
-        if isinstance(item, list) and len(item) == 8
-        else RawEvent(event_of(item, path, line, ACCEPTED_DOCUMENT))
-        for item in record["events"]
-    ]
-    return replace(head, events=events)
 
 
 def _event_row(record: Record) -> tuple[str, dict[str, str], list[Any], Record]:
@@ -492,12 +493,3 @@ def _extracted_event(item: list[object], predicate_form: str, path: Path, line: 
     if item[7]:
         event["predicate"] = f"not {event['predicate']}".rstrip()
     return RawEvent(event, lemma)
-
-
-def _tuple_event(text: str, path: Path, line: int) -> RawEvent:
-    fields = text.split()
-    if len(fields) != 4:
-        raise DataFormatError(path, line, f"an event of {len(fields)} fields", _ACCEPTED_TUPLES)
-    verb, subject, object_ = (field.replace("_", " ") for field in fields[:3])
-    preposition = "" if fields[3] == _NO_PREPOSITION else fields[3].replace("_", " ")
-    return RawEvent(checked_event(subject, f"{verb} {preposition}", object_, path, line))

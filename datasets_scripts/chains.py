@@ -220,12 +220,6 @@ class EventPool:
         }
 
 
-def window_starts(length: int, size: int, stride: int, first_only: bool) -> range:
-    """Start positions of the windows of a chain; none if the chain is too short."""
-    last = min(0, length - size) if first_only else length - size
-    return range(0, last + 1, stride)
-
-
 def argument_texts(events: Sequence[Event]) -> list[str]:
     """The non-empty arguments of the events, including pronouns, each as often as it occurs."""
     return [text for event in events for text in (event["subject"], event["object"]) if text]

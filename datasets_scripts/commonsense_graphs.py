@@ -81,14 +81,6 @@ class GraphCounts:
             self.texts += len(pair)
             self.words += sum(len(text.split()) for text in pair)
 
-    def add_counts(self, other: GraphCounts) -> None:
-        """Add the counts of another split."""
-        self.entities |= other.entities
-        self.relations |= other.relations
-        self.premises |= other.premises
-        self.texts += other.texts
-        self.words += other.words
-
     def statistics(self) -> dict[str, JsonValue]:
         """The columns of the table: the degree is the number of alternatives of a premise."""
         return {
@@ -227,22 +219,23 @@ class CommonsenseGraphs(EventDatasetBuilder):
         before = {path for split in self.reports if split != self.split for path in self.split_files[split]}
         counts = (report.read, report.skipped)
         triples = read_triples(files, graph, self.split, templates, *counts, before)
-        of_split = GraphCounts()
+        # Of the split, and of all so far.
+        of_split, of_all = GraphCounts(), self._of_all_splits
         while batch := list(islice(triples, _TRIPLES_PER_TABLE)):
             report.add_source(source, license_name, triples=len(batch))
             columns = [list(column) for column in zip(*batch, strict=True)]
             if config.name.endswith(_PAIRS):
                 pairs = [templates.pair(*triple, direction) for triple in batch for direction in DIRECTIONS]
                 of_split.add(batch, pairs)
+                of_all.add(batch, pairs)
                 columns = [list(column) for column in zip(*pairs, strict=True)]
                 columns.append([*DIRECTIONS] * len(batch))
             yield pa.table(columns, schema=schema)
         if of_split.texts:
             report.statistics.update(of_split.statistics())
-            self._of_all_splits.add_counts(of_split)
             if len(self.split_files) > 1 and self.split == [*self.split_files][-1]:
-                of_all = self._of_all_splits.statistics()
-                report.statistics |= {f"{name}_in_all_splits": value for name, value in of_all.items()}
+                joint = {f"{name}_in_all_splits": value for name, value in of_all.statistics().items()}
+                report.statistics |= joint
 
     @cached_property
     def _of_all_splits(self) -> GraphCounts:

@@ -133,7 +133,6 @@ def siqa_template(question: str, premises: SiqaPremises = "paper") -> tuple[str,
     rule matches, the template is the question, in MICO's templates with "is" instead of its question mark.
 
     Args:
-        question: the question.
         premises: MICO's templates, or English ones.
 
     Returns:
@@ -155,10 +154,31 @@ def read_copa_xml(path: Path, skipped: SkippedRows) -> Iterator[Question]:
     Raises:
         DataFormatError: the file is not plain XML, or an item lacks something; names the line of the item.
     """
+
+    def question(item: XmlElement) -> Question:
+        line, attributes = item.line, item.attrib
+        texts = {child.tag: "".join(child.itertext()).strip() for child in item}
+        if len(texts) < len(item):
+            raise DataFormatError(path, line, "an item with the same element twice", _ACCEPTED_ITEM)
+        check_keys(attributes, _COPA_ATTRIBUTES, path, line, what="attribute", complete=True)
+        check_keys(texts, _COPA_ELEMENTS, path, line, what="element", complete=True)
+        asked = attributes.get("asks-for", "")
+        if asked not in COPA_TEMPLATES:
+            raise DataFormatError(path, line, f"asks-for={shown(asked)}", " or ".join(COPA_TEMPLATES))
+        if not texts.get("p"):
+            raise DataFormatError(path, line, "an item without p", _ACCEPTED_ITEM)
+        alternatives = [texts[name] for name in ("a1", "a2") if texts.get(name)]
+        label = attributes.get("most-plausible-alternative")
+        return {
+            "premise": f"{texts['p']} {COPA_TEMPLATES[asked]}",
+            "alternatives": _checked_alternatives(alternatives, 2, path, line),
+            "label": _index(label, ("1", "2"), "most-plausible-alternative", path, line),
+        }
+
     items = list(elements(read_xml(path), "item"))
     if not items:
         raise DataFormatError(path, None, "no item", _ACCEPTED_ITEM)
-    return skipped.parsed(items, lambda item: _copa_item(item, path), "item")
+    return skipped.parsed(items, question, "item")
 
 
 def read_copa_json(path: Path, skipped: SkippedRows) -> Iterator[Question]:
@@ -278,9 +298,8 @@ def read_question_table(path: Path, skipped: SkippedRows) -> Iterator[Question]:
 
     def question(row: Record) -> Question:
         alternatives = row.get("alternatives")
-        if not isinstance(alternatives, list) or not all(
-            isinstance(one, str) and one.strip() for one in alternatives
-        ):
+        is_list = isinstance(alternatives, list)
+        if not is_list or not all(isinstance(one, str) and one.strip() for one in alternatives):
             raise row.fault(f"alternatives={shown(alternatives)}", "a list of texts, none of them empty")
         places = tuple(map(str, range(len(alternatives))))
         return {
@@ -290,27 +309,6 @@ def read_question_table(path: Path, skipped: SkippedRows) -> Iterator[Question]:
         }
 
     return read_records(path, skipped, QUESTION_COLUMNS, "", question)
-
-
-def _copa_item(item: XmlElement, path: Path) -> Question:
-    line, attributes = item.line, item.attrib
-    texts = {child.tag: "".join(child.itertext()).strip() for child in item}
-    if len(texts) < len(item):
-        raise DataFormatError(path, line, "an item with the same element twice", _ACCEPTED_ITEM)
-    check_keys(attributes, _COPA_ATTRIBUTES, path, line, what="attribute", complete=True)
-    check_keys(texts, _COPA_ELEMENTS, path, line, what="element", complete=True)
-    asked = attributes.get("asks-for", "")
-    if asked not in COPA_TEMPLATES:
-        raise DataFormatError(path, line, f"asks-for={shown(asked)}", " or ".join(COPA_TEMPLATES))
-    if not texts.get("p"):
-        raise DataFormatError(path, line, "an item without p", _ACCEPTED_ITEM)
-    alternatives = [texts[name] for name in ("a1", "a2") if texts.get(name)]
-    label = attributes.get("most-plausible-alternative")
-    return {
-        "premise": f"{texts['p']} {COPA_TEMPLATES[asked]}",
-        "alternatives": _checked_alternatives(alternatives, 2, path, line),
-        "label": _index(label, ("1", "2"), "most-plausible-alternative", path, line),
-    }
 
 
 def _lines_with_gaps(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, str] | None]:

@@ -152,14 +152,29 @@ class CooccurrenceCounter:
         """
         self._flush()
         events = self._number_events()
-        weights = self._pair_bounds(events.num_rows)
+        # Upper bound of the positions of co-events, for every event; shape (events,).
+        reach = "n - 1" if self.window is None else f"least(n - 1, {2 * self.window})"
+        rows = self._database.execute(
+            f"SELECT event, sum({reach})::BIGINT AS bound FROM occurrences"
+            " JOIN (SELECT document, count(*) AS n FROM occurrences GROUP BY document) USING (document)"
+            " GROUP BY event"
+        ).fetchnumpy()
+        bounds = np.zeros(events.num_rows, dtype=np.int64)
+        bounds[np.asarray(rows["event"])] = np.asarray(rows["bound"])
         struct = pa.StructArray.from_arrays(
             [events.column(role).combine_chunks() for role in _ROLES], names=_ROLES
         )
-        for first, last in self._ranges(weights):
+        # The pairs of the anchors of each range fit into the memory limit.
+        budget = max(1, self._memory_bytes // _BYTES_PER_PAIR)
+        ends = np.cumsum(bounds)
+        first = 0
+        while first < len(bounds):
+            reached = ends[first - 1] if first else 0
+            last = max(first, int(np.searchsorted(ends, reached + budget, side="right")) - 1)
             table = self._count_range(first, last, struct)
             if table.num_rows:
                 yield table
+            first = last + 1
         self.statistics.events_without_co_event = (
             self.statistics.distinct_events
             - self.statistics.events_below_minimum_frequency
@@ -201,30 +216,6 @@ class CooccurrenceCounter:
         table = database.sql("SELECT subject, predicate, object FROM events ORDER BY event").to_arrow_table()
         database.execute("DROP TABLE events")
         return table
-
-    def _pair_bounds(self, num_events: int) -> npt.NDArray[np.int64]:
-        """Upper bound of the positions of co-events, for every event; shape (events,)."""
-        reach = "n - 1" if self.window is None else f"least(n - 1, {2 * self.window})"
-        rows = self._database.execute(
-            f"SELECT event, sum({reach})::BIGINT AS bound FROM occurrences"
-            " JOIN (SELECT document, count(*) AS n FROM occurrences GROUP BY document) USING (document)"
-            " GROUP BY event"
-        ).fetchnumpy()
-        bounds = np.zeros(num_events, dtype=np.int64)
-        bounds[np.asarray(rows["event"])] = np.asarray(rows["bound"])
-        return bounds
-
-    def _ranges(self, bounds: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-        """Ranges [first, last] of event numbers whose pairs fit into the memory limit."""
-        budget = max(1, self._memory_bytes // _BYTES_PER_PAIR)
-        ends = np.cumsum(bounds)
-        first = 0
-        while first < len(bounds):
-            reached = ends[first - 1] if first else 0
-            last = int(np.searchsorted(ends, reached + budget, side="right")) - 1
-            last = max(last, first)
-            yield first, last
-            first = last + 1
 
     def _count_range(self, first: int, last: int, events: pa.StructArray) -> pa.Table:
         """Count the pairs of the anchor events first..last and convert them to rows."""

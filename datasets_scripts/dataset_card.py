@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +64,7 @@ def dataset_card(
         ],
         "license": hub_licenses(licenses),
         "task_categories": list(builder.TASK_CATEGORIES),
-        "size_categories": [_size_category(sum(reports[config]["rows"] for config in configs))],
+        "size_categories": [_SIZE_CATEGORIES[bisect(_SIZES, sum(reports[one]["rows"] for one in configs))]],
         "tags": ["eventformers", "events", *(["sample"] if samples else [])],
         "language": languages or ["en"],
         "pretty_name": builder.TITLE + (" (samples)" if samples else ""),
@@ -120,18 +122,10 @@ def _dataset_info(builder: type[EventDatasetBuilder], reports: Iterable[Report])
     return described
 
 
-def _size_category(rows: int) -> str:
-    """Return the Hub's category of a number of rows."""
-    below = next((place for place, size in enumerate(_SIZES) if rows < size), len(_SIZES))
-    if below == 0:
-        return "n<1K"
-    if below == len(_SIZES):
-        return "n>1T"
-    return f"{_SIZE_NAMES[below - 1]}<n<{_SIZE_NAMES[below]}"
-
-
 _SIZES = [10**power for power in range(3, 13)]
 _SIZE_NAMES = ("1K", "10K", "100K", "1M", "10M", "100M", "1B", "10B", "100B", "1T")
+_SIZE_CATEGORIES = ("n<1K", *(f"{low}<n<{high}" for low, high in pairwise(_SIZE_NAMES)), "n>1T")
+"""The Hub's categories of numbers of rows."""
 
 
 def read_front_matter(readme: Path) -> dict[str, Any]:
@@ -168,7 +162,12 @@ def _config_section(
         f"- settings: {_listed(report['settings']) or 'none'}",
     ]
     for split, counts in splits.items():
-        lines += _split_lines(f"{cell(split)}: " if len(splits) > 1 else "", counts)
+        label = f"- {cell(split)}: " if len(splits) > 1 else "- "
+        lines.append(f"{label}rows: {counts['rows']:,}")
+        lines.append(f"{label}fingerprint of the rows: `{counts['rows_fingerprint']}`")
+        lines += [f"{label}{name}: {_listed(counts[name]) or 'none'}" for name in ("read", "skipped")]
+        if counts["statistics"]:
+            lines.append(f"{label}statistics: {_listed(counts['statistics'])}")
     files = report["raw_files"]
     lines += [
         f"- raw file: {code(item['name'])}, {item['bytes']:,} bytes, SHA-256 {code(item['sha256'])}"
@@ -176,7 +175,11 @@ def _config_section(
     ]
     if len(files) > _SHOWN_FILES:
         lines.append(f"- {len(files) - _SHOWN_FILES:,} more raw files, in `{config}/{REPORT_NAME}`")
-    lines += _malformed_lines(config, report)
+    if (listed := report.get("malformed")) and listed["count"]:
+        lines.append(f"- malformed parts left out: {listed['count']:,}, listed in `{config}/{REPORT_NAME}`")
+        for part in listed["parts"][:_SHOWN_FILES]:
+            line = f", line {part['line']:,}" if part["line"] is not None else ""
+            lines.append(f"  - a {cell(part['whole'])} of {code(part['file'])}{line}")
     sources = report["sources"]
     kinds = list(dict.fromkeys(kind for kept in sources.values() for kind in kept if kind != "license"))
     rows = [
@@ -203,30 +206,6 @@ def _shortened(value: Any) -> Any:
         more = [f"… {len(value) - _EXAMPLE_ITEMS:,} more"] if len(value) > _EXAMPLE_ITEMS else []
         return [*map(_shortened, value[:_EXAMPLE_ITEMS]), *more]
     return value
-
-
-def _malformed_lines(config: str, report: Report) -> list[str]:
-    """List the parts skipped as malformed; empty if there are none."""
-    listed = report.get("malformed")
-    if not listed or not listed["count"]:
-        return []
-    lines = [f"- malformed parts left out: {listed['count']:,}, listed in `{config}/{REPORT_NAME}`"]
-    for part in listed["parts"][:_SHOWN_FILES]:
-        line = f", line {part['line']:,}" if part["line"] is not None else ""
-        lines.append(f"  - a {cell(part['whole'])} of {code(part['file'])}{line}")
-    return lines
-
-
-def _split_lines(label: str, counts: Report) -> list[str]:
-    lines = [
-        f"- {label}rows: {counts['rows']:,}",
-        f"- {label}fingerprint of the rows: `{counts['rows_fingerprint']}`",
-    ]
-    for name in ("read", "skipped"):
-        lines.append(f"- {label}{name}: {_listed(counts[name]) or 'none'}")
-    if counts["statistics"]:
-        lines.append(f"- {label}statistics: {_listed(counts['statistics'])}")
-    return lines
 
 
 def _listed(values: Mapping[str, object]) -> str:

@@ -40,7 +40,6 @@ from eventformers.datasets_scripts.chains import (
     event_key,
     place_held_out,
     question_columns,
-    window_starts,
 )
 from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter, bytes_of
 from eventformers.datasets_scripts.document_splits import (
@@ -465,9 +464,9 @@ class EventChains(EventDatasetBuilder):
         report.statistics["events_to_draw_from"] = sum(map(len, pools.values()))
         fills = config.distractor_argument == "protagonist"
         for chain in self._chains():
-            starts = window_starts(
-                len(chain.events), size, config.window_stride or size, config.first_window_only
-            )
+            most = len(chain.events) - size
+            last = min(0, most) if config.first_window_only else most
+            starts = range(0, last + 1, config.window_stride or size)
             if not starts:
                 report.skipped["chain_too_short_for_a_question"] += 1
             keys = {event_key(event) for event in chain.events}

@@ -122,16 +122,32 @@ class EventCoreference(EventDatasetBuilder):
         notes: Counter[str] = Counter()
         ids = DistinctIds()
         sentences: dict[str, dict[str, int]] = {}
+        ignored = (*UNUSED_KEYS, *_OF_TYPES)
+
+        def own_row(record: Record) -> dict[str, Any]:
+            # Mentions of types call their text a sentence.
+            sentence, participants = record.pop("sentence", None), record.get("participants") or []
+            if sentence is not None and not (isinstance(sentence, int) and sentence >= 0):
+                raise record.fault(f"the sentence {shown(sentence)}", "a whole number from 0")
+            if not isinstance(participants, list) or not all(
+                isinstance(one, dict) and all(isinstance(one.get(name), str) for name in ("text", "kind"))
+                for one in participants
+            ):
+                found = f"participants={shown(participants)}"
+                raise record.fault(found, 'a list of objects with "text" and "kind"')
+            mention = mention_of(record, notes)
+            if mention.trigger_start < 0:
+                raise record.fault(f"no trigger in the mention {named(mention.mention_id)}", _ACCEPTED)
+            return {
+                **{name: value for name, value in mention._asdict().items() if name not in _OF_TYPES},
+                **{name: record.text(name) for name in ("topic", "subtopic", "cluster_id", "kind")},
+                "sentence": sentence,
+                "participants": [{name: one[name] for name in ("text", "kind")} for one in participants],
+            }
+
         for path in self.split_files[self.split]:
-            rows = read_records(
-                path,
-                self.report.skipped,
-                OWN_COLUMNS,
-                _ACCEPTED,
-                lambda record: _own_row(record, notes),
-                ignored=(*UNUSED_KEYS, *_OF_TYPES),
-            )
-            for row in rows:
+            skipped = self.report.skipped
+            for row in read_records(path, skipped, OWN_COLUMNS, _ACCEPTED, own_row, ignored=ignored):
                 self.report.read["mentions"] += 1
                 numbers = sentences.setdefault(row["document_id"], {})
                 number = numbers.setdefault(row["text"], len(numbers))
@@ -169,27 +185,6 @@ def _topics(split: str, found: frozenset[str]) -> frozenset[str]:
     if split in held_out:
         return found.intersection(held_out[split])
     return found.difference(*held_out.values())
-
-
-def _own_row(record: Record, notes: Counter[str]) -> dict[str, Any]:
-    # Mentions of types call their text a sentence.
-    sentence, participants = record.pop("sentence", None), record.get("participants") or []
-    if sentence is not None and not (isinstance(sentence, int) and sentence >= 0):
-        raise record.fault(f"the sentence {shown(sentence)}", "a whole number from 0")
-    if not isinstance(participants, list) or not all(
-        isinstance(one, dict) and all(isinstance(one.get(name), str) for name in ("text", "kind"))
-        for one in participants
-    ):
-        raise record.fault(f"participants={shown(participants)}", 'a list of objects with "text" and "kind"')
-    mention = mention_of(record, notes)
-    if mention.trigger_start < 0:
-        raise record.fault(f"no trigger in the mention {named(mention.mention_id)}", _ACCEPTED)
-    return {
-        **{name: value for name, value in mention._asdict().items() if name not in _OF_TYPES},
-        **{name: record.text(name) for name in ("topic", "subtopic", "cluster_id", "kind")},
-        "sentence": sentence,
-        "participants": [{name: one[name] for name in ("text", "kind")} for one in participants],
-    }
 
 
 def _row(document: EcbDocument, mention: EcbMention) -> dict[str, object]:

@@ -371,7 +371,15 @@ class EventHierarchies(EventDatasetBuilder):
                 report.skipped[reason] += 1
                 report.statistics.setdefault(f"first_{reason}", where)
                 continue
-            gold = self._gold(mention, notes)
+            # The event of a mention and its ancestors, without those that have no text.
+            stated = mention.gold_events if self.config.gold_events == "stated" else None
+            gold = path = self._knowledge.graph.gold_path(mention.event_id)
+            if stated is not None:
+                gold = [mention.event_id, *(one for one in stated if one != mention.event_id)]
+                notes["mentions_whose_stated_events_begin_with_another"] += stated[:1] != [mention.event_id]
+                notes["mentions_whose_stated_events_lack_an_ancestor"] += not set(path) <= set(gold)
+            kept = [one for one in gold if self._has_text(one, mention.language)]
+            notes["gold_events_without_text_in_the_language"] += len(gold) - len(kept)
             mention_id = mention_id_of(file, mention)
             if name_hash(mention_id) in self._survey.repeated:
                 given, mention_id = mention_id, self._ids.of(mention_id)
@@ -379,8 +387,8 @@ class EventHierarchies(EventDatasetBuilder):
                     notes["mentions_with_repeated_id"] += 1
                     report.statistics.setdefault("first_mention_with_repeated_id", where)
             languages.add(mention.language)
-            linked.update(gold)
-            notes["mentions_with_several_gold_events"] += len(gold) > 1
+            linked.update(kept)
+            notes["mentions_with_several_gold_events"] += len(kept) > 1
             notes["longest_mention_in_characters"] = max(
                 notes["longest_mention_in_characters"], len(mention.mention)
             )
@@ -388,7 +396,7 @@ class EventHierarchies(EventDatasetBuilder):
             source, license_name = mention.source or of_file[0], mention.license or of_file[1]
             report.add_source(source, license_name, mentions=1)
             row = mention._replace(mention_id=mention_id, source=source, license=license_name)
-            yield {**row._asdict(), "event_ids": gold}
+            yield {**row._asdict(), "event_ids": kept}
         self._report_events()
         report.statistics.update({name: count for name, count in sorted(notes.items()) if count})
         report.statistics.update(self._knowledge.graph.statistics(linked))
@@ -434,20 +442,6 @@ class EventHierarchies(EventDatasetBuilder):
         if config.max_height is not None and knowledge.graph.height(mention.event_id) > config.max_height:
             return "mention_of_event_in_a_higher_hierarchy"
         return None
-
-    def _gold(self, mention: LinkedMention, notes: Counter[str]) -> list[str]:
-        """The event of a mention and its ancestors, without those that have no text."""
-        stated = mention.gold_events if self.config.gold_events == "stated" else None
-        path = self._knowledge.graph.gold_path(mention.event_id)
-        if stated is None:
-            gold = path
-        else:
-            gold = [mention.event_id, *(one for one in stated if one != mention.event_id)]
-            notes["mentions_whose_stated_events_begin_with_another"] += stated[:1] != [mention.event_id]
-            notes["mentions_whose_stated_events_lack_an_ancestor"] += not set(path) <= set(gold)
-        kept = [one for one in gold if self._has_text(one, mention.language)]
-        notes["gold_events_without_text_in_the_language"] += len(gold) - len(kept)
-        return kept
 
     def _has_text(self, event_id: str, language: str) -> bool:
         """True if an event can be a candidate for mentions in a language."""

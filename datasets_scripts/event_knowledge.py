@@ -269,7 +269,6 @@ def component_splits(
         known: splits by event, from the raw files.
         validation_share: share of components in validation, 0 to 1.
         test_share: share of components in test, 0 to 1.
-        seed: seed of the order.
         notes: count of components with known splits that differ; added to.
     """
     split_of: dict[str, str] = {}
@@ -309,7 +308,6 @@ def move_components(
         components: lists of events; the first id of each identifies it.
         mentions: number of mentions that count, by event.
         wanted: number of such mentions in validation.
-        seed: seed of the order.
         notes: counts of moved components and their mentions that count; added to.
     """
     moved: dict[str, str] = {}
@@ -465,8 +463,17 @@ class EventKnowledge:
                         known._add(entity.statements, place)
                     elif has_texts:
                         known.skipped["entity_that_is_no_event"] += 1
+            elif file.kind == "properties":
+                known._add(read_item_properties(file.path, known.skipped), place)
             elif file.kind in EDGE_KINDS:
-                known._add_edges(file, place)
+                for entry in (read_edges if file.kind == "edges" else read_hierarchy)(
+                    file.path, known.skipped
+                ):
+                    if entry.event_id is not None:
+                        known.named.add(entry.event_id)
+                        if entry.split is not None:
+                            known.splits[entry.event_id] = entry.split
+                    known._add(entry.statements, place)
         if sources and not any(texts.languages.values()):
             names = ", ".join(file.path.name for file in sources)
             raise EventformersError(
@@ -483,18 +490,6 @@ class EventKnowledge:
     def id_of(self, event_id: str) -> str:
         """Return the id of an event as the titles have it, or, without titles, as the edges have it."""
         return id_among(event_id, self.events)
-
-    def _add_edges(self, file: HierarchyFile, place: int) -> None:
-        if file.kind == "properties":
-            self._add(read_item_properties(file.path, self.skipped), place)
-            return
-        reader = read_edges if file.kind == "edges" else read_hierarchy
-        for entry in reader(file.path, self.skipped):
-            if entry.event_id is not None:
-                self.named.add(entry.event_id)
-                if entry.split is not None:
-                    self.splits[entry.event_id] = entry.split
-            self._add(entry.statements, place)
 
     def _add(self, statements: Iterable[Statement], place: int) -> None:
         for statement in statements:

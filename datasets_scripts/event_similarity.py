@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import Any, ClassVar
 
 import datasets
 from datasets import Value
@@ -117,51 +116,39 @@ class EventSimilarity(EventDatasetBuilder):
         # A table is the user's own; the published files are texts.
         license_name = UNSPECIFIED if is_table(path) else _LICENSES[config]
         source, license_name = SAMPLE_ORIGIN if self.is_sample else (path.name, license_name)
-        skipped = self.report.skipped
+        skipped, is_scored = self.report.skipped, config in _RATED
+        names = _PAIR_COLUMNS if is_scored else _HARD_COLUMNS
+
+        def row_of(line: int, events: list[Event], stated: Any) -> dict[str, Event | float]:
+            row: dict[str, Event | float] = dict(zip(names, events, strict=True))
+            if is_scored:
+                try:
+                    row["score"] = score = float(stated)
+                except (TypeError, ValueError):
+                    score = math.nan
+                if not MINIMUM_SCORE <= score <= MAXIMUM_SCORE:
+                    accepted = f"a number from {MINIMUM_SCORE:g} to {MAXIMUM_SCORE:g}"
+                    raise DataFormatError(path, line, f"the score {shown(stated)}", accepted)
+            return row
+
+        def of_record(record: Record) -> dict[str, Event | float]:
+            events = [event_of(record[name], path, record.line) for name in names]
+            return row_of(record.line, events, record.get("score"))
+
+        def of_text(line: int, text: str) -> dict[str, Event | float]:
+            fields = [part.strip() for part in text.split("|")]
+            number = 3 * len(names) + is_scored
+            if len(fields) != number:
+                raise DataFormatError(path, line, f"{len(fields)} fields", f"{number} fields separated by |")
+            starts = range(0, 3 * len(names), 3)
+            events = [checked_event(*fields[start : start + 3], path, line) for start in starts]
+            return row_of(line, events, fields[-1])
+
         if is_table(path):
-            columns = _PAIR_TABLE if config in _RATED else _HARD_TABLE
-            names = [column.name for column in columns if column.kind == "event"]
-
-            def row_of(record: Record) -> dict[str, Event | float]:
-                row: dict[str, Event | float] = {
-                    name: event_of(record[name], path, record.line) for name in names
-                }
-                return row | (
-                    {"score": _score(record["score"], path, record.line)} if len(names) == 2 else {}
-                )
-
-            rows = read_records(path, skipped, columns, "", row_of)
+            rows = read_records(path, skipped, _PAIR_TABLE if is_scored else _HARD_TABLE, "", of_record)
         else:
-            rows = skipped.parsed_rows(read_rows(path, skipped), partial(_row, config, path))
+            rows = skipped.parsed_rows(read_rows(path, skipped), of_text)
         for row in rows:
             self.report.read["rows"] += 1
-            self.report.add_source(source, license_name, documents=1, events=2 if "score" in row else 4)
+            self.report.add_source(source, license_name, documents=1, events=len(names))
             yield row
-
-
-def _row(config: str, path: Path, line: int, text: str) -> dict[str, Event | float]:
-    is_scored = config in _RATED
-    names = _PAIR_COLUMNS if is_scored else _HARD_COLUMNS
-    num_fields = 3 * len(names) + is_scored
-    fields = [part.strip() for part in text.split("|")]
-    if len(fields) != num_fields:
-        raise DataFormatError(path, line, f"{len(fields)} fields", f"{num_fields} fields separated by |")
-    row: dict[str, Event | float] = {}
-    for index, name in enumerate(names):
-        subject, predicate, object_ = fields[3 * index : 3 * index + 3]
-        row[name] = checked_event(subject, predicate, object_, path, line)
-    if is_scored:
-        row["score"] = _score(fields[-1], path, line)
-    return row
-
-
-def _score(text: object, path: Path, line: int) -> float:
-    try:
-        score = float(cast("str", text))
-    except (TypeError, ValueError):
-        score = math.nan
-    if not MINIMUM_SCORE <= score <= MAXIMUM_SCORE:
-        raise DataFormatError(
-            path, line, f"the score {shown(text)}", f"a number from {MINIMUM_SCORE:g} to {MAXIMUM_SCORE:g}"
-        )
-    return score

@@ -25,7 +25,6 @@ from eventformers.datasets_scripts.mention_reader import (
     ACE_FRAMES,
     ACE_SEEN_TYPES,
     MENTION_COLUMNS,
-    Mention,
     read_mentions,
 )
 from eventformers.datasets_scripts.reading.lines import corpus_folders, file_stem, files_inside, format_suffix
@@ -67,10 +66,8 @@ def split_types(
         known: further accepted names, of types without mentions.
 
     Raises:
-        EventformersError: a type is named as seen and as unseen.
         UnknownNameError: a named type has no mentions.
     """
-    check_disjoint(seen_types, unseen_types)
     accepted = {*counts, *known}
     for setting, names in (("seen_types", seen_types), ("unseen_types", unseen_types)):
         for name in names or ():
@@ -87,16 +84,6 @@ def split_types(
     else:
         unseen = others[:num_unseen] if num_unseen else others
     return TypeSplit(seen, unseen, [name for name in others if name not in unseen])
-
-
-def check_disjoint(seen_types: Collection[str] | None, unseen_types: Collection[str] | None) -> None:
-    """Raise `EventformersError` for a type that is named as both seen and unseen."""
-    both = sorted(set(seen_types or ()) & set(unseen_types or ()))
-    if both:
-        raise EventformersError(
-            f"settings seen_types and unseen_types: found {', '.join(both)} in both;"
-            " accepted: each type in one of them"
-        )
 
 
 _ACE_SOURCE = "ace2005"
@@ -132,7 +119,11 @@ class EventTypesConfig(EventDatasetConfig):
         if self.unseen_types is not None:
             self.unseen_types = name_list("unseen_types", self.unseen_types)
         super().__post_init__()
-        check_disjoint(self.seen_types, self.unseen_types)
+        if both := sorted(set(self.seen_types or ()) & set(self.unseen_types or ())):
+            raise EventformersError(
+                f"settings seen_types and unseen_types: found {', '.join(both)} in both;"
+                " accepted: each type in one of them"
+            )
 
 
 class EventTypes(EventDatasetBuilder):
@@ -227,17 +218,17 @@ class EventTypes(EventDatasetBuilder):
     def _mention_rows(self) -> Iterator[Mapping[str, object]]:
         config, report = self.config, self.report
         notes: Counter[str] = Counter()
-        mentions = list(self._mentions(notes))
+        files = self.split_files[self.split]
+        if config.name == "ace2005":
+            origin = SAMPLE_ORIGIN if self.is_sample else (_ACE_SOURCE, license_of_source(_ACE_SOURCE))
+            annotations = [path for path in files if path.suffix == ".xml"]
+            mentions = list(read_ace(annotations, *origin, report.read, notes, report.skipped))
+        else:
+            mentions = [one for path in files for one in read_mentions(path, report.skipped, notes)]
         report.read["mentions"] = len(mentions)
         counts = Counter(mention.event_type for mention in mentions if mention.event_type)
-        split = split_types(
-            counts,
-            config.seen_types,
-            config.unseen_types,
-            config.num_seen,
-            config.num_unseen,
-            known=ACE_FRAMES if config.name == "ace2005" else (),
-        )
+        settings = (config.seen_types, config.unseen_types, config.num_seen, config.num_unseen)
+        split = split_types(counts, *settings, known=ACE_FRAMES if config.name == "ace2005" else ())
         seen, left_out = frozenset(split.seen), frozenset(split.left_out)
         ids = DistinctIds()
         alike: Counter[tuple[str, int, str]] = Counter()
@@ -260,16 +251,6 @@ class EventTypes(EventDatasetBuilder):
         report.statistics.update({name: count for name, count in sorted(notes.items()) if count})
         report.statistics["seen_types"] = list(split.seen)
         report.statistics["unseen_types"] = list(split.unseen)
-
-    def _mentions(self, notes: Counter[str]) -> Iterator[Mention]:
-        files = self.split_files[self.split]
-        if self.config.name == "ace2005":
-            origin = SAMPLE_ORIGIN if self.is_sample else (_ACE_SOURCE, license_of_source(_ACE_SOURCE))
-            annotations = [path for path in files if path.suffix == ".xml"]
-            yield from read_ace(annotations, *origin, self.report.read, notes, self.report.skipped)
-            return
-        for path in files:
-            yield from read_mentions(path, self.report.skipped, notes)
 
     def _frame_rows(self) -> Iterator[Mapping[str, object]]:
         report = self.report

@@ -55,21 +55,20 @@ def dataset_fingerprint(dataset: Dataset | DatasetDict) -> str:
 
 def parquet_fingerprint(path: Path) -> str:
     """The `dataset_fingerprint` of the rows of a Parquet file, without a copy of them in a cache."""
+
+    def blocks(file: pq.ParquetFile) -> Iterator[pa.Table]:
+        # Row groups and their pages have other sizes.
+        held = file.schema_arrow.empty_table()
+        for batch in file.iter_batches(_BLOCK_ROWS):
+            held = pa.concat_tables([held, pa.Table.from_batches([batch])])
+            while len(held) >= _BLOCK_ROWS:
+                yield held[:_BLOCK_ROWS]
+                held = held[_BLOCK_ROWS:]
+        if len(held):
+            yield held
+
     with pq.ParquetFile(path) as file:
-        return _fingerprint(file.schema_arrow.names, _blocks(file))
-
-
-def _blocks(file: pq.ParquetFile) -> Iterator[pa.Table]:
-    """Divide a file into blocks of `_BLOCK_ROWS`, which its row groups and their pages do not."""
-    held: list[pa.RecordBatch] = []
-    for batch in file.iter_batches(_BLOCK_ROWS):
-        table = pa.Table.from_batches([*held, batch])
-        if len(table) >= _BLOCK_ROWS:
-            yield table[:_BLOCK_ROWS]
-            table = table[_BLOCK_ROWS:]
-        held = table.to_batches()
-    if held:
-        yield pa.Table.from_batches(held)
+        return _fingerprint(file.schema_arrow.names, blocks(file))
 
 
 def _fingerprint(names: Iterable[str], blocks: Iterable[pa.Table]) -> str:

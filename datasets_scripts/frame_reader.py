@@ -6,7 +6,6 @@ import html
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,24 +88,60 @@ def read_frames(paths: Iterable[Path], skipped: SkippedRows) -> Iterator[Frame]:
     known: dict[str, str] = {}
     parents: dict[str, list[str]] | None = None
 
-    def checked(path: Path, line: int, frame: Frame) -> Frame:
+    def checked(frame: Frame, path: Path, line: int) -> Frame:
         if frame.name in known:
             again = f"the frame {shown(frame.name)} again, after {known[frame.name]}"
             raise DataFormatError(path, line, again, "each frame once")
         known[frame.name] = path.name
         return frame
 
+    def of_xml(path: Path) -> Frame:
+        root = read_xml(path)
+        name = root.get("name", "")
+        if root.tag != "frame" or not name:
+            raise DataFormatError(path, root.line, f"<{root.tag}> without a frame", '<frame name="…" ID="…">')
+        check_children(root, _FRAME_PARTS, path)
+        definition, examples = "", []
+        for element in children(root, "definition")[:1]:
+            markup = element.text or ""
+            try:
+                definition, examples = plain_definition(markup), plain_examples(markup)
+            except ValueError as error:
+                found = f"a reference to no character ({error})"
+                raise DataFormatError(path, element.line, found, "a definition") from error
+        own = []
+        for relation in children(root, "frameRelation"):
+            if relation.get("type") == "Inherits from":
+                for element in children(relation, "relatedFrame"):
+                    own.append((element.text or "").strip())
+                    if not own[-1]:
+                        found = "<relatedFrame> without a name"
+                        raise DataFormatError(path, element.line, found, "the name of a frame")
+        inherited = own if parents is None else parents.get(name, [])
+        return checked(Frame(root.get("ID", name), name, definition, inherited, examples), path, root.line)
+
+    def of_record(record: Record) -> Frame:
+        name = record.text("name").strip()
+        if not name:
+            raise record.fault("a line without the name of a frame", ACCEPTED_FRAME)
+        frame = Frame(
+            frame_id=record.text("frame_id", "id") or name,
+            name=name,
+            definition=" ".join(record.text("definition").split()),
+            parents=record.texts("parents", "a list of names", f" of {shown(name)}"),
+            examples=record.texts("examples", "a list of sentences", f" of {shown(name)}"),
+        )
+        return checked(frame, record.path, record.line)
+
     for path in paths:
         if path.name == RELATIONS_FILE:
             parents = _inheritance(path, skipped)
         elif path.suffix == ".xml":
-            frames = skipped.parsed([path], partial(_frame_of_xml, parents=parents), "document")
-            yield from skipped.parsed_rows(frames, checked, "document")
+            yield from skipped.parsed([path], of_xml, "document")
         else:
-            rows = read_records(
-                path, skipped, FRAME_COLUMNS, ACCEPTED_FRAME, _frame_of_record, ignored=_UNUSED_KEYS
+            yield from read_records(
+                path, skipped, FRAME_COLUMNS, ACCEPTED_FRAME, of_record, ignored=_UNUSED_KEYS
             )
-            yield from skipped.parsed_rows(rows, checked)
 
 
 def frame_descendants(frames: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
@@ -155,31 +190,6 @@ def _plain(markup: str) -> str:
     return " ".join(html.unescape(replace_marked(_TAG, ">", "", markup)).split())
 
 
-def _frame_of_xml(path: Path, parents: Mapping[str, list[str]] | None) -> tuple[Path, int, Frame]:
-    root = read_xml(path)
-    name = root.get("name", "")
-    if root.tag != "frame" or not name:
-        raise DataFormatError(path, root.line, f"<{root.tag}> without a frame", '<frame name="…" ID="…">')
-    check_children(root, _FRAME_PARTS, path)
-    definition, examples = "", []
-    for element in children(root, "definition")[:1]:
-        try:
-            definition, examples = plain_definition(element.text or ""), plain_examples(element.text or "")
-        except ValueError as error:
-            found = f"a reference to no character ({error})"
-            raise DataFormatError(path, element.line, found, "a definition") from error
-    own = []
-    for relation in children(root, "frameRelation"):
-        if relation.get("type") == "Inherits from":
-            for element in children(relation, "relatedFrame"):
-                own.append((element.text or "").strip())
-                if not own[-1]:
-                    found = "<relatedFrame> without a name"
-                    raise DataFormatError(path, element.line, found, "the name of a frame")
-    inherited = own if parents is None else parents.get(name, [])
-    return path, root.line, Frame(root.get("ID", name), name, definition, inherited, examples)
-
-
 def _inheritance(path: Path, skipped: SkippedRows) -> dict[str, list[str]]:
     """The parents of each frame, from `frRelation.xml`."""
 
@@ -192,17 +202,3 @@ def _inheritance(path: Path, skipped: SkippedRows) -> dict[str, list[str]]:
             for child, parent in skipped.parsed(children(kind, "frameRelation"), names):
                 parents[child].append(parent)
     return parents
-
-
-def _frame_of_record(record: Record) -> tuple[Path, int, Frame]:
-    name = record.text("name").strip()
-    if not name:
-        raise record.fault("a line without the name of a frame", ACCEPTED_FRAME)
-    frame = Frame(
-        frame_id=record.text("frame_id", "id") or name,
-        name=name,
-        definition=" ".join(record.text("definition").split()),
-        parents=record.texts("parents", "a list of names", f" of {shown(name)}"),
-        examples=record.texts("examples", "a list of sentences", f" of {shown(name)}"),
-    )
-    return record.path, record.line, frame

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from eventformers.datasets_scripts.document_splits import SPLITS
@@ -162,7 +163,13 @@ def read_triples(
         is_2020 = format_suffix(path) == ".tsv" and graph == "atomic"
         known = {*templates.relations, *(ATOMIC_2020_RELATIONS if is_2020 else ())}
         if is_table:
-            triples = _table_triples(path, known, skipped)
+
+            def triple(row: Record, known: Collection[str] = known) -> Triple:
+                head, relation, tail = map(row.text, _TRIPLE_NAMES)
+                _check_relation(relation, known, row.path, row.line)
+                return head, relation, tail
+
+            triples = read_records(path, skipped, TRIPLE_COLUMNS, "", triple, row_is_line=True)
         elif is_csv:
             shared = skipped.uncounted() if path in read_before else skipped
             triples = _csv_triples(path, split, known, skipped, shared)
@@ -190,8 +197,11 @@ def read_triples(
 
 
 def _csv_files(by_name: Mapping[str, Path]) -> dict[str, list[Path]]:
-    names = {split: f"v4_atomic_{short}.csv" for split, short in _CSV_SPLITS.items()}
-    found = {split: [by_name[name]] for split, name in names.items() if name in by_name}
+    found = {
+        split: [by_name[name]]
+        for split, short in _CSV_SPLITS.items()
+        if (name := f"v4_atomic_{short}.csv") in by_name
+    }
     single = [path for name, path in by_name.items() if name.endswith(".csv") and name not in _TABLE_NAMES]
     whole = by_name.get(_CSV_OF_ALL_SPLITS) or (single[0] if len(by_name) == len(single) == 1 else None)
     if whole is None or found:
@@ -214,8 +224,11 @@ def _is_of_other_graph(path: Path, graph: str) -> bool:
     """True if the first row fits the columns of the other graph and has one of its relations."""
     other = "atomic" if graph == "conceptnet" else "conceptnet"
     if _is_triple_table(path):
-        relation = _first_relation(path)
-        return relation in relation_templates(other) and relation not in relation_templates(graph)
+        rows = read_records(path, SkippedRows("skip"), TRIPLE_COLUMNS, "", lambda row: row.get("relation"))
+        with suppress(EventformersError):
+            relation = str(next(rows, ""))
+            return relation in relation_templates(other) and relation not in relation_templates(graph)
+        return False
     if format_suffix(path) == ".csv":
         return False
     try:
@@ -231,24 +244,6 @@ def _is_triple_table(path: Path) -> bool:
     if unpacked_name(path) in _TABLE_NAMES:
         return True
     return format_suffix(path) == ".tsv" and not {*_TRIPLE_NAMES}.isdisjoint(first_record(path) or ())
-
-
-def _first_relation(path: Path) -> str:
-    """The relation in the first readable row of a table of triples; "" if there is none."""
-    try:
-        rows = read_records(path, SkippedRows("skip"), TRIPLE_COLUMNS, "", lambda row: row.get("relation"))
-        return str(next(rows, ""))
-    except EventformersError:
-        return ""
-
-
-def _table_triples(path: Path, known: Collection[str], skipped: SkippedRows) -> Iterator[Triple]:
-    def triple(row: Record) -> Triple:
-        head, relation, tail = map(row.text, _TRIPLE_NAMES)
-        _check_relation(relation, known, path, row.line)
-        return head, relation, tail
-
-    return read_records(path, skipped, TRIPLE_COLUMNS, "", triple, row_is_line=True)
 
 
 def _tab_triples(path: Path, graph: str, known: Collection[str], skipped: SkippedRows) -> Iterator[Triple]:
@@ -299,12 +294,17 @@ def _csv_triples(
     """Yield a triple for each item of each list in the rows of a split; `shared` counts rows of no split."""
 
     def triples(line: int, cells: Mapping[str, str]) -> list[Triple]:
-        return [
-            (cells[_CSV_FRAME[0]], relation, tail.strip())
-            for relation, cell in cells.items()
-            if relation in known
-            for tail in _tails(cell, path, line, relation)
-        ]
+        found = []
+        for relation, cell in cells.items():
+            if relation not in known:
+                continue
+            accepted, tails = "a JSON list of texts", None
+            with suppress(DataFormatError):
+                tails = parse_json(cell, path, line, accepted)
+            if not isinstance(tails, list) or not all(isinstance(tail, str) for tail in tails):
+                raise DataFormatError(path, line, f"{shown(cell)} in the column {relation}", accepted)
+            found += [(cells[_CSV_FRAME[0]], relation, tail.strip()) for tail in tails]
+        return found
 
     rows = _csv_rows(path, shared, known)
     of_split = (row for row in rows if row[1][_CSV_FRAME[-1]] == _CSV_SPLITS[split])
@@ -336,14 +336,3 @@ def _csv_rows(
 
     rows = csv_file_rows(path, skipped, header, row="row", row_is_line=True)
     return skipped.parsed_rows(rows, row)
-
-
-def _tails(cell: str, path: Path, line: int, relation: str) -> list[str]:
-    accepted = "a JSON list of texts"
-    try:
-        tails = parse_json(cell, path, line, accepted)
-    except DataFormatError:
-        tails = None
-    if not isinstance(tails, list) or not all(isinstance(tail, str) for tail in tails):
-        raise DataFormatError(path, line, f"{shown(cell)} in the column {relation}", accepted)
-    return tails

@@ -143,7 +143,26 @@ def hierarchy_files(paths: Iterable[Path]) -> list[HierarchyFile]:
             if kind is None and item == path:
                 kind = "mentions"
             if kind is not None:
-                found.setdefault(item, _described(item, kind))
+                words = _words(unpacked_name(item))
+                splits = list(dict.fromkeys(SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS))
+                published = _PUBLISHED_FOLDER.fullmatch(item.parent.name)
+                name = f"{item.parent.name} {item.name}" if published else item.name
+                is_wikinews = "wikinews" in name or item.name.startswith("wn_")
+                found.setdefault(
+                    item,
+                    (
+                        HierarchyFile(
+                            path=item,
+                            kind=kind,
+                            split=splits[0] if len(splits) == 1 else "test" if is_wikinews else None,
+                            domain="wikinews" if is_wikinews else "wikipedia",
+                            wikinews=("cross-domain" if "cross-domain" in name else "zero-shot")
+                            if is_wikinews
+                            else None,
+                            task=item.parent.name.rsplit("-", 1)[1] if published else None,
+                        )
+                    ),
+                )
     return list(found.values())
 
 
@@ -220,19 +239,3 @@ def _record_kind(record: dict[str, object]) -> Kind | None:
     if fields & {"label_lang", "language"}:
         return "dictionary"
     return "hierarchy" if fields & set(HIERARCHY_FIELDS) else None
-
-
-def _described(path: Path, kind: Kind) -> HierarchyFile:
-    words = _words(unpacked_name(path))
-    splits = list(dict.fromkeys(SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS))
-    published = _PUBLISHED_FOLDER.fullmatch(path.parent.name)
-    name = f"{path.parent.name} {path.name}" if published else path.name
-    is_wikinews = "wikinews" in name or path.name.startswith("wn_")
-    return HierarchyFile(
-        path=path,
-        kind=kind,
-        split=splits[0] if len(splits) == 1 else "test" if is_wikinews else None,
-        domain="wikinews" if is_wikinews else "wikipedia",
-        wikinews=("cross-domain" if "cross-domain" in name else "zero-shot") if is_wikinews else None,
-        task=path.parent.name.rsplit("-", 1)[1] if published else None,
-    )

@@ -435,8 +435,18 @@ def read_entities(path: Path, skipped: SkippedRows, edges_only: bool = False) ->
         DataFormatError: a line is not an entity.
     """
 
-    def entity(line: int, text: str) -> Entity | None:
-        record = parse_json(text, path, line, ACCEPTED_ENTITY)
+    def lines() -> Iterator[tuple[int, str]]:
+        """Yield the lines with a relevant property, without the separators between entities."""
+        marks = _EDGE_MARKS if edges_only else (*_TIME_MARKS, *_EDGE_MARKS)
+        for line, text in read_lines(path, skipped):
+            entity_text = text.strip().strip("[],\t ")
+            if entity_text and any(mark in entity_text for mark in marks):
+                yield line, entity_text
+            elif entity_text or not text.strip():
+                skipped["entity_without_time_or_edges" if entity_text else "blank_line"] += 1
+
+    def entity(line: int, entity_text: str) -> Entity | None:
+        record = parse_json(entity_text, path, line, ACCEPTED_ENTITY)
         claims = record.get("claims") if isinstance(record, dict) else None
         identifier = record.get("id") if isinstance(record, dict) else None
         # PHP writes an empty object as an empty list, so an item without claims has a list.
@@ -447,35 +457,27 @@ def read_entities(path: Path, skipped: SkippedRows, edges_only: bool = False) ->
             return None
         if not _ITEM.fullmatch(identifier):
             raise DataFormatError(path, line, f"the item {shown(identifier)}", "Q and a number")
-        titles, descriptions = (_by_language(record, name, path, line) for name in ("labels", "descriptions"))
+        by_language: dict[str, dict[str, str]] = {"labels": {}, "descriptions": {}}
+        for name, of_name in by_language.items():
+            # PHP writes an empty object as an empty list here, too.
+            if not isinstance(stated := record.get(name) or {}, dict):
+                found = f'"{name}" of type {type(stated).__name__}'
+                raise DataFormatError(path, line, found, "texts by language")
+            for language, text in stated.items():
+                if not isinstance(text, dict) or not isinstance(text.get("value"), str):
+                    found = f'{shown(text)} in "{name}"'
+                    raise DataFormatError(path, line, found, 'an object with a text as "value"')
+                of_name[language] = text["value"].strip()
+        titles, descriptions = by_language.values()
         texts = [
             StatedTitle(line, identifier, language, title, descriptions.get(language, ""))
             for language, title in titles.items()
         ]
-        return Entity(
-            line=line,
-            event_id=identifier,
-            is_candidate=is_event_candidate(claims),
-            statements=list(_statements(identifier, claims, path, line, skipped)),
-            texts=texts,
-        )
+        statements = list(_statements(identifier, claims, path, line, skipped))
+        return Entity(line, identifier, is_event_candidate(claims), statements, texts)
 
-    found = skipped.parsed_rows(_entity_lines(path, skipped, edges_only), entity, "entity")
+    found = skipped.parsed_rows(lines(), entity, "entity")
     return (one for one in found if one is not None)
-
-
-def _entity_lines(path: Path, skipped: SkippedRows, edges_only: bool) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a dump with a relevant property, without the separators between entities."""
-    marks = _EDGE_MARKS if edges_only else (*_TIME_MARKS, *_EDGE_MARKS)
-    for line, text in read_lines(path, skipped):
-        entity_text = text.strip().strip("[],\t ")
-        if entity_text:
-            if any(mark in entity_text for mark in marks):
-                yield line, entity_text
-            else:
-                skipped["entity_without_time_or_edges"] += 1
-        elif not text.strip():
-            skipped["blank_line"] += 1
 
 
 def read_item_properties(path: Path, skipped: SkippedRows) -> Iterator[Statement]:
@@ -574,18 +576,3 @@ def _item_id(datavalue: object) -> str:
     number = value.get("numeric-id")
     is_number = isinstance(number, int) and not isinstance(number, bool)
     return f"Q{number}" if is_number and value.get("entity-type") == "item" else ""
-
-
-def _by_language(record: Mapping[str, object], name: str, path: Path, line: int) -> dict[str, str]:
-    """Read the labels or descriptions of an entity; empty if it has none, which PHP writes as a list."""
-    held = record.get(name) or {}
-    if not isinstance(held, dict):
-        raise DataFormatError(path, line, f'"{name}" of type {type(held).__name__}', "texts by language")
-    texts = {}
-    for language, text in held.items():
-        if not isinstance(text, dict) or not isinstance(text.get("value"), str):
-            raise DataFormatError(
-                path, line, f'{shown(text)} in "{name}"', 'an object with a text as "value"'
-            )
-        texts[language] = text["value"].strip()
-    return texts

@@ -83,14 +83,18 @@ def pairs_of_texts(premise_texts: Iterable[str], alternative_texts: Iterable[str
     Raises:
         EventformersError: there are no pairs.
     """
-    premises: dict[str, int] = {}
-    alternatives: dict[str, int] = {}
-    left = _numbered(premise_texts, premises)
-    right = _numbered(alternative_texts, alternatives)
+
+    def numbered(texts: Iterable[str]) -> tuple[list[str], Positions]:
+        numbers: dict[str, int] = {}
+        places = np.fromiter((numbers.setdefault(text, len(numbers)) for text in texts), dtype=np.int64)
+        return list(numbers), places
+
+    premises, left = numbered(premise_texts)
+    alternatives, right = numbered(alternative_texts)
     if not premises:
         raise EventformersError("the graph's splits have no pairs; accepted: at least one row")
     offsets, positions = grouped(left, right, len(premises), len(alternatives))
-    return KnownPairs(list(premises), list(alternatives), offsets, positions)
+    return KnownPairs(premises, alternatives, offsets, positions)
 
 
 def grouped(
@@ -128,7 +132,3 @@ def choose_splits(pairs: Mapping[str, Dataset], splits: Collection[str] | None =
                 "premise and alternative"
             )
     return chosen
-
-
-def _numbered(texts: Iterable[str], numbers: dict[str, int]) -> Positions:
-    return np.fromiter((numbers.setdefault(text, len(numbers)) for text in texts), dtype=np.int64)

@@ -72,21 +72,17 @@ _OTHER_NAMES: dict[str, str] = {
 }
 
 
-def standard_license(stated: str) -> str:
-    """Normalise the name of a licence stated in a raw row; an unknown name is unchanged.
-
-    Case is ignored, and blanks count as hyphens: `CC BY 2.5` becomes `CC-BY-2.5`.
-    """
-    plain = " ".join(stated.split())
-    hyphened = plain.lower().replace(" ", "-")
-    known = {name.lower(): name for name in OPEN_LICENSES}
-    return _OTHER_NAMES.get(plain.lower()) or known.get(hyphened, plain)
-
-
 def license_of_source(source: str, stated: str | None = None) -> str:
-    """The licence of a document: the one that its row states, in its standard form, else the known one of its
-    source."""
-    return standard_license(stated) if stated else SOURCE_LICENSES.get(source, UNSPECIFIED)
+    """The licence of a document: the one that its row states, else the known one of its source.
+
+    Of a stated name, case is ignored, and blanks count as hyphens: `CC BY 2.5` becomes `CC-BY-2.5`. An
+    unknown name is unchanged.
+    """
+    if not stated:
+        return SOURCE_LICENSES.get(source, UNSPECIFIED)
+    plain = " ".join(stated.split())
+    known = {name.lower(): name for name in OPEN_LICENSES}
+    return _OTHER_NAMES.get(plain.lower()) or known.get(plain.lower().replace(" ", "-"), plain)
 
 
 def is_open(license_name: str) -> bool:

@@ -78,7 +78,25 @@ def load_built(
     """
     place = _locate(data, config, builder, settings)
     if isinstance(place, Path):
-        files = _config_files(place, config)
+        # Given a list of files, `datasets` checks when they were changed; given a folder with a README, it
+        # does not.
+        by_name = built_configs(place)
+        if config not in by_name:
+            raise UnknownNameError(f"config of {place}", config, by_name)
+        patterns = by_name[config].get("data_files")
+        files: dict[str, list[str]] = {}
+        for item in patterns if isinstance(patterns, list) else []:
+            if not isinstance(item, dict) or not {"path", "split"} <= item.keys():
+                continue
+            paths = item["path"] if isinstance(item["path"], list) else [item["path"]]
+            for path in map(Path, map(str, paths)):
+                if path.is_absolute() or ".." in path.parts or path.suffix != ".parquet":
+                    found = f"the files {shown(str(path))}"
+                    raise DataFormatError(place / "README.md", None, found, "Parquet files in the folder")
+            matches = sorted(match for path in paths for match in place.glob(str(path)))
+            files[str(item["split"])] = [str(match.absolute()) for match in matches]
+        if not files or not all(files.values()):
+            raise EventformersError(f"{place}/README.md: no Parquet file for config {config}; build it again")
         loaded = load_dataset("parquet", data_files=files, streaming=streaming)
         return cast("DatasetDict | IterableDatasetDict", loaded)
     return load_hub(place, config, streaming)
@@ -162,7 +180,19 @@ def _locate(
         refuse_unfinished(folder)
         built = find_built(folder, builder)
         if built is not None:
-            _warn_of_other_settings(built, config, settings)
+            report = build_reports(built).get(config, {})
+            if isinstance(stated := report.get("settings"), dict):
+                # The config brings the values into one form, for example names into alphabetical order.
+                asked = BUILDERS[str(report["builder"])].BUILDER_CONFIG_CLASS(
+                    name=config, **{name: value for name, value in settings.items() if name in stated}
+                )
+                others = [
+                    f"{name}={stated[name]} and not {value}"
+                    for name, value in json.loads(json.dumps(settings_of(asked))).items()
+                    if name in settings and name in stated and stated[name] != value
+                ]
+                if others:
+                    warnings.warn(f"{built}, {config}: built with {', '.join(others)}", stacklevel=3)
             return built
         if not folder.exists() and os.pathsep not in str(data):
             check_data(data)
@@ -189,51 +219,6 @@ def find_built(folder: Path, builder: str | None) -> Path | None:
     if builder not in there:
         raise EventformersError(f"{folder}: found the datasets {', '.join(there)}, but not {builder}")
     return folder / builder
-
-
-def _warn_of_other_settings(folder: Path, config: str, settings: Mapping[str, Any]) -> None:
-    report = build_reports(folder).get(config, {})
-    built = report.get("settings")
-    if not isinstance(built, dict):
-        return
-    # The config brings the values into one form, for example names into alphabetical order.
-    asked = BUILDERS[str(report["builder"])].BUILDER_CONFIG_CLASS(
-        name=config, **{name: value for name, value in settings.items() if name in built}
-    )
-    others = [
-        f"{name}={built[name]} and not {value}"
-        for name, value in json.loads(json.dumps(settings_of(asked))).items()
-        if name in settings and name in built and built[name] != value
-    ]
-    if others:
-        warnings.warn(f"{folder}, {config}: built with {', '.join(others)}", stacklevel=4)
-
-
-def _config_files(folder: Path, config: str) -> dict[str, list[str]]:
-    """Parquet files of a config by split, from the README.
-
-    Given a list of files, `datasets` checks when they were changed; given a folder with a README, it does
-    not.
-    """
-    by_name = built_configs(folder)
-    if config not in by_name:
-        raise UnknownNameError(f"config of {folder}", config, by_name)
-    patterns = by_name[config].get("data_files")
-    files: dict[str, list[str]] = {}
-    for item in patterns if isinstance(patterns, list) else []:
-        if not isinstance(item, dict) or not {"path", "split"} <= item.keys():
-            continue
-        paths = item["path"] if isinstance(item["path"], list) else [item["path"]]
-        for path in map(Path, map(str, paths)):
-            if path.is_absolute() or ".." in path.parts or path.suffix != ".parquet":
-                raise DataFormatError(
-                    folder / "README.md", None, f"the files {shown(str(path))}", "Parquet files in the folder"
-                )
-        matches = sorted(match for path in paths for match in folder.glob(str(path)))
-        files[str(item["split"])] = [str(match.absolute()) for match in matches]
-    if not files or not all(files.values()):
-        raise EventformersError(f"{folder}/README.md: no Parquet file for config {config}; build it again")
-    return files
 
 
 TIMEOUT_VARIABLE = "EVENTFORMERS_HUB_TIMEOUT"

@@ -143,7 +143,6 @@ class SkippedRows(Counter[str]):
         """Parse items; skip each one for which `parse` raises `DataFormatError`.
 
         Args:
-            items: the items of a file.
             parse: converts an item to a row.
             whole: the unit of an item, for the counts.
 

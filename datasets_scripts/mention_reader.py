@@ -156,7 +156,6 @@ def read_mentions(path: Path, skipped: SkippedRows, notes: Counter[str]) -> Iter
     error if it may be a misspelt one that is missing; otherwise it is ignored and named in a warning.
 
     Args:
-        path: the file.
         skipped: count of blank lines, and policy for malformed rows.
         notes: counts of triggers that were corrected, that occur several times, and that are missing.
 
@@ -285,7 +284,12 @@ def _trigger(record: Record, text: str, mention_id: str, notes: Counter[str]) ->
     else:
         found = f"a trigger of type {type(value).__name__} in the mention {mention_id}"
         raise record.fault(found, ACCEPTED_MENTION)
-    start, end = (_offset(offset, mention_id, record) for offset in offsets)
+    for offset in offsets:
+        is_number = isinstance(offset, int) and not isinstance(offset, bool) and offset >= 0
+        if offset not in (None, -1) and not is_number:
+            found = f"the offset {shown(offset)} in the mention {mention_id}"
+            raise record.fault(found, "a whole number from 0")
+    start, end = (None if offset == -1 else offset for offset in offsets)
     if (start is None and end is not None) or (end is None and start is not None and not wanted.strip()):
         found = f"a trigger with one offset in the mention {mention_id}"
         raise record.fault(found, "its start and its end, or its text")
@@ -315,12 +319,3 @@ def _trigger(record: Record, text: str, mention_id: str, notes: Counter[str]) ->
         raise record.fault(f"{found} {shown(there)}", f"a trigger within {REACH} characters of its offset")
     notes["triggers_moved_to_their_text"] += 1
     return near
-
-
-def _offset(value: object, mention_id: str, record: Record) -> int | None:
-    """Read an offset; None if it is absent or -1."""
-    if value is None or value == -1:
-        return None
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise record.fault(f"the offset {shown(value)} in the mention {mention_id}", "a whole number from 0")
-    return value

@@ -137,23 +137,9 @@ def own_templates(graph: str, file: str | Path | None) -> dict[str, dict[str, st
     Raises:
         EventformersError: the file cannot be read or has other content.
     """
-    return {} if file is None else _read_templates(Path(file).expanduser(), graph)
-
-
-def accepted_relations(known: tuple[str, ...]) -> str:
-    """The relations with a template, and how to add others, for an error."""
-    return f"{', '.join(known)}; or one of a file given as templates=FILE.yaml, with lines like {_EXAMPLE}"
-
-
-def _naming(graph: str) -> Callable[[str], str]:
-    """Function that converts a graph's texts: those of ATOMIC get names, others are unchanged."""
-    # Imported here: `eventformers.models` imports transformers, which a list of datasets does not need.
-    from eventformers.models.relation_words import atomic_text
-
-    return atomic_text if graph == "atomic" else str
-
-
-def _read_templates(file: Path, graph: str) -> dict[str, dict[str, str]]:
+    if file is None:
+        return {}
+    file = Path(file).expanduser()
     accepted = f"lines like {_EXAMPLE}"
     try:
         content = parse_yaml(file.read_bytes(), file, accepted)
@@ -184,3 +170,16 @@ def _read_templates(file: Path, graph: str) -> dict[str, dict[str, str]]:
                 )
         templates[relation] = {direction: _naming(graph)(pattern) for direction, pattern in patterns.items()}
     return templates
+
+
+def accepted_relations(known: tuple[str, ...]) -> str:
+    """The relations with a template, and how to add others, for an error."""
+    return f"{', '.join(known)}; or one of a file given as templates=FILE.yaml, with lines like {_EXAMPLE}"
+
+
+def _naming(graph: str) -> Callable[[str], str]:
+    """Function that converts a graph's texts: those of ATOMIC get names, others are unchanged."""
+    # Imported here: `eventformers.models` imports transformers, which a list of datasets does not need.
+    from eventformers.models.relation_words import atomic_text
+
+    return atomic_text if graph == "atomic" else str

@@ -137,9 +137,14 @@ def read_ecbplus(path: Path, topics: Collection[str] | None = None) -> Iterator[
         EventformersError: a file cannot be opened, or there is no document of these topics.
     """
     listed: dict[tuple[str, str], set[int]] = defaultdict(set)
-    for line, row in csv_file_rows(
-        path.parent / SENTENCE_LIST, SkippedRows(), _check_sentence_columns, row="sentence"
-    ):
+
+    def header(names: Collection[str], path: Path) -> Collection[str]:
+        if missing := [name for name in _SENTENCE_COLUMNS if name not in names]:
+            accepted = f"the columns {', '.join(_SENTENCE_COLUMNS)}"
+            raise DataFormatError(path, 1, f"no column {', '.join(missing)}", accepted)
+        return _SENTENCE_COLUMNS
+
+    for line, row in csv_file_rows(path.parent / SENTENCE_LIST, SkippedRows(), header, row="sentence"):
         topic, document, number = (str(row[name]).strip() for name in _SENTENCE_COLUMNS)
         if not number.isdecimal():
             raise DataFormatError(
@@ -153,14 +158,6 @@ def read_ecbplus(path: Path, topics: Collection[str] | None = None) -> Iterator[
     if empty:
         wanted = "" if topics is None else f" of the topics {', '.join(sorted(topics))}"
         raise EventformersError(f"{path}: no document{wanted}; accepted: {_ACCEPTED}")
-
-
-def _check_sentence_columns(names: Collection[str], path: Path) -> Collection[str]:
-    if missing := [name for name in _SENTENCE_COLUMNS if name not in names]:
-        raise DataFormatError(
-            path, 1, f"no column {', '.join(missing)}", f"the columns {', '.join(_SENTENCE_COLUMNS)}"
-        )
-    return _SENTENCE_COLUMNS
 
 
 def _roots(path: Path, topics: Collection[str] | None) -> Iterator[tuple[str, str, Path, XmlElement]]:

@@ -34,8 +34,6 @@ def check_keys(
     Args:
         record: a JSON object or a row.
         known: the keys of the format, including documented keys that are ignored.
-        path: the file, for errors.
-        line: the line, for errors.
         what: name of the keys in the error, such as "column".
         same: groups of keys that mean the same, so that one of them stands for all.
         complete: while a known key is missing, any other key may be meant for it.
@@ -55,23 +53,19 @@ def check_keys(
             raise DataFormatError(
                 path, line, f"the {what} {shown(key)}{hint}", f"the {what}s {', '.join(sorted(accepted))}"
             )
-    _name_ignored(unknown, path, what)
+    named = _ignored.setdefault(path, set())
+    # R and Excel write columns without a name.
+    new = [key for key in unknown if key not in named and str(key).strip()]
+    if new and len(named) < _NAMED_KEYS:
+        named.update(new)
+        listed = ", ".join(shown(key) for key in new[:_NAMED_KEYS])
+        where = "the rows" if path == Path() else path
+        warnings.warn(f"{where}: ignored the {what}{'s' if len(new) > 1 else ''} {listed}", stacklevel=3)
 
 
 _ignored: dict[Path, set[str]] = {}
 """The ignored keys that were named, by file."""
 _NAMED_KEYS = 50
-
-
-def _name_ignored(keys: Iterable[str], path: Path, what: str) -> None:
-    named = _ignored.setdefault(path, set())
-    # R and Excel write columns without a name.
-    new = [key for key in keys if key not in named and str(key).strip()]
-    if new and len(named) < _NAMED_KEYS:
-        named.update(new)
-        listed = ", ".join(shown(key) for key in new[:_NAMED_KEYS])
-        where = "the rows" if path == Path() else path
-        warnings.warn(f"{where}: ignored the {what}{'s' if len(new) > 1 else ''} {listed}", stacklevel=4)
 
 
 def _resembled(key: str, names: Collection[str]) -> str | None:
@@ -217,7 +211,6 @@ def event_of(value: object, path: Path, line: int, accepted: str = ACCEPTED_EVEN
 
     Args:
         value: the event; null is an absent role.
-        path: the file, for errors.
         accepted: the accepted content, for errors.
 
     Raises:

@@ -143,7 +143,6 @@ def read_lines(path: Path, skipped: SkippedRows | None = None) -> Iterator[tuple
     `max_line_bytes()`.
 
     Args:
-        path: the file.
         skipped: policy for lines that are not UTF-8; None raises an error for the first one.
 
     Raises:
@@ -195,7 +194,6 @@ def read_rows(path: Path, skipped: SkippedRows) -> Iterator[tuple[int, str]]:
     """Read the non-blank lines of a file, with their numbers.
 
     Args:
-        path: the file; see `read_lines`.
         skipped: count of blank lines, as `blank_line`, and policy for lines that are not UTF-8.
 
     Raises:
@@ -215,8 +213,6 @@ def parse_json(
     """Parse a JSON text strictly, so that no content is lost or causes an error later.
 
     Args:
-        text: the JSON.
-        path: its file, for errors.
         line: its line, for errors; None if the whole file is one value.
         accepted: the accepted content, for errors.
         whole_characters: reject half of a surrogate pair, which UTF-8 cannot represent.
@@ -251,7 +247,6 @@ def read_regular_text(path: Path, accepted: str, *, is_limited: bool = True) -> 
     """Read a whole text file, such as one of settings.
 
     Args:
-        path: the file.
         accepted: the accepted content, for errors.
         is_limited: reject a file larger than `max_line_bytes()`.
 
@@ -327,7 +322,6 @@ def parse_yaml(text: str | bytes, path: Path, accepted: str) -> Any:
     """Parse a YAML text strictly, so that no content is lost.
 
     Args:
-        path: its file, for errors.
         accepted: the accepted content, for errors.
 
     Raises:
@@ -357,7 +351,6 @@ def read_json_values(
     """Read a file with one JSON value per line, with line numbers; blank lines are counted.
 
     Args:
-        path: the file; see `read_lines`.
         skipped: count of blank lines, as `blank_line`, and policy for malformed lines.
         accepted: the accepted content of a line, for errors.
         whole_characters: see `parse_json`.
@@ -373,14 +366,6 @@ def read_json_values(
             skipped.leave_out(error, "line")
         else:
             yield line, value
-
-
-def first_json_value(path: Path) -> Any:
-    """The first readable value of a JSON lines file; None if there is none."""
-    try:
-        return next((value for _, value in read_json_values(path, SkippedRows("skip"), "JSON")), None)
-    except EventformersError:
-        return None
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:

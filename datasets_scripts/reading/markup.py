@@ -39,10 +39,6 @@ def parse_xml(text: str, path: Path) -> XmlElement:
 
     A document type that is named by a plain file name, such as LDC's, is accepted and never opened.
 
-    Args:
-        text: the XML.
-        path: its file, for errors.
-
     Raises:
         DataFormatError: the XML is broken, declares entities or attributes, or names a document type
             elsewhere; names the line.

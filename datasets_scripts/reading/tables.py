@@ -21,7 +21,6 @@ from eventformers.datasets_scripts.reading.fields import Record, check_keys, che
 from eventformers.datasets_scripts.reading.lines import (
     MAX_LINE_BYTES_VARIABLE,
     file_stem,
-    first_json_value,
     format_suffix,
     is_json_lines,
     max_line_bytes,
@@ -417,10 +416,10 @@ def table_names(name: str) -> list[str]:
 def first_record(path: Path) -> Any:
     """Return the first readable value of a file of records, for a table its columns without values; None if
     there is none."""
-    if not is_table(path):
-        return first_json_value(path)
     try:
-        return dict.fromkeys(table_columns(path))
+        if is_table(path):
+            return dict.fromkeys(table_columns(path))
+        return next((value for _, value in read_json_values(path, SkippedRows("skip"), "JSON")), None)
     except EventformersError:
         return None
 
@@ -499,26 +498,14 @@ def read_records(
     def record(line: int, value: object) -> Row:
         return parse(checked_record(value, known, path, line, accepted, same))
 
-    if is_table(path):
-        rows = _table_rows(path, skipped, columns, ignored, row_is_line)
-        return skipped.parsed_rows(rows, lambda line, value: parse(Record(value, path, line)), whole)
-    return skipped.parsed_rows(read_json_values(path, skipped, accepted), record, whole)
-
-
-def _table_rows(
-    path: Path,
-    skipped: SkippedRows,
-    columns: Sequence[Column],
-    ignored: Collection[str],
-    row_is_line: bool,
-) -> Iterator[NumberedRow]:
-    """Read the rows of a table with values as in JSON, and events joined from the columns of their roles."""
+    if not is_table(path):
+        return skipped.parsed_rows(read_json_values(path, skipped, accepted), record, whole)
+    # A table has values as in JSON, and events in the columns of their roles.
     kinds = {name: column.kind for column in columns for name in column.names}
     events = [column.name for column in columns if column.kind == "event"]
     kinds |= {f"{name}_{role}": "text" for name in events for role in _ROLES}
 
     def header(names: Sequence[str], path: Path) -> Collection[str]:
-        same = [column.names for column in columns]
         check_keys(dict.fromkeys(names), {*kinds, *ignored}, path, 1, what="column", same=same)
         if repeated := sorted({name for name in names if name in kinds and names.count(name) > 1}):
             raise DataFormatError(path, 1, f"the column {shown(repeated[0])} twice", "each column once")
@@ -539,7 +526,8 @@ def _table_rows(
         rows = parquet_file_rows(path, header, row="row", skipped=skipped)
     else:
         rows = csv_file_rows(path, skipped, header, row="row", row_is_line=row_is_line)
-    return skipped.parsed_rows(rows, row)
+    values = skipped.parsed_rows(rows, row)
+    return skipped.parsed_rows(values, lambda line, value: parse(Record(value, path, line)), whole)
 
 
 def _value(cell: object, kind: Kind, name: str, path: Path, line: int) -> object:

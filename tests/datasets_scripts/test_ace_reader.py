@@ -130,22 +130,19 @@ def test_the_extent_serves_without_a_scope_and_triggers_may_be_missing(tmp_path:
 @pytest.mark.parametrize(
     ("xml", "line", "found"),
     [
-        (
-            annotation(anchor=charseq("fired", 0, "hired")),
-            11,
-            "the <anchor> 'hired' of the mention x-EV1-1 at 34 to 38, where x.sgm has 'fired'",
+        *(
+            (annotation(anchor=anchor), 11, found)
+            for anchor, found in (
+                (
+                    charseq("fired", 0, "hired"),
+                    "the <anchor> 'hired' of the mention x-EV1-1 at 34 to 38, where x.sgm has 'fired'",
+                ),
+                (ANCHOR.replace('START="', 'START="9'), "'fired' of the mention x-EV1-1 at 934"),
+                ('<charseq START="-1" END="3">a</charseq>', "START='-1' in the mention"),
+                ("<charseq>a</charseq>", "START='' in the mention x-EV1-1"),
+                (f'<charseq START="{"1" * 5_000}" END="3">a</charseq>', "START='1111"),
+            )
         ),
-        (
-            annotation(anchor=ANCHOR.replace('START="', 'START="9')),
-            11,
-            "'fired' of the mention x-EV1-1 at 934",
-        ),
-        (
-            annotation(anchor='<charseq START="-1" END="3">a</charseq>'),
-            11,
-            "START='-1' in the mention",
-        ),
-        (annotation(anchor="<charseq>a</charseq>"), 11, "START='' in the mention x-EV1-1"),
         (annotation(scope=""), 6, "the mention x-EV1-1 without a sentence"),
         (annotation().replace(' ID="x-EV1-1"', ""), 6, "<event_mention> without ID"),
         (annotation().replace(' TYPE="Personnel"', ""), 5, "<event> without TYPE"),
@@ -160,7 +157,6 @@ def test_the_extent_serves_without_a_scope_and_triggers_may_be_missing(tmp_path:
         (annotation().replace("ldc_scope>", "ldc_scop>"), 9, "'ldc_scop' (did you mean 'ldc_scope'?)"),
         (annotation().replace("event_mention", "evnt_mention"), 6, "(did you mean 'event_mention'?)"),
         (annotation().replace("event>", "evnt>").replace("<event ", "<evnt "), 5, "'evnt' (did you mean"),
-        (annotation(anchor=f'<charseq START="{"1" * 5_000}" END="3">a</charseq>'), 11, "START='1111"),
         # Within a character reference nothing stands by itself.
         (annotation(scope=charseq("amp")), 8, "the <ldc_scope> 'amp'"),
     ],

@@ -26,7 +26,7 @@ from eventformers.datasets_scripts import (
     load_built,
 )
 from eventformers.datasets_scripts.base import config_names
-from eventformers.datasets_scripts.dataset_card import _size_category, read_front_matter
+from eventformers.datasets_scripts.dataset_card import dataset_card, read_front_matter
 from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.event_similarity import EventSimilarity
 from eventformers.datasets_scripts.fingerprints import parquet_fingerprint
@@ -377,7 +377,12 @@ def test_the_card_describes_the_data_as_push_to_hub_does(tmp_path: Path) -> None
     [(0, "n<1K"), (999, "n<1K"), (1000, "1K<n<10K"), (10**6, "1M<n<10M"), (10**12, "n>1T")],
 )
 def test_size_categories_of_the_hub(rows: int, category: str) -> None:
-    assert _size_category(rows) == category
+    split = {"rows": rows, "rows_fingerprint": "", "read": {}, "skipped": {}, "statistics": {}}
+    lists = {"licenses": [], "raw_files": [], "settings": {}, "sources": {}}
+    report = {"config": "copa", "sample": False, "rows": rows, "splits": {"test": split}, **lists}
+    assert f"size_categories:\n- {category}\n" in dataset_card(
+        BUILDERS["commonsense_qa"], {"copa": report}, {}
+    )
 
 
 def test_every_builder_has_a_task_category() -> None:

@@ -21,7 +21,6 @@ from eventformers.datasets_scripts.chains import (
     event_key,
     place_held_out,
     question_columns,
-    window_starts,
 )
 from eventformers.datasets_scripts.document_splits import SeededDraws
 from eventformers.datasets_scripts.events import Event
@@ -214,22 +213,6 @@ def test_the_columns_of_both_kinds() -> None:
     assert isinstance(labels, list)
     picked = [choices[label] for choices, label in zip(lists, labels, strict=True)]
     assert picked == CHAIN[1:5]
-
-
-@pytest.mark.parametrize(
-    ("length", "stride", "first_only", "starts"),
-    [
-        (8, 9, False, []),
-        (8, 9, True, []),
-        (9, 9, True, [0]),
-        (30, 9, True, [0]),
-        (30, 9, False, [0, 9, 18]),
-        (27, 9, False, [0, 9, 18]),
-        (11, 1, False, [0, 1, 2]),
-    ],
-)
-def test_windows(length: int, stride: int, first_only: bool, starts: list[int]) -> None:
-    assert list(window_starts(length, 9, stride, first_only)) == starts
 
 
 def test_the_held_out_event_stands_anywhere() -> None:

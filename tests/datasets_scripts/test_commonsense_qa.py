@@ -161,6 +161,7 @@ def test_every_kind_of_question_has_both_templates() -> None:
         assert template.count("{person}") == 1
 
 
+DEEP = "[" * 100_000
 ENTITIES = COPA_XML.replace('SYSTEM "copa.dtd"', '[<!ENTITY a "b">]').replace("I dropped it.", "&a;")
 CHOICES = CSQA_ROW["question"]["choices"]  # type: ignore[index]
 
@@ -170,67 +171,55 @@ def csqa(**changes: object) -> str:
     return json.dumps({**CSQA_ROW, "question": question})
 
 
+def changed(row: dict[str, Any], **changes: object) -> str:
+    return json.dumps({**row, **changes})
+
+
+FAULTS: dict[Reader, list[tuple[str, int | None, str]]] = {
+    read_copa_xml: [
+        (COPA_XML.replace("<a2>I washed it.</a2>", ""), 4, "a question with 1 alternative;"),
+        (COPA_XML.replace('alternative="2"', 'alternative="3"'), 9, "'3' in most-plausible"),
+        (COPA_XML.replace(' most-plausible-alternative="2"', ""), 9, "no label in most-plausible"),
+        (COPA_XML.replace('"effect"', '"end"'), 9, "asks-for='end'; accepted: cause or effect"),
+        (COPA_XML.replace("<p>It rained.</p>", ""), 9, "an item without p"),
+        (COPA_XML.replace("</a1>", "", 1), 8, "broken XML"),
+        (ENTITIES, 2, "XML with entities"),
+        ("<copa-corpus/>", None, "no item; accepted: <item asks-for"),
+        (COPA_XML.replace("id=", "ID="), 4, "the attribute 'ID' (did you mean 'id'?)"),
+        (COPA_XML.replace("<a2>I washed it.</a2>", "<a1>I washed it.</a1>"), 4, "twice"),
+    ],
+    read_copa_json: [
+        (changed(COPA_ROW, option2=""), 1, "1 alternative; accepted: 2 or more"),
+        (changed(COPA_ROW, answer="0"), 1, "'0' in answer; accepted: 1, 2"),
+        (changed(COPA_ROW, sentence=1), 1, "sentence=1; accepted: a text"),
+        (changed(COPA_ROW, answer=True), 1, "True in answer"),
+        (f"{json.dumps(COPA_ROW)}\n{{", 2, "invalid JSON"),
+        ("[]", 1, "JSON of type list; accepted: one JSON object"),
+        (DEEP, 1, "JSON that is nested too deeply"),
+    ],
+    read_siqa_with_labels: [
+        (changed(SIQA_ROW, answerC=""), 1, "2 alternatives; accepted: 3"),
+        (json.dumps({"Context": "x", "question": "q"}), 1, "(did you mean 'context'?)"),
+        (DEEP, 1, "JSON that is nested too deeply"),
+    ],
+    read_csqa: [
+        (csqa(choices=CHOICES[:1]), 1, "1 alternative; accepted: 2 or more"),
+        (csqa(choices=[CHOICES[0], CHOICES[0]]), 1, "the choice {'label': 'B'"),
+        (csqa(choices=[{"label": ["A"], "text": "eat"}]), 1, "label=['A']"),
+        (csqa(choices=[{"label": "A", "Text": "eat"}]), 1, "the key 'Text' (did you mean 'text'?)"),
+        (csqa(choices="none"), 1, "a row without question or choices"),
+        (csqa(stem="\ud800"), 1, "half of a surrogate pair"),
+        (changed(CSQA_ROW, answerKey="C"), 1, "'C' in answerKey; accepted: A, B"),
+        (changed(CSQA_ROW, answerKey=None), 1, "no label in answerKey; accepted: A, B; "),
+        (json.dumps({"answer_key": "B", "question": CSQA_ROW["question"]}), 1, "(did you mean 'answerKey'?)"),
+        (DEEP, 1, "JSON that is nested too deeply"),
+    ],
+}
+
+
 @pytest.mark.parametrize(
     ("reader", "text", "line", "found"),
-    [
-        (read_copa_xml, COPA_XML.replace("<a2>I washed it.</a2>", ""), 4, "a question with 1 alternative;"),
-        (read_copa_xml, COPA_XML.replace('alternative="2"', 'alternative="3"'), 9, "'3' in most-plausible"),
-        (
-            read_copa_xml,
-            COPA_XML.replace(' most-plausible-alternative="2"', ""),
-            9,
-            "no label in most-plausible",
-        ),
-        (
-            read_copa_xml,
-            COPA_XML.replace('"effect"', '"end"'),
-            9,
-            "asks-for='end'; accepted: cause or effect",
-        ),
-        (read_copa_xml, COPA_XML.replace("<p>It rained.</p>", ""), 9, "an item without p"),
-        (read_copa_xml, COPA_XML.replace("</a1>", "", 1), 8, "broken XML"),
-        (read_copa_xml, ENTITIES, 2, "XML with entities"),
-        (read_copa_xml, "<copa-corpus/>", None, "no item; accepted: <item asks-for"),
-        (read_copa_json, json.dumps({**COPA_ROW, "option2": ""}), 1, "1 alternative; accepted: 2 or more"),
-        (read_copa_json, json.dumps({**COPA_ROW, "answer": "0"}), 1, "'0' in answer; accepted: 1, 2"),
-        (read_copa_json, json.dumps({**COPA_ROW, "sentence": 1}), 1, "sentence=1; accepted: a text"),
-        (read_copa_json, f"{json.dumps(COPA_ROW)}\n{{", 2, "invalid JSON"),
-        (read_copa_json, "[]", 1, "JSON of type list; accepted: one JSON object"),
-        (read_siqa_with_labels, json.dumps({**SIQA_ROW, "answerC": ""}), 1, "2 alternatives; accepted: 3"),
-        (read_csqa, csqa(choices=CHOICES[:1]), 1, "1 alternative; accepted: 2 or more"),
-        (read_csqa, csqa(choices=[CHOICES[0], CHOICES[0]]), 1, "the choice {'label': 'B'"),
-        (read_csqa, csqa(choices=[{"label": ["A"], "text": "eat"}]), 1, "label=['A']"),
-        (
-            read_csqa,
-            csqa(choices=[{"label": "A", "Text": "eat"}]),
-            1,
-            "the key 'Text' (did you mean 'text'?)",
-        ),
-        (
-            read_csqa,
-            json.dumps({"answer_key": "B", "question": CSQA_ROW["question"]}),
-            1,
-            "(did you mean 'answerKey'?)",
-        ),
-        (read_csqa, csqa(stem="\ud800"), 1, "half of a surrogate pair"),
-        (read_copa_json, json.dumps({**COPA_ROW, "answer": True}), 1, "True in answer"),
-        (
-            read_siqa_with_labels,
-            json.dumps({"Context": "x", "question": "q"}),
-            1,
-            "(did you mean 'context'?)",
-        ),
-        (read_copa_xml, COPA_XML.replace("id=", "ID="), 4, "the attribute 'ID' (did you mean 'id'?)"),
-        (read_copa_xml, COPA_XML.replace("<a2>I washed it.</a2>", "<a1>I washed it.</a1>"), 4, "twice"),
-        (read_csqa, csqa(choices="none"), 1, "a row without question or choices"),
-        (read_csqa, json.dumps({**CSQA_ROW, "answerKey": "C"}), 1, "'C' in answerKey; accepted: A, B"),
-        (
-            read_csqa,
-            json.dumps({"question": CSQA_ROW["question"]}),
-            1,
-            "no label in answerKey; accepted: A, B; ",
-        ),
-    ],
+    [(reader, *fault) for reader, faults in FAULTS.items() for fault in faults],
 )
 def test_bad_questions_name_file_and_line(
     tmp_path: Path, reader: Reader, text: str, line: int | None, found: str
@@ -256,16 +245,6 @@ def test_bad_labels_name_their_file(tmp_path: Path, labels: str, line: int | Non
     with pytest.raises(DataFormatError, match=re.escape(found)) as caught:
         list(read_siqa(rows, path, Counter(), SkippedRows()))
     assert (caught.value.path, caught.value.line) == (path, line)
-
-
-DEEP = "[" * 100_000
-
-
-@pytest.mark.parametrize("reader", [read_copa_json, read_siqa_with_labels, read_csqa])
-def test_json_that_is_nested_too_deeply_is_told(tmp_path: Path, reader: Reader) -> None:
-    write(tmp_path / "labels.lst", "1\n")
-    with pytest.raises(DataFormatError, match="line 1: found JSON that is nested too deeply"):
-        list(reader(write(tmp_path / "questions", DEEP), SkippedRows()))
 
 
 def test_a_question_of_many_auxiliary_verbs_is_read_in_linear_time() -> None:

@@ -112,71 +112,44 @@ def test_files_are_known_by_their_names(tmp_path: Path) -> None:
     assert split_files("conceptnet", [events]) == {}
 
 
+FAULTS: dict[tuple[str, str], list[tuple[str, int | None, str]]] = {
+    ("conceptnet", "train.txt"): [
+        ("IsA\ta\tb\nIsA\ta\n", 2, "found 2 columns; accepted: relation, head, tail"),
+        ("IsA a b\n", 1, "found 1 column;"),
+        ("IsA\ta\tb\t1\t2\n", 1, "found 5 columns"),
+        ("Likes\ta\tb\n", 1, "UsedFor; or one of a file given as templates=FILE.yaml"),
+        *(
+            (f"IsA\ta\tb\t{wrong}\n", 1, f"found the confidence '{wrong}'")
+            for wrong in ("high", "nan", "inf", "-0.5")
+        ),
+    ],
+    ("atomic", "train.txt"): [
+        ("a b\txWant\tc\t1\n", 1, "found 4 columns; accepted: head, relation, tail"),
+        ("a b\txLikes\tc\n", 1, "found the relation 'xLikes'; accepted: oEffect, oReact"),
+        ("a b\tHinderedBy\tc\n", 1, "found the relation 'HinderedBy'"),
+        ("", None, "found an empty file"),
+    ],
+    ("atomic", "train.tsv"): [("a b\txLikes\tc\n", 1, "found the relation 'xLikes'")],
+    ("atomic", "a.csv"): [
+        (CSV_HEADER + csv_row("a b", "trn", "to rest"), 2, "found 'to rest' in the column xWant"),
+        (CSV_HEADER + csv_row("a b", "trn", "[1]"), 2, "accepted: a JSON list of texts"),
+        (CSV_HEADER + csv_row("a b", "all"), 2, "found the split 'all'; accepted: trn, dev"),
+        (CSV_HEADER + "a b,[],trn\n", 2, "found 3 columns; accepted: 12 columns"),
+        ("head,relation,tail\n", 1, "found the columns 'head, relation, tail'"),
+        ("\n\n", None, "found only blank lines"),
+        (CSV_HEADER.replace("xWant", "xWnat") + csv_row("a b", "trn"), 1, "'xWnat' (did you mean 'xWant'?)"),
+        (CSV_HEADER.replace("xWant", "xAttr"), 1, "found a column twice"),
+        (CSV_HEADER + csv_row("a b", "trn", "[" * 50_000), 2, "in the column xWant"),
+        (CSV_HEADER + csv_row('"a b', "trn"), 2, "found broken CSV"),
+        (CSV_HEADER + csv_row("a" * 200_000, "trn"), 2, "found broken CSV (field larger"),
+        (CSV_HEADER + csv_row("a b", "trn", r'["\ud800"]'), 2, "in the column xWant"),
+    ],
+}
+
+
 @pytest.mark.parametrize(
     ("graph", "name", "text", "line", "found"),
-    [
-        (
-            "conceptnet",
-            "train.txt",
-            "IsA\ta\tb\nIsA\ta\n",
-            2,
-            "found 2 columns; accepted: relation, head, tail",
-        ),
-        ("conceptnet", "train.txt", "IsA a b\n", 1, "found 1 column;"),
-        ("conceptnet", "train.txt", "IsA\ta\tb\thigh\n", 1, "found the confidence 'high'"),
-        ("conceptnet", "train.txt", "IsA\ta\tb\t1\t2\n", 1, "found 5 columns"),
-        ("atomic", "train.txt", "a b\txWant\tc\t1\n", 1, "found 4 columns; accepted: head, relation, tail"),
-        (
-            "atomic",
-            "train.txt",
-            "a b\txLikes\tc\n",
-            1,
-            "found the relation 'xLikes'; accepted: oEffect, oReact",
-        ),
-        ("atomic", "train.txt", "a b\tHinderedBy\tc\n", 1, "found the relation 'HinderedBy'"),
-        (
-            "conceptnet",
-            "train.txt",
-            "Likes\ta\tb\n",
-            1,
-            "UsedFor; or one of a file given as templates=FILE.yaml",
-        ),
-        ("atomic", "train.tsv", "a b\txLikes\tc\n", 1, "found the relation 'xLikes'"),
-        ("atomic", "train.txt", "", None, "found an empty file"),
-        (
-            "atomic",
-            "a.csv",
-            CSV_HEADER + csv_row("a b", "trn", "to rest"),
-            2,
-            "found 'to rest' in the column xWant",
-        ),
-        ("atomic", "a.csv", CSV_HEADER + csv_row("a b", "trn", "[1]"), 2, "accepted: a JSON list of texts"),
-        (
-            "atomic",
-            "a.csv",
-            CSV_HEADER + csv_row("a b", "all"),
-            2,
-            "found the split 'all'; accepted: trn, dev",
-        ),
-        ("atomic", "a.csv", CSV_HEADER + "a b,[],trn\n", 2, "found 3 columns; accepted: 12 columns"),
-        ("atomic", "a.csv", "head,relation,tail\n", 1, "found the columns 'head, relation, tail'"),
-        ("atomic", "a.csv", "\n\n", None, "found only blank lines"),
-        (
-            "atomic",
-            "a.csv",
-            CSV_HEADER.replace("xWant", "xWnat") + csv_row("a b", "trn"),
-            1,
-            "found the column 'xWnat' (did you mean 'xWant'?)",
-        ),
-        ("atomic", "a.csv", CSV_HEADER.replace("xWant", "xAttr"), 1, "found a column twice"),
-        ("atomic", "a.csv", CSV_HEADER + csv_row("a b", "trn", "[" * 50_000), 2, "in the column xWant"),
-        ("atomic", "a.csv", CSV_HEADER + csv_row('"a b', "trn"), 2, "found broken CSV"),
-        ("atomic", "a.csv", CSV_HEADER + csv_row("a" * 200_000, "trn"), 2, "found broken CSV (field larger"),
-        ("atomic", "a.csv", CSV_HEADER + csv_row("a b", "trn", r'["\ud800"]'), 2, "in the column xWant"),
-        ("conceptnet", "train.txt", "IsA\ta\tb\tnan\n", 1, "found the confidence 'nan'"),
-        ("conceptnet", "train.txt", "IsA\ta\tb\tinf\n", 1, "found the confidence 'inf'"),
-        ("conceptnet", "train.txt", "IsA\ta\tb\t-0.5\n", 1, "found the confidence '-0.5'"),
-    ],
+    [(*place, *fault) for place, faults in FAULTS.items() for fault in faults],
 )
 def test_bad_rows_name_file_and_line(
     tmp_path: Path, graph: str, name: str, text: str, line: int | None, found: str

@@ -120,6 +120,9 @@ def test_the_nearest_place() -> None:
     assert nearest("a b  c\nd", "b c d", 0) == (2, 8)
 
 
+RAIN = {"id": "m", "text": "It rained."}
+
+
 @pytest.mark.parametrize(
     ("row", "found"),
     [
@@ -128,39 +131,35 @@ def test_the_nearest_place() -> None:
         ({"id": "m", "text": " "}, "no sentence in the mention m"),
         ({"id": "m", "sentence": 3}, '"sentence" of type int in the mention m'),
         ({"text": "a", "id": [1]}, '"id" of type list'),
-        ({"id": "m", "text": "It rained.", "trigger": "snowed"}, "the trigger 'snowed' of the mention m"),
-        (
-            {"id": "m", "text": "It rained.", "trigger": {"text": "snowed", "start_char": 3, "end_char": 9}},
-            "the trigger 'snowed' of the mention m at 3, where it has 'rained'",
-        ),
-        (
-            {"id": "m", "text": "It rained.", "trigger": {"start_char": 3, "end_char": 30}},
-            "a trigger from 3 to 30 in the mention m of 10 characters",
-        ),
-        (
-            {"id": "m", "text": "a", "trigger": {"text": "a", "start_char": "0"}},
-            "the offset '0' in the mention m",
-        ),
-        (
-            {"id": "m", "text": "a", "trigger": {"text": "a", "start_char": -3}},
-            "the offset -3 in the mention m",
-        ),
-        ({"id": "m", "text": "a", "trigger": ["a"]}, "a trigger of type list in the mention m"),
         ({"text": "a", "frames": "Death"}, "the frames 'Death'"),
         ({"text": "a \ud83d b"}, "half of a surrogate pair"),
         ({"text": "a", "event_typ": "Die"}, "the key 'event_typ' (did you mean 'event_type'?)"),
         ({"tеxt": "a"}, "(did you mean 'text'?)"),
-        ({"text": "a", "trigger": {"txt": "a"}}, "the key of a trigger 'txt' (did you mean 'text'?)"),
         ({"text": "a", "trigger": {"text": "a"}, "trigger_start": 0}, "the key 'trigger_start'"),
         ({"text": "a", "sentence": "b"}, '"text" and "sentence" that differ'),
-        (
-            {"id": "m", "text": "a", "trigger": {"start_char": 0}},
-            "a trigger with one offset in the mention m",
-        ),
-        ({"id": "m", "text": "a", "trigger": "a", "trigger_end": 1}, "a trigger with one offset"),
+        ({**RAIN, "trigger": "It", "trigger_end": 2}, "a trigger with one offset"),
         ({"text": "a", "event_type": False}, '"event_type" of type bool'),
         ({"text": "a", "frames": {}}, "the frames {}"),
         ({"id": "m" * 1000, "text": "a", "trigger": "b"}, "… (1,002 characters), which"),
+        *(
+            ({**RAIN, "trigger": trigger}, found)
+            for trigger, found in (
+                ("snowed", "the trigger 'snowed' of the mention m"),
+                (
+                    {"text": "snowed", "start_char": 3, "end_char": 9},
+                    "'snowed' of the mention m at 3, where it has 'rained'",
+                ),
+                (
+                    {"start_char": 3, "end_char": 30},
+                    "a trigger from 3 to 30 in the mention m of 10 characters",
+                ),
+                ({"text": "It", "start_char": "0"}, "the offset '0' in the mention m"),
+                ({"text": "It", "start_char": -3}, "the offset -3 in the mention m"),
+                (["It"], "a trigger of type list in the mention m"),
+                ({"txt": "It"}, "the key of a trigger 'txt' (did you mean 'text'?)"),
+                ({"start_char": 0}, "a trigger with one offset in the mention m"),
+            )
+        ),
     ],
 )
 def test_what_is_refused(tmp_path: Path, row: Any, found: str) -> None:

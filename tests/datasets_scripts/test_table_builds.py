@@ -173,101 +173,44 @@ def test_every_builder_has_tables() -> None:
     assert {name for name, _, _ in CASES} == set(BUILDERS)
 
 
+FAULTS: dict[tuple[str, str, str], dict[str, str]] = {
+    ("event_types", "mentions", "m.csv"): {
+        "text,triger\na b,b\n": "line 1: .*'triger' .did you mean 'trigger'",
+        "text,text\na,b\n": "line 1: found the column 'text' twice",
+        "text,trigger\na b,b\na b,c\n": "line 3: .*not in its sentence",
+        "text,trigger_start\na b,x\n": "line 2: .*'x' in the column trig",
+        "text,frames\na,\"['A']\"\n": "line 2: found invalid JSON",
+        "trigger\na\n": "line 1: .*accepted: a column text or sentence",
+    },
+    ("event_chains", "documents", "e.csv"): {
+        "predicate,object\na,b\n": "accepted: a column document_id or id",
+        "id,predicate\n,runs\n": "line 2: found an event without docum",
+        "id,predicate\nx,a\ny,b\nx,c\n": "line 4: .*'x' after other doc",
+        "id,predicate\nx,\n": "line 2: found an event without any word",
+    },
+    ("event_similarity", "transitive", "transitive.csv"): {
+        "score\n3\n": "a column event_a or event_a_subject"
+    },
+    ("commonsense_graphs", "conceptnet", "train.csv"): {"head,relation,tail\na,Near,b\n": "line 2: .*'Near'"},
+    ("commonsense_qa", "csqa", "dev_rand_split.csv"): {
+        'premise,alternatives,label\na,"[""b"",""c""]",2\n': "2 in",
+        "premise,alternatives,label\na,,0\n": "a list of texts",
+    },
+    ("event_coreference", "mentions", "m.csv"): {
+        "text,cluster_id\na b,1\n": "line 2: .*no trigger in the",
+        "text,trigger,cluster_id,sentence\na b,b,1,-2\n": "line 2: found the sentence -2; accepted: a whole",
+        'text,trigger,cluster_id,participants\na b,b,1,"[""a""]"\n': (
+            'line 2: found participants=.*accepted: a list of objects with "text" and "kind"'
+        ),
+        "txt,trigger,cluster_id\na,b,1\n": "mean 'text'",
+    },
+    ("event_hierarchies", "mentions", "train.csv"): {"mention,label_id\na,1\n": "context_lang or language"},
+}
+
+
 @pytest.mark.parametrize(
     ("name", "config", "file", "content", "found"),
-    [
-        (
-            "event_types",
-            "mentions",
-            "m.csv",
-            "text,triger\na b,b\n",
-            "line 1: .*'triger' .did you mean 'trigger'",
-        ),
-        ("event_types", "mentions", "m.csv", "text,text\na,b\n", "line 1: found the column 'text' twice"),
-        ("event_types", "mentions", "m.csv", "text,trigger\na b,b\na b,c\n", "line 3: .*not in its sentence"),
-        (
-            "event_types",
-            "mentions",
-            "m.csv",
-            "text,trigger_start\na b,x\n",
-            "line 2: .*'x' in the column trig",
-        ),
-        ("event_types", "mentions", "m.csv", "text,frames\na,\"['A']\"\n", "line 2: found invalid JSON"),
-        ("event_types", "mentions", "m.csv", "trigger\na\n", "line 1: .*accepted: a column text or sentence"),
-        (
-            "event_chains",
-            "documents",
-            "e.csv",
-            "predicate,object\na,b\n",
-            "accepted: a column document_id or id",
-        ),
-        (
-            "event_chains",
-            "documents",
-            "e.csv",
-            "id,predicate\n,runs\n",
-            "line 2: found an event without docum",
-        ),
-        (
-            "event_chains",
-            "documents",
-            "e.csv",
-            "id,predicate\nx,a\ny,b\nx,c\n",
-            "line 4: .*'x' after other doc",
-        ),
-        (
-            "event_chains",
-            "documents",
-            "e.csv",
-            "id,predicate\nx,\n",
-            "line 2: found an event without any word",
-        ),
-        (
-            "event_similarity",
-            "transitive",
-            "transitive.csv",
-            "score\n3\n",
-            "a column event_a or event_a_subject",
-        ),
-        (
-            "commonsense_graphs",
-            "conceptnet",
-            "train.csv",
-            "head,relation,tail\na,Near,b\n",
-            "line 2: .*'Near'",
-        ),
-        (
-            "commonsense_qa",
-            "csqa",
-            "dev_rand_split.csv",
-            'premise,alternatives,label\na,"[""b"",""c""]",2\n',
-            "2 in",
-        ),
-        (
-            "commonsense_qa",
-            "csqa",
-            "dev_rand_split.csv",
-            "premise,alternatives,label\na,,0\n",
-            "a list of texts",
-        ),
-        ("event_coreference", "mentions", "m.csv", "text,cluster_id\na b,1\n", "line 2: .*no trigger in the"),
-        (
-            "event_coreference",
-            "mentions",
-            "m.csv",
-            "text,trigger,cluster_id,sentence\na b,b,1,-2\n",
-            "line 2: found the sentence -2; accepted: a whole number from 0",
-        ),
-        (
-            "event_coreference",
-            "mentions",
-            "m.csv",
-            'text,trigger,cluster_id,participants\na b,b,1,"[""a""]"\n',
-            'line 2: found participants=.*accepted: a list of objects with "text" and "kind"',
-        ),
-        ("event_coreference", "mentions", "m.csv", "txt,trigger,cluster_id\na,b,1\n", "mean 'text'"),
-        ("event_hierarchies", "mentions", "train.csv", "mention,label_id\na,1\n", "context_lang or language"),
-    ],
+    [(*place, content, found) for place, faults in FAULTS.items() for content, found in faults.items()],
 )
 def test_faults_name_file_and_row(
     tmp_path: Path, name: str, config: str, file: str, content: str, found: str
