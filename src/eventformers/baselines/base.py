@@ -39,7 +39,6 @@ class BaselineTask:
         scored_data: its splits, and the scored split.
         record: the record of the scored rows.
         variant: the split's name if it is not the data's usual one, and the task's changed settings.
-        device: a torch device; None uses an accelerator if there is one.
         output: folder for the result; None writes nothing.
         overwrite: True to replace a result on other rows.
         show_progress: True to draw a progress bar on standard error.
@@ -95,7 +94,6 @@ class Baseline(ABC):
     """A baseline, which is called like `eventformers.evaluate`.
 
     Attributes:
-        name: a key of `BASELINES`.
         kind: the kind of task that it can be scored on.
     """
 
@@ -210,31 +208,30 @@ class Chance(Baseline):
 
     def prepare(self, opened: BaselineTask) -> ReadyBaseline:
         """See `Baseline`; takes no options."""
-        return ReadyBaseline("choice at random", "chance", lambda: _count_choices(opened))
+        task = opened.task
+
+        def choices(row: Row, number: int) -> list[int]:
+            """The number of choices of each scored decision of a row."""
+            if not isinstance(task.kind, Chains):
+                return [len(read_question(row, number)[0]) - 1]
+            if task.metric == "mcnc":
+                return [len(read_chain_question(row, number)[1])]
+            return [len(of_step) for of_step in read_steps(row, number)[0][1:-1]]
+
+        def run() -> ProtocolOutput:
+            counts = [choices(row, number) for number, row in enumerate(opened.scored_data.rows)]
+            chances = [[1 / count for count in of_row] for of_row in counts]
+            return ProtocolOutput(
+                inputs={"chances": chances},
+                predictions=[{"chance": of_row[0] if len(of_row) == 1 else [*of_row]} for of_row in chances],
+                texts=len(counts) + sum(map(sum, counts)),
+                distinct_texts=0,
+            )
+
+        return ReadyBaseline("choice at random", "chance", run)
 
     def score(self, task: Task, output: ProtocolOutput, seconds: float) -> Scored:
         """Compute the mean chance of the decisions."""
         chances = list(chain.from_iterable(cast("list[list[float]]", output.inputs["chances"])))
         accuracy = 100 * sum(chances) / len(chances)
         return Scored({task.main_score: accuracy}, {}, accuracy, {}, output, seconds)
-
-
-def _count_choices(opened: BaselineTask) -> ProtocolOutput:
-    counts = [_choice_counts(opened.task, row, number) for number, row in enumerate(opened.scored_data.rows)]
-    chances = [[1 / count for count in of_row] for of_row in counts]
-    return ProtocolOutput(
-        inputs={"chances": chances},
-        predictions=[{"chance": of_row[0] if len(of_row) == 1 else [*of_row]} for of_row in chances],
-        texts=len(counts) + sum(map(sum, counts)),
-        distinct_texts=0,
-    )
-
-
-def _choice_counts(task: Task, row: Row, number: int) -> list[int]:
-    """The number of choices of each scored decision of a row."""
-    if not isinstance(task.kind, Chains):
-        return [len(read_question(row, number)[0]) - 1]
-    if task.metric == "mcnc":
-        return [len(read_chain_question(row, number)[1])]
-    states, _ = read_steps(row, number)
-    return [len(choices) for choices in states[1:-1]]

@@ -70,11 +70,7 @@ class ChainBaseline:
 
 @dataclass(frozen=True)
 class ChainTraining:
-    """A baseline with the settings and the chains of its training.
-
-    Attributes:
-        name: a key of `CHAIN_BASELINES`.
-    """
+    """A baseline with the settings and the chains of its training."""
 
     name: str
     settings: BaselineSettings
@@ -121,12 +117,6 @@ def _train_counts(
     return scorer(count_chains(chains.events, chains.protagonists, settings), settings)
 
 
-def _train_word2vec(
-    chains: TrainingChains, settings: WordVectorSettings, seed: int, *_: object
-) -> ChainScorer:
-    return train_word_vectors(chains.events, settings, seed=seed).scorer()
-
-
 def _train_network(
     name: str, chains: TrainingChains, settings: NetworkSettings, seed: int, show_progress: bool
 ) -> ChainScorer:
@@ -141,7 +131,12 @@ CHAIN_BASELINES: dict[str, ChainBaseline] = {
     "bigram": ChainBaseline(
         "bigram", CountSettings(unshared=0.001, history_weight=100.0), partial(_train_counts, BigramScorer)
     ),
-    "word2vec": ChainBaseline("Word2Vec", WordVectorSettings(), _train_word2vec, needs_gensim=True),
+    "word2vec": ChainBaseline(
+        "Word2Vec",
+        WordVectorSettings(),
+        lambda chains, settings, seed, _: train_word_vectors(chains.events, settings, seed=seed).scorer(),
+        needs_gensim=True,
+    ),
     **{
         name: ChainBaseline(title, DEFAULTS[name], partial(_train_network, name), needs_gensim=True)
         for name, title in (
@@ -166,11 +161,7 @@ def train_chain_baseline(
     """Train a baseline on the training split of `chains`.
 
     Args:
-        name: a key of `CHAIN_BASELINES`.
         data: folder of raw files, built folder or Hub id of `event_chains`; None uses the bundled samples.
-        settings: training settings; None uses the baseline's own.
-        seed: seed of the training.
-        show_progress: draw a progress bar on standard error.
 
     Raises:
         UnknownNameError: the baseline is unknown.
@@ -249,7 +240,6 @@ class OnChains(Baseline):
                 are built from chains. The cloze of Weber et al. and the similarity tasks have no training
                 chains.
             trained: output of `train_chain_baseline`, to score several tasks; None trains the baseline.
-            settings: training settings; None uses the baseline's own.
             seed: seed of the training; None takes 42.
 
         Raises:

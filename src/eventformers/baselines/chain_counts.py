@@ -206,17 +206,14 @@ class PpmiScorer(_PairScorer):
             counts, one, other = self.counts[level, level], before[level], after[level]
             seen = counts.pairs[one, other] + counts.pairs[other, one]
             if seen:
-                return self.settings.back_off ** (level - finest) * _discounted_ppmi(counts, one, other, seen)
+                of_one = counts.first[one] + counts.second[one]
+                of_other = counts.first[other] + counts.second[other]
+                smaller = min(of_one, of_other)
+                pmi = math.log(seen * 2 * counts.total / (of_one * of_other))
+                return self.settings.back_off ** (level - finest) * (
+                    max(0.0, pmi) * seen / (seen + 1) * smaller / (smaller + 1)
+                )
         return 0.0
-
-
-def _discounted_ppmi(counts: PairCounts, one: Key, other: Key, seen: int) -> float:
-    """PPMI with its discount, from the counts of both orders together."""
-    of_one = counts.first[one] + counts.second[one]
-    of_other = counts.first[other] + counts.second[other]
-    smaller = min(of_one, of_other)
-    pmi = math.log(seen * 2 * counts.total / (of_one * of_other))
-    return max(0.0, pmi) * seen / (seen + 1) * smaller / (smaller + 1)
 
 
 @dataclass

@@ -233,7 +233,6 @@ class TrainedNetwork:
     """An event network with its vocabulary.
 
     Attributes:
-        name: a key of `NETWORKS`.
         network: the network, in evaluation mode.
         index: the row of each word; row 0 is for unknown words.
         losses: mean loss of each epoch.
@@ -420,9 +419,7 @@ def train_network(
     from corrupted ones, given the earlier event.
 
     Args:
-        name: a key of `NETWORKS`.
         chains: the events of each chain, in order.
-        settings: training settings; None uses the method's own (`DEFAULTS`).
         seed: seed of the initial weights, the order of the chains, the dropout and the corruptions.
 
     Raises:

@@ -222,42 +222,30 @@ class GraphBaseline(Baseline):
                 list(opened.scored_data.other_splits),
                 distinct_texts=graph.entities,
             )
-            return _with_unseen(output, ranks, graph, asked, embeddings.losses)
+            # The ranks of the rows by whether training saw their two entities.
+            unseen_query = asked.entity[asked.queries.premise] >= graph.seen_entities
+            unseen_answer = asked.answer >= graph.seen_entities
+            groups = {
+                "both_seen": ~unseen_query & ~unseen_answer,
+                "unseen_query": unseen_query,
+                "unseen_answer": unseen_answer,
+            }
+            parts: dict[str, MetricInputs] = {
+                name: {"predictions": ranks.mean[rows].tolist()}
+                for name, rows in groups.items()
+                if rows.any()
+            }
+            details: dict[str, JsonValue] = {f"rows_{name}": int(rows.sum()) for name, rows in groups.items()}
+            details |= {
+                "entities": graph.entities,
+                "unseen_entities": graph.entities - graph.seen_entities,
+                "unseen_relations": graph.relations - graph.seen_relations,
+                "training_losses": [*embeddings.losses],
+            }
+            return replace(output, parts=output.parts | parts, details=output.details | details)
 
         seconds = time.perf_counter() - started
         return ReadyBaseline(method.model, revision, run, recorded, load_seconds=seconds, seed=seed)
-
-
-def _with_unseen(
-    protocol_output: ProtocolOutput,
-    ranks: FilteredRanks,
-    graph: NumberedGraph,
-    asked: EntityQueries,
-    losses: list[float],
-) -> ProtocolOutput:
-    """Add the ranks of the rows by whether training saw their two entities."""
-    unseen_query = asked.entity[asked.queries.premise] >= graph.seen_entities
-    unseen_answer = asked.answer >= graph.seen_entities
-    groups = {
-        "both_seen": ~unseen_query & ~unseen_answer,
-        "unseen_query": unseen_query,
-        "unseen_answer": unseen_answer,
-    }
-    parts: dict[str, MetricInputs] = {
-        name: {"predictions": ranks.mean[rows].tolist()} for name, rows in groups.items() if rows.any()
-    }
-    details: dict[str, JsonValue] = {f"rows_{name}": int(rows.sum()) for name, rows in groups.items()}
-    details |= {
-        "entities": graph.entities,
-        "unseen_entities": graph.entities - graph.seen_entities,
-        "unseen_relations": graph.relations - graph.seen_relations,
-        "training_losses": [*losses],
-    }
-    return replace(
-        protocol_output,
-        parts=protocol_output.parts | parts,
-        details=protocol_output.details | details,
-    )
 
 
 def rank_by_embeddings(embeddings: GraphEmbeddings, asked: EntityQueries) -> FilteredRanks:

@@ -158,7 +158,15 @@ class GraphEmbeddings:
             # PyKEEN stores a relation and its inverse under ids of their own.
             inverter = self.model.relation_inverter
             ids = inverter.map(relations[:, None], index=0, invert=direction == "reverse")[:, 0]
-            return self._convolved(entities, ids)
+            known = self.model.entity_representations[0](entities)
+            # The score is the product with the answer's vector, so unit vectors give the other factor.
+            units = torch.eye(known.shape[1], device=known.device)[None]
+            vectors = self.model.interaction(
+                h=known[:, None],
+                r=self.model.relation_representations[0](ids)[:, None],
+                t=(units, torch.zeros_like(units[..., 0])),
+            )
+            return torch.cat([vectors, torch.ones_like(vectors[:, :1])], dim=1)
         relation = self.model.relation_representations[0](relations)
         # The conjugate inverts a rotation, and it moves ComplEx's relation to the other side.
         turned = self.model.entity_representations[0](entities) * (
@@ -167,17 +175,6 @@ class GraphEmbeddings:
         vectors = torch.view_as_real(turned).flatten(1)
         if self.method.name == "complex":
             return vectors
-        return torch.cat([vectors, torch.ones_like(vectors[:, :1])], dim=1)
-
-    def _convolved(self, entities: torch.Tensor, relations: torch.Tensor) -> torch.Tensor:
-        known = self.model.entity_representations[0](entities)
-        # The score is the product with the answer's vector, so unit vectors give the other factor.
-        units = torch.eye(known.shape[1], device=known.device)[None]
-        vectors = self.model.interaction(
-            h=known[:, None],
-            r=self.model.relation_representations[0](relations)[:, None],
-            t=(units, torch.zeros_like(units[..., 0])),
-        )
         return torch.cat([vectors, torch.ones_like(vectors[:, :1])], dim=1)
 
     def _candidates(self) -> torch.Tensor:
@@ -207,12 +204,10 @@ def train_embeddings(
     """Train a knowledge graph embedding; the same seed on the same machine gives the same vectors.
 
     Args:
-        name: a key of `METHODS`.
         triples: ids of head, relation and tail, `(triples, 3)`; their entities are numbered from 0 without
             gaps.
         entities: number of entities; those of other splits come after those of the triples.
         relations: number of relations. One without a triple keeps its initial vector.
-        settings: training settings; None uses the method's own.
         seed: seed of the initial vectors, the order of the triples and the negatives. PyKEEN sets the global
             random states of torch, numpy and Python.
 
@@ -236,7 +231,10 @@ def train_embeddings(
     losses = _train(method, model, factory, settings, show_progress)
     if trained < entities:
         whole = _model(method, _factory(method, ids, entities, relations), settings, device, seed)
-        _copy_trained(model, whole)
+        learned = model.state_dict()
+        for key, weights in whole.state_dict().items():
+            # Of more entities, only the first ones are trained.
+            (weights[: len(learned[key])] if weights.ndim else weights).copy_(learned[key])
         model = whole
     return GraphEmbeddings(method, model.eval(), losses)
 
@@ -333,13 +331,3 @@ def _train(
             f"({settings.negatives}) or dimension ({settings.dimension})"
         ) from error
     return [float(loss) for loss in losses or []]
-
-
-def _copy_trained(source: ERModel, target: ERModel) -> None:
-    """Copy all weights; if the target has more entities, only its first ones are overwritten."""
-    trained = source.state_dict()
-    for name, weights in target.state_dict().items():
-        if weights.ndim:
-            weights[: len(trained[name])].copy_(trained[name])
-        else:
-            weights.copy_(trained[name])

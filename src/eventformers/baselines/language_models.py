@@ -73,7 +73,6 @@ class LanguageModel:
             pairs: premise and alternative; a blank goes between them.
             batch_size: maximum number of rows in a batch; with None only memory limits it. A masked model has
                 a row for each token of an alternative.
-            show_progress: draw a progress bar on standard error.
 
         Raises:
             EventformersError: an alternative has no token, or the batch size is not a positive integer.
@@ -203,7 +202,6 @@ def choose_by_likelihood(
 
     Args:
         rows: with the texts `premise` and `alternatives`, and `label`, the index of the correct one.
-        batch_size: see `LanguageModel.score`.
 
     Returns:
         Inputs `predictions` (scores per choice) and `references` (labels) of the metric `mcnc`.
@@ -245,7 +243,6 @@ class LanguageModelBaseline(Baseline):
 
         Args:
             model: folder or Hub id of a language model, or a loaded one, which keeps device and dtype.
-            batch_size: see `LanguageModel.score`.
 
         Raises:
             UnknownNameError: the dtype is unknown.

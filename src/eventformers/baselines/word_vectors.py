@@ -28,7 +28,6 @@ class WordVectorSettings(StrictSettings):
     """Training of word vectors: skip-gram with negative sampling.
 
     Attributes:
-        dimension: size of a vector.
         window: number of words on either side that a word predicts.
         epochs: passes over the chains.
         negatives: number of negative samples for each predicted word.
@@ -96,7 +95,6 @@ def train_word_vectors(
 
     Args:
         chains: the events of each chain, in order.
-        settings: training settings; None uses the defaults.
         seed: seed of the initial vectors and of the negative samples.
 
     Raises:
