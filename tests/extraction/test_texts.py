@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from eventformers.datasets_scripts.licenses import standard_license
+from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.extraction.extractor import ExtractionCounts
@@ -336,7 +336,7 @@ def test_nothing_to_read(tmp_path: Path) -> None:
     ],
 )
 def test_names_of_licences(stated: str, name: str) -> None:
-    assert standard_license(stated) == name
+    assert license_of_source("own", stated) == name
 
 
 def test_public_documents(shared_data: Path) -> None:

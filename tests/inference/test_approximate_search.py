@@ -12,14 +12,8 @@ import pytest
 from eventformers.errors import EventformersError
 from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.search import vector_search
-from eventformers.inference.search.index_folder import earlier_places
-from eventformers.inference.search.vector_search import (
-    ApproximateSearch,
-    ExactSearch,
-    read_or_build,
-    read_search,
-    shared,
-)
+from eventformers.inference.search.index_folder import IndexTable, earlier_places, open_search
+from eventformers.inference.search.vector_search import ApproximateSearch, ExactSearch, read_search, shared
 
 
 def clustered(number: int, seed: int = 0) -> Vectors:
@@ -31,6 +25,7 @@ def clustered(number: int, seed: int = 0) -> Vectors:
 
 
 VECTORS = clustered(3_000)
+TABLE = IndexTable(pa.table({}), VECTORS)
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +72,10 @@ def test_vectors_that_come_and_go(search: ApproximateSearch) -> None:
 
 def test_a_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "events.ivf"
-    built = read_or_build(path, VECTORS)
+    built = open_search(tmp_path, "events", TABLE)
     assert built.recall == pytest.approx(built.measure_recall())
     monkeypatch.setattr(ApproximateSearch, "build", None)
-    again = read_or_build(path, VECTORS)
+    again = open_search(tmp_path, "events", TABLE)
     assert again.recall == built.recall
     queries = clustered(5, 1)
     assert np.array_equal(again.search(queries, 8).positions, built.search(queries, 8).positions)
@@ -101,7 +96,7 @@ def test_a_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "events.ivf").mkdir()
     with pytest.raises(EventformersError, match=r"events\.ivf"):
-        read_or_build(tmp_path / "events.ivf", VECTORS)
+        open_search(tmp_path, "events", TABLE)
 
 
 def test_blocks_change_nothing(search: ApproximateSearch, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -221,7 +221,7 @@ def test_votes_are_those_of_the_whole_ranking(encoder: EventEncoder, index: Alte
     texts, premises = index.alternatives.texts.to_pylist(), index.premises.texts.to_pylist()
     alternatives = encoder.encode(texts, normalize=True)
     query = encoder.encode(["the storm flooded"], normalize=True)
-    voted = voted_ranking(
+    moved, add_votes = voted_ranking(
         query,
         encoder.encode(premises, normalize=True),
         index.offsets,
@@ -229,8 +229,8 @@ def test_votes_are_those_of_the_whole_ranking(encoder: EventEncoder, index: Alte
         alternatives,
         settings,
     )
-    cosines = torch.from_numpy(voted.premises @ alternatives.T)
-    scores = voted.rerank(torch.tensor([0]), cosines)[0].numpy()
+    cosines = torch.from_numpy(moved @ alternatives.T)
+    scores = add_votes(torch.tensor([0]), cosines)[0].numpy()
     found = complete(encoder, "the storm flooded", index=index, top=3, rerank=settings)
     best = np.argsort(-scores)[:3]
     assert [one.text for one in found.alternatives] == [texts[position] for position in best]

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
-from eventformers.inference.grounding.linking import THRESHOLDS, choose_threshold, link, link_best, link_first
+from eventformers.inference.grounding.linking import (
+    THRESHOLDS,
+    LinkThreshold,
+    choose_threshold,
+    link,
+    link_best,
+)
 from eventformers.inference.grounding.retrieve_rerank import check_retriever_weight, rerank, softmax_logits
 from eventformers.inference.search.candidate_index import Candidates
 
@@ -146,9 +152,14 @@ def test_gold_that_was_no_candidate_counts_as_missed() -> None:
 
 def test_the_first_candidate_is_linked_where_it_reaches_the_threshold() -> None:
     scored = candidates([[2, 0], [3, 1], [-1, -1]], [[0.7, 0.6], [0.4, 0.3], [NOTHING] * 2])
-    assert link_first(scored, EVENTS, 0.5) == [["war"], [], []]
-    assert link_first(scored, EVENTS, 0.4) == [["war"], ["siege"], []]
-    assert link_first(scored, EVENTS, NOTHING) == [["war"], ["siege"], []]
+    for least, linked in ((0.5, [["war"], [], []]), (0.4, [["war"], ["siege"], []])):
+        assert LinkThreshold(least, "learned", False).link(scored, EVENTS) == linked
+    assert LinkThreshold(None, "none", False).link(scored, EVENTS) == [["war"], ["siege"], []]
+    assert LinkThreshold(0.3, "given", False).link(scored, EVENTS) == [
+        ["war", "landing"],
+        ["siege", "campaign"],
+        [],
+    ]
 
 
 def test_a_threshold_needs_gold() -> None:

@@ -63,7 +63,7 @@ def test_a_whole_ranking_equals_plain_loops(block: int, monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "_BLOCK_QUERIES", block)
     queries, premises, alternatives = unit(4, 8), unit(5, 8, seed=1), unit(6, 8, seed=2)
     settings = VoteSettings(neighbours=3, temperature=0.5, expansion=0.7, weight=2.0)
-    ranking = voted_ranking(queries, premises, OFFSETS, KNOWN, alternatives, settings)
+    found, add_votes = voted_ranking(queries, premises, OFFSETS, KNOWN, alternatives, settings)
     for query, vector in enumerate(queries):
         votes = np.zeros(6)
         for premise in np.argsort(-(premises @ vector))[:3]:
@@ -71,15 +71,16 @@ def test_a_whole_ranking_equals_plain_loops(block: int, monkeypatch: pytest.Monk
         middle = votes @ alternatives
         moved = vector + 0.7 * middle / np.linalg.norm(middle)
         cosines = alternatives @ moved / np.linalg.norm(moved)
-        np.testing.assert_allclose(ranking.premises[query] @ alternatives.T, cosines, atol=1e-5)
+        np.testing.assert_allclose(found[query] @ alternatives.T, cosines, atol=1e-5)
         rows = torch.tensor([query, 0])
-        scores = ranking.rerank(rows, torch.from_numpy(ranking.premises[rows] @ alternatives.T).double())
+        scores = add_votes(rows, torch.from_numpy(found[rows] @ alternatives.T).double())
         np.testing.assert_allclose(scores[0].numpy(), cosines + 2 * votes, atol=1e-5)
 
 
 def test_fewer_premises_than_voters() -> None:
-    ranking = voted_ranking(unit(2, 8), unit(5, 8), OFFSETS, KNOWN, unit(6, 8), VoteSettings(neighbours=99))
-    assert ranking.rerank(torch.tensor([1]), torch.zeros(1, 6)).shape == (1, 6)
+    settings = VoteSettings(neighbours=99)
+    _, add_votes = voted_ranking(unit(2, 8), unit(5, 8), OFFSETS, KNOWN, unit(6, 8), settings)
+    assert add_votes(torch.tensor([1]), torch.zeros(1, 6)).shape == (1, 6)
 
 
 @pytest.mark.parametrize(

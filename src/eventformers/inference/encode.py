@@ -107,8 +107,25 @@ class EventEncoder:
         device: str | torch.device | None = None,
         dtype: str | torch.dtype | None = None,
     ) -> EventEncoder:
-        """Load a model to encode often; see `load_encoder` for the arguments."""
-        return load_encoder(
+        """Load a model of this suite, or any plain pretrained encoder, for encoding.
+
+        Args:
+            name_or_path: folder or Hub id; None for the packaged all-MiniLM-L6-v2.
+            pooling: `cls`, `mean` or `lasttoken`; None uses the model's own. For a plain encoder that is the
+                pooling of its sentence-transformers files; without them `mean`, or `lasttoken` if it is
+                decoder-only.
+            event_order: a key of `EVENT_ORDERS`; None uses the model's own, `subject_predicate_object` for a
+                plain encoder.
+            truncate_dim: number of entries of a vector to keep, at length 1, for models trained so
+                (Matryoshka); None uses the model's own.
+            device: a torch device; None uses an accelerator if there is one.
+            dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
+
+        Raises:
+            EventformersError: the model does not exist, its folder is incomplete, or a weight is missing.
+            UnknownNameError: an unknown pooling, order or dtype.
+        """
+        loaded = load_model_and_tokenizer(
             name_or_path,
             pooling=pooling,
             event_order=event_order,
@@ -116,6 +133,7 @@ class EventEncoder:
             device=device,
             dtype=dtype,
         )
+        return EventEncoder(**loaded._asdict(), event_order=loaded.model.config.event_order)
 
     @property
     def dimension(self) -> int:
@@ -327,42 +345,7 @@ class EventEncoder:
             )
 
 
-def load_encoder(
-    name_or_path: str | Path | None = None,
-    *,
-    pooling: str | None = None,
-    event_order: str | None = None,
-    truncate_dim: int | None = None,
-    device: str | torch.device | None = None,
-    dtype: str | torch.dtype | None = None,
-) -> EventEncoder:
-    """Load a model of this suite, or any plain pretrained encoder, for encoding.
-
-    Args:
-        name_or_path: folder or Hub id; None for the packaged all-MiniLM-L6-v2.
-        pooling: `cls`, `mean` or `lasttoken`; None uses the model's own. For a plain encoder that is the
-            pooling of its sentence-transformers files; without them `mean`, or `lasttoken` if it is
-            decoder-only.
-        event_order: a key of `EVENT_ORDERS`; None uses the model's own, `subject_predicate_object` for a
-            plain encoder.
-        truncate_dim: number of entries of a vector to keep, at length 1, for models trained so (Matryoshka);
-            None uses the model's own.
-        device: a torch device; None uses an accelerator if there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
-
-    Raises:
-        EventformersError: the model does not exist, its folder is incomplete, or a weight is missing.
-        UnknownNameError: an unknown pooling, order or dtype.
-    """
-    loaded = load_model_and_tokenizer(
-        name_or_path,
-        pooling=pooling,
-        event_order=event_order,
-        truncate_dim=truncate_dim,
-        device=device,
-        dtype=dtype,
-    )
-    return EventEncoder(**loaded._asdict(), event_order=loaded.model.config.event_order)
+load_encoder = EventEncoder.from_pretrained
 
 
 def as_encoder(model: str | Path | EventEncoder | None, **settings: Any) -> EventEncoder:
@@ -505,7 +488,6 @@ def require_finite(name: str, *computed: Vectors) -> None:
     """Raise an error if a model computed a number that is not finite.
 
     Args:
-        name: the model's name.
         *computed: vectors or scores.
 
     Raises:

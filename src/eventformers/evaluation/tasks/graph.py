@@ -176,7 +176,7 @@ def rank_alternatives(
     if rerank is not None and voters is not None:
         candidate = {text: index for index, text in enumerate(queries.alternatives)}
         columns = np.asarray([candidate[text] for text in voters.alternatives])
-        voted = voted_ranking(
+        premises, add_votes = voted_ranking(
             _unit_float32(premises, queries.premises),
             _unit_float32(vectors[[position[asks + text] for text in voters.premises]], voters.premises),
             voters.offsets,
@@ -184,7 +184,6 @@ def rank_alternatives(
             _unit_float32(alternatives, queries.alternatives),
             rerank,
         )
-        premises, add_votes = voted.premises, voted.rerank
     ranks = rank_by_cosine(premises, alternatives, queries, device=device, rerank=add_votes)
     output = ranks_output(ranks, queries, directions, list(other_splits), distinct_texts=len(distinct))
     if rerank is not None:

@@ -123,8 +123,6 @@ def indexed_events(
     Args:
         events: the events; None uses those of the index.
         scorer: computes the vectors of candidates by this model.
-        dimension: size of a vector.
-        search: kind of search, see `open_index`.
         overwrite: replace an existing index; events that it has by the same model are not encoded again.
 
     Returns:
@@ -405,27 +403,34 @@ def read_events(events: Events, what: str) -> list[Event]:
         EventformersError: the file does not exist, an item is not an event, or there are no events.
     """
     if isinstance(events, str):
-        events = _named_file(events) or [events]
+        # A text without roles may name a file, also one that does not exist.
+        path = Path(events).expanduser()
+        is_place = len(path.parts) > 1 and " " not in events
+        is_event = "|" in events or _is_json(events)
+        is_file = not is_event and (path.exists() or format_suffix(path) in FILE_SUFFIXES or is_place)
+        events = path if is_file else [events]
     if isinstance(events, Path):
-        skipped = SkippedRows()
-        found = list(_events_of_file(events, skipped))
+        path, skipped = events, SkippedRows()
+        require_file(path, "a file of events, or events themselves")
+        if format_suffix(path) in TABLE_SUFFIXES:
+            rows = file_values(path, skipped)
+            found = list(skipped.parsed(rows, lambda one: _event_of(one[2], one[0], one[1])))
+        else:
+            lines = (one for one in read_lines(path, skipped) if one[1].strip())
+            found = list(skipped.parsed(lines, lambda one: _event_of(one[1], path, one[0]), "line"))
         skipped.warn()
-        what = f"{what} of {events}"
+        what = f"{what} of {path}"
     else:
         values, _ = values_of(list(events) if isinstance(events, tuple) else events)
-        found = [_event_of_item(value, place, what) for place, value in enumerate(values)]
+        found = []
+        for place, value in enumerate(values, start=1):
+            try:
+                found.append(_event_of(value, Path(f"{what}, event {place}"), None))
+            except DataFormatError as error:
+                raise EventformersError(str(error)) from error
     if not found:
         raise EventformersError(f"{what}: found no event; accepted: at least one")
     return found
-
-
-def _named_file(text: str) -> Path | None:
-    """Return the file that a text names, also if it does not exist; None if the text is an event."""
-    if "|" in text or _is_json(text):
-        return None
-    path = Path(text).expanduser()
-    is_place = len(path.parts) > 1 and " " not in text
-    return path if path.exists() or format_suffix(path) in FILE_SUFFIXES or is_place else None
 
 
 def _is_json(text: str) -> bool:
@@ -434,22 +439,6 @@ def _is_json(text: str) -> bool:
     if text.startswith("["):
         return text.endswith("]") and '"' in text
     return text.startswith("{") or (len(text) > 1 and text[0] == text[-1] == '"')
-
-
-def _events_of_file(path: Path, skipped: SkippedRows) -> Iterator[Event]:
-    require_file(path, "a file of events, or events themselves")
-    if format_suffix(path) in TABLE_SUFFIXES:
-        yield from skipped.parsed(file_values(path, skipped), lambda one: _event_of(one[2], one[0], one[1]))
-        return
-    lines = (one for one in read_lines(path, skipped) if one[1].strip())
-    yield from skipped.parsed(lines, lambda one: _event_of(one[1], path, one[0]), "line")
-
-
-def _event_of_item(item: object, place: int, what: str) -> Event:
-    try:
-        return _event_of(item, Path(f"{what}, event {place + 1}"), None)
-    except DataFormatError as error:
-        raise EventformersError(str(error)) from error
 
 
 def _event_of(value: object, path: Path, number: int | None) -> Event:
@@ -476,19 +465,16 @@ def _events_of_corpus(corpus: str | Path | None) -> Iterator[Event]:
         return (event for rows in splits.values() for events in rows["events"] for event in events)
     if are_event_tables(path):
         return read_table_events(path)
-    if path.is_file() and not _is_raw(path):
-        return iter(read_events(path, "the corpus"))
-    return _raw_events(path)
-
-
-def _is_raw(path: Path) -> bool:
-    """True if a file has documents or chains of events instead of single events."""
-    kind = raw_file_kind(path)
+    kind = raw_file_kind(path) if path.is_file() else None
     record = first_record(path) if kind == "documents" else None
     if isinstance(record, dict):
         # A table of documents has their events, or their ids beside single events.
-        return not record.keys().isdisjoint(("events", "document_id", "id"))
-    return kind is not None and not isinstance(record, list)
+        has_single_events = record.keys().isdisjoint(("events", "document_id", "id"))
+    else:
+        has_single_events = kind is None or isinstance(record, list)
+    if path.is_file() and has_single_events:
+        return iter(read_events(path, "the corpus"))
+    return _raw_events(path)
 
 
 def _raw_events(path: Path) -> Iterator[Event]:

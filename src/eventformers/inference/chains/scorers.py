@@ -94,7 +94,16 @@ class EventStates:
         lengths = [len(chain) for chain in chains]
         of_chains = torch.from_numpy(local.reshape(-1)).split(lengths)
         padded = pad_sequence(of_chains, batch_first=True, padding_value=-1).to(device)
-        words, event_words = self._padded_words(rows)
+        # Vectors, `(rows, W, D)`, and ids, `(rows, W)`, of the words of the events; -1 is padding.
+        starts, counts = self.word_starts[rows], np.diff(self.word_starts)[rows]
+        width = max(1, int(counts.max()))
+        is_word = np.arange(width) < counts[:, None]
+        places = torch.from_numpy((starts[:, None] + np.arange(width))[is_word])
+        mask = torch.from_numpy(is_word)
+        words = self.word_vectors.new_zeros((len(rows), width, self.word_vectors.shape[1]))
+        words[mask] = self.word_vectors[places]
+        event_words = torch.full((len(rows), width), -1)
+        event_words[mask] = self.words[places]
         with torch.inference_mode():
             states, _ = model.encode_chains(self.events[rows].to(device, dtype), padded)
             graph = build_event_graph(padded, event_words.to(device))
@@ -105,70 +114,44 @@ class EventStates:
         require_finite(self.encoder.name, of_events)
         return np.split(of_events, np.cumsum(lengths)[:-1])
 
-    def _padded_words(self, rows: Positions) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return vectors `(rows, W, D)` and ids `(rows, W)` of the words of some events; -1 is padding."""
-        starts, counts = self.word_starts[rows], np.diff(self.word_starts)[rows]
-        width = max(1, int(counts.max()))
-        is_word = np.arange(width) < counts[:, None]
-        places = torch.from_numpy((starts[:, None] + np.arange(width))[is_word])
-        mask = torch.from_numpy(is_word)
-        words = self.word_vectors.new_zeros((len(rows), width, self.word_vectors.shape[1]))
-        words[mask] = self.word_vectors[places]
-        numbers = torch.full((len(rows), width), -1)
-        numbers[mask] = self.words[places]
-        return words, numbers
-
-
-@dataclass(frozen=True)
-class EventsAlone:
-    """Vectors of events, each in a chain of its own.
-
-    Attributes:
-        nodes: nodes of the graph of each event alone, (E, D).
-        candidates: vectors of the events as candidates, without a graph, (E, D).
-    """
-
-    nodes: Vectors
-    candidates: Vectors
-
 
 def encode_alone(
     encoder: EventEncoder, events: Sequence[Event], *, batch_size: int | Literal["auto"] = "auto"
-) -> EventsAlone:
+) -> tuple[Vectors, Vectors]:
     """Encode distinct events, each in a chain of its own; sets `encoder.truncated`.
 
     Unlike `encode_states`, it keeps no vectors of words, which take most of the memory.
 
     Args:
-        encoder: a model that reads chains.
         events: the events, no two of them equal.
-        batch_size: maximum number of events in a batch, or `auto`.
+
+    Returns:
+        The nodes of the graph of each event alone, and its vectors as a candidate, without a graph, (E, D).
 
     Raises:
         EventformersError: an event contains no word, or memory ran out.
     """
     inputs = encoder.inputs()
     keys = [inputs.key(event, place) for place, event in enumerate(events)]
-    known: EventsAlone | None = encoder.recall("alone", keys, batch_size)
+    known: tuple[Vectors, Vectors] | None = encoder.recall("alone", keys, batch_size)
     if known is not None:
         return known
     rows = DistinctRows(keys)
-    size = encoder.model.config.chain_dim
-    found = EventsAlone(*(np.empty((len(keys), size), dtype=np.float32) for _ in range(2)))
+    nodes, candidates = np.empty((2, len(keys), encoder.model.config.chain_dim), dtype=np.float32)
 
     def apply(
         model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions
     ) -> tuple[Vectors, Vectors]:
         output = model(**tensors)
-        found.nodes[positions] = output.embeddings.float().cpu().numpy()
-        found.candidates[positions] = output.candidates.float().cpu().numpy()
-        return found.nodes[positions], found.candidates[positions]
+        nodes[positions] = output.embeddings.float().cpu().numpy()
+        candidates[positions] = output.candidates.float().cpu().numpy()
+        return nodes[positions], candidates[positions]
 
     encoder.pass_distinct(rows, inputs, apply, batch_size=batch_size)
-    for vectors in (found.nodes, found.candidates):
-        rows.copy_known(vectors)
-    encoder.keep(found)
-    return found
+    rows.copy_known(nodes)
+    rows.copy_known(candidates)
+    encoder.keep((nodes, candidates))
+    return nodes, candidates
 
 
 def encode_candidates(
@@ -179,9 +162,7 @@ def encode_candidates(
     Unlike `encode_states`, it keeps nothing else of the events, and nothing in the encoder's memory.
 
     Args:
-        encoder: a model that reads chains.
         events: the events, no two of them equal.
-        batch_size: maximum number of events in a batch, or `auto`.
 
     Raises:
         EventformersError: an event contains no word, or memory ran out.
@@ -208,9 +189,7 @@ def encode_states(
     """Encode distinct events for chains, or read them from the encoder's memory; sets `encoder.truncated`.
 
     Args:
-        encoder: a model that reads chains.
         events: the events, no two of them equal.
-        batch_size: maximum number of events in a batch, or `auto`.
 
     Raises:
         EventformersError: the model does not read chains, an event contains no word, or memory ran out.
@@ -316,7 +295,13 @@ class DistinctEvents:
 
     def rows(self, events: Iterable[Event]) -> Positions:
         """Return the row of each event, and add new events."""
-        return np.asarray([self._row(event) for event in events], dtype=np.int64)
+        rows = []
+        for event in events:
+            key = (event["subject"], event["predicate"], event["object"])
+            rows.append(self._rows.setdefault(key, len(self.events)))
+            if rows[-1] == len(self.events):
+                self.events.append(event)
+        return np.asarray(rows, dtype=np.int64)
 
     def texts(self, rows: Positions) -> list[str]:
         """Return the texts of the events in some rows."""
@@ -326,13 +311,6 @@ class DistinctEvents:
         """Yield the vectors of the events in the rows of each entry, at length 1."""
         for rows in entries:
             yield unit_vectors(vectors[rows], self.texts(rows))
-
-    def _row(self, event: Event) -> int:
-        key = (event["subject"], event["predicate"], event["object"])
-        row = self._rows.setdefault(key, len(self.events))
-        if row == len(self.events):
-            self.events.append(event)
-        return row
 
 
 class CosineScorer(ABC):
@@ -472,7 +450,6 @@ class ModelChainScorer(CosineScorer):
     Attributes:
         encoder: the model; its `truncated` counts the events that the latest call truncated.
         aggregation: `mean` over the events of the context, or only the `last` one.
-        batch_size: maximum number of events in a batch, or `auto`.
     """
 
     encoder: EventEncoder
@@ -493,8 +470,8 @@ class ModelChainScorer(CosineScorer):
         if not left_rows:
             return iter(()), iter(())
         if alone:
-            vectors = encode_alone(self.encoder, distinct.events, batch_size=self.batch_size)
-            return distinct.units(vectors.nodes, left_rows), distinct.units(vectors.candidates, right_rows)
+            alone_nodes, candidates = encode_alone(self.encoder, distinct.events, batch_size=self.batch_size)
+            return distinct.units(alone_nodes, left_rows), distinct.units(candidates, right_rows)
         states = encode_states(self.encoder, distinct.events, batch_size=self.batch_size)
         # Equal contexts are computed once.
         chains = {tuple(rows.tolist()): rows for rows in left_rows}
@@ -517,9 +494,7 @@ def chain_scorer(
     """Return the scorer for a model.
 
     Args:
-        encoder: a model of this suite or a plain encoder.
         aggregation: `mean` over the events of the context, or only the `last` one.
-        batch_size: maximum number of events in a batch, or `auto`.
     """
     if encoder.reads_chains:
         return ModelChainScorer(encoder, aggregation, batch_size)

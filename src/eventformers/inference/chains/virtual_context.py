@@ -114,7 +114,6 @@ class ContextEncoder:
     """An encoder of events in virtual contexts.
 
     Args:
-        encoder: a model that reads chains.
         retrieved: maximum number of contexts of an event.
         num_layers: number of graph layers.
 

@@ -102,7 +102,6 @@ def build_alternative_index(
         pairs: splits by name, with the columns `premise` and `alternative`.
         graph: config of the graph, for the record and for its relations.
         splits: the splits to index; None uses all.
-        batch_size: maximum number of texts in a batch, or `auto`.
         overwrite: replace an existing index; texts that it has by the same model are not encoded again.
         search: kind of search in the index that is returned, see `open_index`.
 
@@ -157,7 +156,6 @@ def load_alternative_index(
         folder: a folder that `build_alternative_index` wrote.
         encoder: the model to use the index with; None skips the check.
         fingerprint: the expected `graph_fingerprint`; None skips the check.
-        search: kind of search, see `open_index`.
 
     Raises:
         EventformersError: an error of `open_index`.
@@ -246,7 +244,12 @@ def open_graph(
         if verify:
             check_files(index.folder, index.record)
         return index
-    folder = _cached_index(encoder, fingerprint or "") if index is None else Path(index)
+    if in_cache := index is None:
+        read = f"{IndexedModel.of(encoder).pooling} {encoder.prompts}"
+        parts = f"{FORMAT} {encoder.revision} {read} {fingerprint}"
+        root = Path(datasets.config.HF_DATASETS_CACHE).expanduser() / "eventformers" / "alternative_indexes"
+        index = root / sha256(parts.encode()).hexdigest()[:16]
+    folder = Path(index)
     if verify and not overwrite:
         verify_index(folder, AlternativeRecord)
 
@@ -268,13 +271,5 @@ def open_graph(
         build,
         needed="a graph is needed; accepted: data (--data)",
         overwrite=overwrite,
-        wait=index is None,
+        wait=in_cache,
     )
-
-
-def _cached_index(encoder: EventEncoder, fingerprint: str) -> Path:
-    """Return the cache folder for a model and a graph."""
-    read = f"{IndexedModel.of(encoder).pooling} {encoder.prompts}"
-    parts = f"{FORMAT} {encoder.revision} {read} {fingerprint}"
-    root = Path(datasets.config.HF_DATASETS_CACHE).expanduser()
-    return root / "eventformers" / "alternative_indexes" / sha256(parts.encode()).hexdigest()[:16]

@@ -75,6 +75,7 @@ def read_query(
         EventformersError: the query or its head contains no word, or a relation is given twice.
     """
     check_query(query)
+    by_lower = {known.lower(): known for known in templates.relations}
     if not isinstance(query, str):
         if relation is not None:
             raise EventformersError(
@@ -86,7 +87,11 @@ def read_query(
     else:
         text, comma, last = query.rpartition(",")
         name = last.strip()
-        if not comma or not _is_relation(name, templates):
+        is_relation = name.startswith(REVERSE) or (
+            _RELATION_LIKE.fullmatch(name) is not None
+            and (name.lower() in by_lower or name[1:] != name[1:].lower())
+        )
+        if not comma or not is_relation:
             return Query(templates.text(" ".join(query.split())))
         relation = name
     head = " ".join(text.split())
@@ -94,7 +99,6 @@ def read_query(
         raise EventformersError(f"the query {shown(query)} has no head; accepted: 'head, relation'")
     direction: Direction = "reverse" if relation.strip().startswith(REVERSE) else "forward"
     name = relation.strip().removeprefix(REVERSE).strip()
-    by_lower = {known.lower(): known for known in templates.relations}
     name = by_lower.get(name.lower(), name)
     return Query(templates.premise(name, head, direction), head, name, direction)
 
@@ -108,14 +112,6 @@ def check_query(query: str | tuple[str, str]) -> None:
             f"received the query {shown(query)}; accepted: a text with at least one word, 'head, relation' "
             "or the pair of both"
         )
-
-
-def _is_relation(name: str, templates: RelationTemplates) -> bool:
-    if name.startswith(REVERSE):
-        return True
-    if not _RELATION_LIKE.fullmatch(name):
-        return False
-    return name.lower() in {known.lower() for known in templates.relations} or name[1:] != name[1:].lower()
 
 
 def own_texts(query: Query, templates: RelationTemplates) -> set[str]:
@@ -293,11 +289,17 @@ def complete(
     if top < 1 or explain < 0:
         raise EventformersError(f"top is {top} and explain is {explain}; accepted: at least 1 and at least 0")
     check_query(query)
-    if isinstance(index, (str, Path)) and not overwrite and holds_index(Path(index)):
-        config = _config(config, read_record(index, AlternativeRecord).graph)
-    elif isinstance(index, AlternativeIndex):
-        config = _config(config, index.record.graph)
-    config = config or DEFAULT_GRAPH
+    of_index = None
+    if isinstance(index, AlternativeIndex):
+        of_index = index.record.graph
+    elif index is not None and not overwrite and holds_index(Path(index)):
+        of_index = read_record(index, AlternativeRecord).graph
+    if None not in (config, of_index) and config != of_index:
+        raise EventformersError(
+            f"the index is of the graph {of_index}, received config {config}; accepted: the graph of the "
+            "index; or use another index"
+        )
+    config = config or of_index or DEFAULT_GRAPH
     # An unknown graph or a file of templates that cannot be read is an error before a model loads.
     relation_templates(graph_of(config), templates)
     encoder = as_encoder(model, device=device, dtype=dtype)
@@ -378,15 +380,6 @@ def answer(model: str | Path | EventEncoder | None, premise: str, alternatives: 
 def default_rerank(config: str) -> bool:
     """True if neighbours vote by default on a graph's config, because that measured better."""
     return graph_of(config) in VOTING_GRAPHS
-
-
-def _config(received: str | None, of_index: str) -> str:
-    if received is not None and received != of_index:
-        raise EventformersError(
-            f"the index is of the graph {of_index}, received config {received}; accepted: the graph of the "
-            "index; or use another index"
-        )
-    return of_index
 
 
 def _nearest_alternatives(
@@ -499,11 +492,9 @@ def complete_many(
     All premises are encoded in one call, and scored in blocks.
 
     Args:
-        encoder: the model of the index.
         heads: the heads, such as texts of events.
         top: number of alternatives of a head and a relation.
         votes: settings of the votes of the nearest known premises; None ranks by the cosine only.
-        batch_size: maximum number of texts in a batch, or `auto`.
 
     Yields:
         One result for each head and relation, all relations of a head in turn.
@@ -528,17 +519,16 @@ def complete_many(
     texts = index.alternatives.texts.to_pylist()
     place_of = {text: place for place, text in enumerate(texts)}
     premise_of = {text: place for place, text in enumerate(index.premises.texts.to_pylist())}
-    ranking = None
+    add_votes = None
     if votes is not None:
         known = index.premises.vectors
-        ranking = voted_ranking(premises, known, index.offsets, index.known, alternatives, votes)
-        premises = ranking.premises
+        premises, add_votes = voted_ranking(premises, known, index.offsets, index.known, alternatives, votes)
     rows_at_once = max(1, BLOCK_SCORES // len(alternatives))
     for start in range(0, len(queries), rows_at_once):
         rows = np.arange(start, min(start + rows_at_once, len(queries)))
         scores = torch.from_numpy(premises[rows] @ alternatives.T)
-        if ranking is not None:
-            scores = ranking.rerank(torch.from_numpy(rows), scores)
+        if add_votes is not None:
+            scores = add_votes(torch.from_numpy(rows), scores)
         for row, of_query in zip(rows.tolist(), scores, strict=True):
             query = queries[row]
             answers = premise_of.get(query.text)

@@ -119,19 +119,6 @@ def expanded(queries: Vectors, votes: sparse.csr_array, alternatives: Vectors, e
     return _unit(moved).astype(np.float32)
 
 
-@dataclass(frozen=True)
-class VotedRanking:
-    """Arguments for `rank_by_cosine` that apply votes.
-
-    Attributes:
-        premises: `(Q, d)`, the expanded vectors of the queries' premises.
-        rerank: adds the votes to a block of cosines, in place.
-    """
-
-    premises: Vectors
-    rerank: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-
-
 def voted_ranking(
     premises: Vectors,
     known_premises: Vectors,
@@ -139,7 +126,7 @@ def voted_ranking(
     known: Positions,
     alternatives: Vectors,
     settings: VoteSettings,
-) -> VotedRanking:
+) -> tuple[Vectors, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]:
     """Let known premises vote on the ranking of many queries.
 
     Args:
@@ -150,6 +137,10 @@ def voted_ranking(
         known: positions of alternatives, distinct within a premise.
         alternatives: `(A, d)`, of the candidates, normalised.
         settings: how the votes act.
+
+    Returns:
+        The expanded vectors of the queries' premises, `(Q, d)`, and a function that adds the votes to a block
+        of cosines, in place: arguments for `rank_by_cosine`.
     """
     neighbours = min(settings.neighbours, len(known_premises))
     cosines, positions = nearest(known_premises, premises, neighbours)
@@ -174,7 +165,7 @@ def voted_ranking(
         scores[at_row, at_column] += values
         return scores
 
-    return VotedRanking(premises=moved, rerank=add_votes)
+    return moved, add_votes
 
 
 def _unit(vectors: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:

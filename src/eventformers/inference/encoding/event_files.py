@@ -94,7 +94,6 @@ def read_event_rows(
     See `file_values` for the formats of files and `read_item` for those of rows. A row may have an `id`.
 
     Args:
-        path: the file.
         order: order of the roles in the text.
         skipped: policy for malformed rows, which counts the skipped ones; None uses the policy in force.
 

@@ -33,7 +33,6 @@ class TextInputs:
     A subclass reads more than texts.
 
     Args:
-        tokenizer: the model's tokenizer.
         event_order: the order in which an event's roles become text.
         max_length: tokens of a text at most, special tokens and prompt included.
         prompt: text before each text.

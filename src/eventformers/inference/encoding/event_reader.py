@@ -68,7 +68,18 @@ def values_in(items: Any, header: Header, accepted: str) -> Iterable[object]:
     """
     try:
         if isinstance(items, pd.DataFrame):
-            return _frame_rows(items, header)
+            names = [str(name) for name in items.columns]
+            wanted = header(names, _MEMORY)
+            columns = {}
+            for place, name in enumerate(names):
+                if name in wanted:
+                    column = items.iloc[:, place]
+                    known = column.notna()
+                    if column.dtype.kind == "f" and not known.all() and (column[known] % 1 == 0).all():
+                        # pandas turns whole numbers into floats where a value is missing.
+                        column = column.astype("Int64")
+                    columns[name] = column.astype(object).where(known, None).tolist()
+            return rows_of(columns)
         if isinstance(items, (pd.Series, pd.Index)) or (isinstance(items, np.ndarray) and items.ndim):
             return cast("list[object]", items.tolist())
         if isinstance(items, datasets.Dataset):
@@ -86,21 +97,6 @@ def values_in(items: Any, header: Header, accepted: str) -> Iterable[object]:
     if isinstance(items, (Sequence, Iterator, *_STREAMS)) and not isinstance(items, _NO_SEQUENCES):
         return cast("Iterable[object]", items)
     raise EventformersError(f"found {type(items).__name__}; accepted: {accepted}")
-
-
-def _frame_rows(frame: Any, header: Header) -> Iterator[dict[str, object]]:
-    names = [str(name) for name in frame.columns]
-    wanted = header(names, _MEMORY)
-    columns = {}
-    for place, name in enumerate(names):
-        if name in wanted:
-            column = frame.iloc[:, place]
-            known = column.notna()
-            if column.dtype.kind == "f" and not known.all() and (column[known] % 1 == 0).all():
-                # pandas turns whole numbers into floats where a value is missing.
-                column = column.astype("Int64")
-            columns[name] = column.astype(object).where(known, None).tolist()
-    return rows_of(columns)
 
 
 def _arrow_values(column: pa.ChunkedArray, header: Header) -> Iterable[object]:
@@ -200,7 +196,6 @@ def read_item(value: object, path: Path, line: int | None) -> Item:
             `text`, or `event` with the three roles, or `predicate` with `subject` and `object`; null and an
             absent subject or object are the empty string. In a row with several of these, the first counts.
             Other names beside `text`, `event` or all three roles are ignored.
-        path: the file, for errors.
 
     Raises:
         DataFormatError: the value is something else, has a name that may be a misspelt role, or contains no

@@ -112,14 +112,31 @@ def read_event_mentions(tables: str | Path | EventTables) -> list[EventMention]:
                 f"{what}, row {number}: found the document_id {shown(texts['document_id'])}, which is not "
                 "among the documents; accepted: the documents of all events"
             )
-        sentence, start, end = _in_sentence(row, document.text, texts["trigger"], f"{what}, row {number}")
+        where, text, trigger = f"{what}, row {number}", document.text, texts["trigger"]
+        places = {name: row[name] for name in _PLACES}
+        stated = ", ".join(f"{name} {shown(place)}" for name, place in places.items())
+        if any(type(place) is not int for place in places.values()):
+            raise EventformersError(f"{where}: found {stated}; accepted: whole numbers")
+        first, start, end, last = places.values()
+        if not 0 <= first <= start < end <= last <= len(text):
+            raise EventformersError(
+                f"{where}: found {stated} in a text of {len(text):,} characters; accepted: the places of a "
+                "trigger in its sentence, ends exclusive"
+            )
+        if text[start:end] != trigger:
+            raise EventformersError(
+                f"{where}: found the trigger {shown(trigger)}, where the text has {shown(text[start:end])}; "
+                "accepted: places in characters (code points) of the text in documents"
+            )
+        sentence = text[first:last]
+        first += len(sentence) - len(sentence.lstrip())
         found.append(
             EventMention(
                 texts["event_id"],
                 document,
-                sentence,
-                start,
-                end,
+                sentence.strip(),
+                start - first,
+                end - first,
                 lemma=texts["lemma"],
                 predicate=texts["predicate"],
                 object=texts["object"],
@@ -198,28 +215,6 @@ def _rows(
 
     accepted = f"for {what}, an Arrow table, a frame or a dataset"
     return cast("Iterator[dict[str, Any]]", values_in(tables[key], header, accepted))
-
-
-def _in_sentence(row: Mapping[str, Any], text: str, trigger: str, what: str) -> tuple[str, int, int]:
-    """Return the sentence of an event, and the places of its trigger in it."""
-    places = {name: row[name] for name in _PLACES}
-    stated = ", ".join(f"{name} {shown(place)}" for name, place in places.items())
-    if any(type(place) is not int for place in places.values()):
-        raise EventformersError(f"{what}: found {stated}; accepted: whole numbers")
-    first, start, end, last = places.values()
-    if not 0 <= first <= start < end <= last <= len(text):
-        raise EventformersError(
-            f"{what}: found {stated} in a text of {len(text):,} characters; accepted: the places of a "
-            "trigger in its sentence, ends exclusive"
-        )
-    if text[start:end] != trigger:
-        raise EventformersError(
-            f"{what}: found the trigger {shown(trigger)}, where the text has {shown(text[start:end])}; "
-            "accepted: places in characters (code points) of the text in documents"
-        )
-    sentence = text[first:last]
-    first += len(sentence) - len(sentence.lstrip())
-    return sentence.strip(), start - first, end - first
 
 
 def _string(value: object, name: str, what: str, number: int) -> str:

@@ -66,7 +66,19 @@ class OnnxModel(nn.Module):
         self.config = config
         self.device = torch.device("cpu")
         self.dtype = torch.float32
-        self.session = _session(path)
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        providers = ["CPUExecutionProvider"]
+        try:
+            self.session: InferenceSession = onnxruntime.InferenceSession(str(path), options, providers)
+        except Exception as error:
+            # The errors of ONNX Runtime have no common base class.
+            if type(error).__module__.startswith("onnxruntime"):
+                raise EventformersError(f"{path}: ONNX Runtime cannot load the graph: {error}") from error
+            raise
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OnnxModel:
         """Return the model itself: it never changes, and a session cannot be copied."""
@@ -213,21 +225,6 @@ class _Vectors(nn.Module):
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         return self.model(input_ids=input_ids, attention_mask=attention_mask).embeddings
-
-
-def _session(path: Path) -> InferenceSession:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:
-        # The errors of ONNX Runtime have no common base class.
-        if type(error).__module__.startswith("onnxruntime"):
-            raise EventformersError(f"{path}: ONNX Runtime cannot load the graph: {error}") from error
-        raise
 
 
 def _digest(model: PreTrainedModel) -> str:

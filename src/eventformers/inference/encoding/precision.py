@@ -71,7 +71,6 @@ def read_ranges(
     Args:
         ranges: an array `(2, d)`, or a Parquet file that `embed` wrote with the precision int8 or uint8; None
             if the vectors themselves have them.
-        precision: one of `PRECISIONS`.
         dimension: size d of the vectors.
         made: what the vectors are made with, from `EventEncoder.described`.
 
@@ -83,7 +82,27 @@ def read_ranges(
         return None
     if not needs_ranges(precision):
         raise EventformersError(f"ranges with the precision {precision}; accepted: int8 or uint8 with ranges")
-    found = np.asarray(_stated_ranges(Path(ranges), made) if isinstance(ranges, (str, Path)) else ranges)
+    if isinstance(ranges, (str, Path)):
+        try:
+            metadata = pq.read_schema(ranges).metadata or {}
+        except (pa.ArrowException, OSError) as error:
+            raise EventformersError(
+                f"{ranges}: found {first_line(error)}; accepted: a Parquet file that embed wrote"
+            ) from error
+        stated = metadata.get(RANGES_KEY.encode())
+        if stated is None:
+            raise EventformersError(
+                f"{ranges}: found no ranges; accepted: a file that embed wrote with --precision int8 or uint8"
+            )
+        for name in _DECIDING:
+            held = metadata.get(name.encode(), made[name].encode()).decode()
+            if held != made[name]:
+                raise EventformersError(
+                    f"{ranges}: found the ranges of vectors with {name}={held or 'unknown'}; accepted: those "
+                    f"of vectors with {name}={made[name] or 'unknown'}, as these"
+                )
+        ranges = json.loads(stated)
+    found = np.asarray(ranges)
     if found.shape != (2, dimension):
         raise EventformersError(f"ranges of shape {found.shape}; accepted: (2, {dimension})")
     if not np.isfinite(found).all():
@@ -102,7 +121,6 @@ def quantized(
 
     Args:
         vectors: `(N, d)` or `(d,)`.
-        precision: one of `PRECISIONS`.
         ranges: the ranges for `int8` and `uint8`; None uses those of these vectors.
 
     Returns:
@@ -136,25 +154,3 @@ def restored(vectors: npt.NDArray[Any], ranges: Ranges) -> npt.NDArray[np.float3
     low, high = ranges
     parts = vectors.astype(np.float32) + (128 if vectors.dtype == np.int8 else 0)
     return low + (parts + 0.5) * ((high - low) / LEVELS)
-
-
-def _stated_ranges(path: Path, made: Mapping[str, str]) -> object:
-    try:
-        metadata = pq.read_schema(path).metadata or {}
-    except (pa.ArrowException, OSError) as error:
-        raise EventformersError(
-            f"{path}: found {first_line(error)}; accepted: a Parquet file that embed wrote"
-        ) from error
-    stated = metadata.get(RANGES_KEY.encode())
-    if stated is None:
-        raise EventformersError(
-            f"{path}: found no ranges; accepted: a file that embed wrote with --precision int8 or uint8"
-        )
-    for name in _DECIDING:
-        held = metadata.get(name.encode(), made[name].encode()).decode()
-        if held != made[name]:
-            raise EventformersError(
-                f"{path}: found the ranges of vectors with {name}={held or 'unknown'}; accepted: those of "
-                f"vectors with {name}={made[name] or 'unknown'}, as these"
-            )
-    return json.loads(stated)

@@ -153,8 +153,6 @@ def encode_texts(
         encoder: a model of event grounding, or any plain encoder.
         side: `mention` or `event`.
         texts: the mentions, or the events.
-        batch_size: maximum number of texts in a batch; `auto` fills batches by their number of tokens.
-        show_progress: draw a progress bar on standard error.
 
     Returns:
         The vectors in the order of the texts; those of a plain encoder have length 1. A mention that is too
@@ -226,9 +224,6 @@ def score_calibration(encoder: EventEncoder) -> tuple[float, float]:
 
     If they were learned, they are weights of the training head, read from the model's folder or repository.
 
-    Args:
-        encoder: a model of event grounding.
-
     Raises:
         EventformersError: they were learned, but the training head cannot be read.
     """
@@ -262,7 +257,6 @@ class SideInputs(TextInputs):
     """A converter of mentions or events to token ids.
 
     Args:
-        tokenizer: the model's tokenizer.
         max_length: maximum number of tokens in a text.
 
     Attributes:

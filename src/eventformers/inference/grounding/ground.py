@@ -302,6 +302,11 @@ def _found_parents(
         if shared < SHARED_MENTIONS:
             continue
         child_id, parent_id = event_ids[child], event_ids[parent]
+        relation: Relation = "new"
+        if parent_id in known.ancestors(child_id):
+            relation = "parent" if parent_id in known.graph.parents[child_id] else "ancestor"
+        elif child_id in known.ancestors(parent_id):
+            relation = "below"
         found.append(
             FoundParent(
                 child_id,
@@ -310,15 +315,7 @@ def _found_parents(
                 known.title(parent_id, language),
                 score,
                 shared,
-                _relation(child_id, parent_id, known),
+                relation,
             )
         )
     return tuple(sorted(found, key=lambda one: (-one.score, -one.shared)))
-
-
-def _relation(child_id: str, parent_id: str, known: KnowledgeBase) -> Relation:
-    if parent_id in known.graph.parents.get(child_id, ()):
-        return "parent"
-    if parent_id in known.ancestors(child_id):
-        return "ancestor"
-    return "below" if child_id in known.ancestors(parent_id) else "new"

@@ -103,7 +103,6 @@ class GroundedMentions(Sequence[GroundedMention]):
     """Mentions with their events, which are made on access: millions of them would not fit into memory.
 
     Args:
-        event_ids: the index's.
         knowledge_base: the titles and the ancestors of events.
     """
 

@@ -195,27 +195,7 @@ def load_knowledge_base(data: DataDir | KnowledgeBase) -> KnowledgeBase:
             return _built(data, with_hierarchy=True)
     elif not isinstance(data, (list, tuple)) or not all(isinstance(part, (str, Path)) for part in data):
         raise EventformersError(f"found {type(data).__name__}; accepted: {ACCEPTED}, or a list of paths")
-    return _raw(raw_paths(data))
-
-
-def _built(data: str | Path, *, with_hierarchy: bool) -> KnowledgeBase:
-    """Read the rows of all splits of a built dataset."""
-    events = _joined(data, "events")
-    counts = SkippedRows()
-    graph = EventHierarchy()
-    if with_hierarchy:
-        for edge in _joined(data, "hierarchy"):
-            graph.add(Statement(edge["child_id"], "part_of", edge["parent_id"]), 0)
-    graph.finish(set(events.unique("event_id")), counts)
-    return _counted(events.select_columns(list(COLUMNS)), graph, counts)
-
-
-def _joined(data: str | Path, config: str) -> Dataset:
-    return concatenate_datasets(list(load_built(data, config, builder=BUILDER).values()))
-
-
-def _raw(paths: Sequence[Path]) -> KnowledgeBase:
-    """Read raw files: the languages of the events with the edges first, then the texts."""
+    paths = raw_paths(data)
     for path in paths:
         if path.is_file() and file_kind(path) is None:
             raise EventformersError(
@@ -234,6 +214,22 @@ def _raw(paths: Sequence[Path]) -> KnowledgeBase:
     # The order of events in time is not needed here.
     left_out = {name: count for name, count in knowledge.skipped.items() if not name.startswith("sequence_")}
     return _counted(Dataset(pa.table(columns)), knowledge.graph, left_out)
+
+
+def _built(data: str | Path, *, with_hierarchy: bool) -> KnowledgeBase:
+    """Read the rows of all splits of a built dataset."""
+    events = _joined(data, "events")
+    counts = SkippedRows()
+    graph = EventHierarchy()
+    if with_hierarchy:
+        for edge in _joined(data, "hierarchy"):
+            graph.add(Statement(edge["child_id"], "part_of", edge["parent_id"]), 0)
+    graph.finish(set(events.unique("event_id")), counts)
+    return _counted(events.select_columns(list(COLUMNS)), graph, counts)
+
+
+def _joined(data: str | Path, config: str) -> Dataset:
+    return concatenate_datasets(list(load_built(data, config, builder=BUILDER).values()))
 
 
 def _counted(events: Dataset, graph: EventHierarchy, left_out: Mapping[str, int]) -> KnowledgeBase:
@@ -282,8 +278,6 @@ def stored_candidates(
     Args:
         events: rows of `EventHierarchies`, config `events`.
         encode: encodes a block of rows, `(block, dimension)`.
-        model: the model that `encode` runs.
-        dimension: size of a vector.
         by_language: create a pool for each language; if off, one pool serves mentions in any language.
         kind: kind of search, see `CandidateIndex`.
         overwrite: replace an index of another model, of other events or with other pools; known events of
@@ -315,10 +309,21 @@ def stored_candidates(
         )
 
     def build() -> None:
+        # Language by language, so that each pool is one slice of the vectors.
+        rows = events.select_columns(list(COLUMNS)).with_format("arrow")[:]
+        rows = rows.cast(pa.schema([(name, pa.large_string()) for name in COLUMNS]))
+        pool = ["event_id", "language"] if by_language else ["event_id"]
+        counts = rows.select(pool).group_by(pool, use_threads=False).aggregate([([], "count_all")])
+        if repeated := counts.filter(pc.greater(counts["count_all"], 1)).to_pylist():
+            first = " in ".join(shown(repeated[0][name]) for name in pool)
+            raise EventformersError(
+                f"{counted(len(repeated), 'event')} given several times, the first {first}; accepted: one "
+                f"row for each event{' and language' if by_language else ''}"
+            )
         build_index(
             folder,
             CandidateRecord,
-            {"events": _pooled(events, by_language)},
+            {"events": rows.take(pc.sort_indices(rows["language"])) if by_language else rows},
             lambda _, block: encode(block.to_pylist()),
             model=model,
             dimension=dimension,
@@ -330,23 +335,3 @@ def stored_candidates(
 
     # Several processes that link texts to the same events share the index: the others wait for it.
     return open_or_build(folder, load, build, overwrite=overwrite, keep_fitting=True, wait=True)
-
-
-def _pooled(events: Dataset, by_language: bool) -> pa.Table:
-    """Return the rows of the events, language by language, so that each pool is one slice of the vectors.
-
-    Raises:
-        EventformersError: an event is twice in a pool.
-    """
-    rows = events.select_columns(list(COLUMNS)).with_format("arrow")[:]
-    rows = rows.cast(pa.schema([(name, pa.large_string()) for name in COLUMNS]))
-    pool = ["event_id", "language"] if by_language else ["event_id"]
-    counts = rows.select(pool).group_by(pool, use_threads=False).aggregate([([], "count_all")])
-    repeated = counts.filter(pc.greater(counts["count_all"], 1)).to_pylist()
-    if repeated:
-        first = " in ".join(shown(repeated[0][name]) for name in pool)
-        raise EventformersError(
-            f"{counted(len(repeated), 'event')} given several times, the first {first}; accepted: one row "
-            f"for each event{' and language' if by_language else ''}"
-        )
-    return rows.take(pc.sort_indices(rows["language"])) if by_language else rows

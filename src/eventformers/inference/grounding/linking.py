@@ -56,7 +56,6 @@ def link(candidates: Candidates, event_ids: Sequence[str], threshold: float) -> 
 
     Args:
         candidates: with logits as scores.
-        event_ids: the index's.
         threshold: a probability.
 
     Raises:
@@ -68,19 +67,6 @@ def link(candidates: Candidates, event_ids: Sequence[str], threshold: float) -> 
     return _chosen(candidates, event_ids, linked)
 
 
-def link_first(candidates: Candidates, event_ids: Sequence[str], threshold: float) -> Linked:
-    """Link each mention to its first candidate if its score reaches a threshold.
-
-    Args:
-        candidates: best first.
-        event_ids: the index's.
-        threshold: a score.
-    """
-    is_first = np.arange(candidates.events.shape[1]) == 0
-    reaches = (candidates.scores >= threshold) & (candidates.events >= 0)
-    return _chosen(candidates, event_ids, is_first & reaches)
-
-
 def link_best(candidates: Candidates, event_ids: Sequence[str], numbers: Sequence[int]) -> Linked:
     """Link each mention to a given number of its best candidates.
 
@@ -88,7 +74,6 @@ def link_best(candidates: Candidates, event_ids: Sequence[str], numbers: Sequenc
 
     Args:
         candidates: best first.
-        event_ids: the index's.
 
     Raises:
         EventformersError: the length of `numbers` differs from the number of mentions.
@@ -110,7 +95,6 @@ def choose_threshold(
 
     Args:
         candidates: those of the mentions of a development split, with logits as scores.
-        event_ids: the index's.
         gold: the ids of the gold events of each mention.
 
     Raises:
@@ -153,9 +137,9 @@ class LinkThreshold(NamedTuple):
         least = -math.inf if self.value is None else self.value
         if self.with_reranker:
             return link(candidates, event_ids, least)
-        if self.source != "given":
-            return link_first(candidates, event_ids, least)
         numbers = ((candidates.scores >= least) & (candidates.events >= 0)).sum(axis=1)
+        if self.source != "given":
+            numbers = numbers.clip(max=1)
         return link_best(candidates, event_ids, numbers.tolist())
 
 

@@ -186,7 +186,17 @@ def _of_record(record: object, own_id: str, path: Path, line: int) -> TextMentio
         return next((text for name in names if (text := text_field(record, name, path, line))), "")
 
     if "text" in record:
-        left, mention, right = _cut(first("text"), record, path, line)
+        text, start, end = first("text"), record.get("start_char"), record.get("end_char")
+        if type(start) is not int or type(end) is not int:
+            found = f"a mention from {shown(start)} to {shown(end)}"
+            raise DataFormatError(path, line, found, ACCEPTED_MENTION)
+        if not 0 <= start < end <= len(text):
+            found = f"a mention from {start} to {end} in a text of {len(text)} characters"
+            raise DataFormatError(path, line, found, "offsets within it, end exclusive")
+        left, mention, right = text[:start], text[start:end], text[end:]
+        if (stated := record.get("mention", mention)) != mention:
+            found = f"the mention {shown(stated)}, where the text has {shown(mention)}"
+            raise DataFormatError(path, line, found, "start_char and end_char of that mention")
     elif "mention" in record:
         left, mention, right = (first(name) for name in ("context_left", "mention", "context_right"))
     else:
@@ -200,29 +210,6 @@ def _of_record(record: object, own_id: str, path: Path, line: int) -> TextMentio
         first("language", "context_lang").strip(),
         MentionText(left, mention, right, first("title", "context_title"), first("date", "context_date")),
     )
-
-
-def _cut(text: str, record: Mapping[str, Any], path: Path, line: int) -> tuple[str, str, str]:
-    """Split a text at its mention."""
-    start, end = record.get("start_char"), record.get("end_char")
-    if type(start) is not int or type(end) is not int:
-        raise DataFormatError(path, line, f"a mention from {shown(start)} to {shown(end)}", ACCEPTED_MENTION)
-    if not 0 <= start < end <= len(text):
-        raise DataFormatError(
-            path,
-            line,
-            f"a mention from {start} to {end} in a text of {len(text)} characters",
-            "offsets within it, end exclusive",
-        )
-    stated = record.get("mention", text[start:end])
-    if stated != text[start:end]:
-        raise DataFormatError(
-            path,
-            line,
-            f"the mention {shown(stated)}, where the text has {shown(text[start:end])}",
-            "start_char and end_char of that mention",
-        )
-    return text[:start], text[start:end], text[end:]
 
 
 def _distinct(mentions: Iterable[TextMention], counts: SkippedRows) -> list[TextMention]:

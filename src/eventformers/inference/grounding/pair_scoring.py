@@ -102,8 +102,6 @@ def load_cross_encoder(
 
     Args:
         name_or_path: folder or Hub id.
-        device: a torch device; None uses an accelerator if there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
 
     Raises:
         EventformersError: the model does not exist, its folder is incomplete, a weight is missing, or it
@@ -138,8 +136,6 @@ class PairInputs(TextInputs):
 
     Args:
         tokeniser: makes tokens of mentions and events.
-        mentions: the mentions.
-        events: the events.
 
     Attributes:
         cut: positions of truncated mentions and events, by part as in `TokenisedTexts`.
@@ -215,8 +211,6 @@ class PairScores:
 
     Args:
         events: the texts of the events, each in the language in which it is a candidate.
-        batch_size: maximum number of pairs in a batch; `auto` fills batches by their number of tokens.
-        show_progress: draw a progress bar on standard error with each call.
     """
 
     def __init__(

@@ -107,10 +107,7 @@ def grounding_model(
     """Retrieve by an encoder and rerank by a cross-encoder.
 
     Args:
-        encoder: finds candidates.
         cross_encoder: reranks them; None keeps the scores of the encoder.
-        batch_size: see `encode_texts`.
-        search: kind of search, see `CandidateIndex`.
         event_progress: draw one for events; None follows `show_progress`.
         recall: returns known vectors of texts, or encodes them.
     """
@@ -162,7 +159,6 @@ def retrieve(
     Args:
         model: reads the mentions.
         index: the events.
-        mentions: the mentions.
         languages: the language of each; not used if the index has one pool.
         number: number of candidates of a mention, if its pool has as many.
     """
@@ -221,7 +217,6 @@ def rerank(
     """Order candidates by other scores; equal scores keep their order.
 
     Args:
-        candidates: the retrieved candidates.
         score: scores pairs of a mention and one of its candidates.
         softmax: True if the scorer was trained with a softmax over the candidates of a mention.
         retriever_weight: weight of the retrieval score, added to the new score; 0 in the paper.

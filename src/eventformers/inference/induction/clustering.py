@@ -100,9 +100,7 @@ class AverageLinkage:
 
         Args:
             runs: the vectors of the same mentions from one model or several.
-            kind: see `distances`.
             manifold: cluster by manifold weights.
-            rho: see `distances_to_cluster`.
 
         Raises:
             EventformersError: there are no runs, the runs differ in their mentions, or a vector is not valid.
@@ -228,7 +226,6 @@ def distances_to_cluster(
 
     Args:
         runs: the vectors of the same mentions from one model or several; see `average_distances`.
-        kind: see `distances`.
         manifold: use 1 - w_ij of the distances (`manifold_distances`).
         rho: see `manifold_weights`; products, which have any sign, always take `nearest`.
 

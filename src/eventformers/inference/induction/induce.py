@@ -202,7 +202,17 @@ def induce(
             `encode_mentions`; or there are too many mentions for `affinity` or for the memory.
         UnknownNameError: an unknown method, distance or `trigger_input`.
     """
-    _check(method, num_clusters, top, examples, weighting_rounds)
+    if method not in CLUSTER_METHODS:
+        raise UnknownNameError("way to cluster", method, CLUSTER_METHODS)
+    if method == "affinity" and num_clusters is not None:
+        raise EventformersError(
+            "affinity propagation finds the number of clusters itself; accepted: no number, or agglomerative"
+        )
+    for name, value in (("num_clusters", num_clusters), ("top", top), ("examples", examples)):
+        if value is not None and value < 1:
+            raise EventformersError(f"{name} is {value}; accepted: 1 or more")
+    if weighting_rounds is not None and weighting_rounds < 0:
+        raise EventformersError(f"weighting_rounds is {weighting_rounds}; accepted: 0 or more")
     rows, counts = load_mentions(mentions)
     if num_clusters is not None and num_clusters > len(rows):
         raise EventformersError(
@@ -343,22 +353,6 @@ def _clustered(
             f"out of memory for clustering {len(vectors):,} mentions; pass fewer, or use explore, which "
             "clusters a sample"
         ) from error
-
-
-def _check(
-    method: str, num_clusters: int | None, top: int, examples: int, weighting_rounds: int | None
-) -> None:
-    if method not in CLUSTER_METHODS:
-        raise UnknownNameError("way to cluster", method, CLUSTER_METHODS)
-    if method == "affinity" and num_clusters is not None:
-        raise EventformersError(
-            "affinity propagation finds the number of clusters itself; accepted: no number, or agglomerative"
-        )
-    for name, value in (("num_clusters", num_clusters), ("top", top), ("examples", examples)):
-        if value is not None and value < 1:
-            raise EventformersError(f"{name} is {value}; accepted: 1 or more")
-    if weighting_rounds is not None and weighting_rounds < 0:
-        raise EventformersError(f"weighting_rounds is {weighting_rounds}; accepted: 0 or more")
 
 
 def usual_trigger_input(encoder: EventEncoder, rows: Iterable[dict[str, Any]]) -> TriggerInput:

@@ -106,7 +106,6 @@ def distance_factors(runs: Iterable[MentionVectors], kind: DistanceKind) -> Dist
 
     Args:
         runs: the vectors of one model or several.
-        kind: see `distances`.
 
     Raises:
         UnknownNameError: an unknown kind.
@@ -283,7 +282,6 @@ def nearest_weights(rows: Iterable[Matrix], columns: Labels, number: int, rho: R
         rows: the distances of some mentions to all n, in blocks of rows, `(block, n)`; they are overwritten.
         columns: the mentions whose weights are kept, `(m,)`.
         number: number of weights to keep in each row.
-        rho: as for `manifold_weights`.
 
     Returns:
         The kept weights, not symmetrised, `(rows, m)`. A weight of 0 may be among them.

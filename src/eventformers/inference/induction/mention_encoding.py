@@ -174,8 +174,6 @@ def encode_mentions(
             that finds triggers also accepts `span`. None uses the model's own, `none` for a plain encoder.
         token_factors: output of `token_factors`, `(vocabulary,)`, for a model with `found_exponent`; None for
             equal ones.
-        batch_size: maximum number of mentions in a batch; `auto` fills batches by their number of tokens.
-        show_progress: draw a progress bar on standard error.
 
     Returns:
         The vectors in the order of the mentions, with the triggers if the model finds them. A plain encoder
@@ -205,7 +203,18 @@ def encode_mentions(
         )
         vectors = _encode(encoder, mentions, inputs, chosen, batch_size, show_progress)
     if chosen not in WITHOUT_TRIGGERS:
-        _tell_missing(mentions, inputs)
+        if without := sum(not has_trigger(mention) for mention in mentions):
+            warnings.warn(
+                f"{without:,} of {len(mentions):,} mentions have no trigger; their whole sentences are "
+                "encoded",
+                stacklevel=2,
+            )
+        if inputs.without_tokens:
+            warnings.warn(
+                f"{inputs.without_tokens:,} triggers are beyond the first {inputs.max_length} tokens; their "
+                "sentences are encoded instead",
+                stacklevel=2,
+            )
     return vectors
 
 
@@ -220,7 +229,6 @@ def encode_labels(
 
     Args:
         encoder: a model of event type induction, or any plain encoder.
-        batch_size: see `encode_mentions`.
 
     Returns:
         `(labels, d)`.
@@ -254,7 +262,12 @@ def _encode(
     def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> list[Vectors]:
         if chosen == "found":
             del tensors["trigger_mask"]
-        computed = _forward(model, tensors)
+        output = model(**tensors)
+        parts = [output[part] for part in _PARTS]
+        found = output.found_triggers
+        if found is not None:
+            parts.append(torch.where(found.any(dim=1), found.int().argmax(dim=1), -1).unsqueeze(1))
+        computed = [part.float().cpu().numpy() for part in parts]
         for part, encoded in zip(vectors.values(), computed, strict=True):
             rows.scatter(positions, encoded, part)
         return computed
@@ -288,7 +301,19 @@ def _encode_sentences(
     vectors = np.empty((len(row_of), encoder.dimension), dtype=np.float32)
 
     def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> tuple[Vectors]:
-        encoded = _pool_triggers(model, tensors)
+        # Compute the mean vector of each trigger's tokens, for any pooling of the model, `(mentions, d)`; the
+        output = model(input_ids=tensors["input_ids"])
+        row, first, behind = tensors["triggers"].T
+        places = first[:, None] + torch.arange(max(1, int((behind - first).max())), device=first.device)
+        inside = places < behind[:, None]
+        tokens = output.last_hidden_state[row[:, None], places.clamp(max=tensors["input_ids"].shape[1] - 1)]
+        pooled = mean_pool(tokens, inside)
+        if model.projection is not None:
+            pooled = cast(nn.Module, model.projection)(pooled)
+        pooled = cast(EventEncoderModel, model).truncate(pooled)
+        encoded = (
+            torch.where(inside.any(dim=1, keepdim=True), pooled, output.embeddings[row]).float().cpu().numpy()
+        )
         vectors[np.concatenate([np.arange(starts[one], starts[one + 1]) for one in positions])] = encoded
         return (encoded,)
 
@@ -356,48 +381,6 @@ def _key(mention: Mapping[str, Any], place: int, inputs: MentionInputs, reads_tr
     if not reads_trigger or not has_trigger(mention):
         return Mention(text)
     return _located(mention, text)
-
-
-def _forward(model: nn.Module, tensors: dict[str, torch.Tensor]) -> list[Vectors]:
-    """Compute the vectors of a batch with a model of event type induction, each `(batch, d)`, and last, if
-    found, the position of each trigger token."""
-    output = model(**tensors)
-    parts = [output[part] for part in _PARTS]
-    found = output.found_triggers
-    if found is not None:
-        parts.append(torch.where(found.any(dim=1), found.int().argmax(dim=1), -1).unsqueeze(1))
-    return [part.float().cpu().numpy() for part in parts]
-
-
-def _pool_triggers(model: nn.Module, tensors: dict[str, torch.Tensor]) -> Vectors:
-    """Compute the mean vector of each trigger's tokens, for any pooling of the model, `(mentions, d)`; the
-    vector of the sentence for a mention without one."""
-    output = model(input_ids=tensors["input_ids"])
-    row, first, behind = tensors["triggers"].T
-    places = first[:, None] + torch.arange(max(1, int((behind - first).max())), device=first.device)
-    inside = places < behind[:, None]
-    tokens = output.last_hidden_state[row[:, None], places.clamp(max=tensors["input_ids"].shape[1] - 1)]
-    pooled = mean_pool(tokens, inside)
-    if model.projection is not None:
-        pooled = cast(nn.Module, model.projection)(pooled)
-    pooled = cast(EventEncoderModel, model).truncate(pooled)
-    return torch.where(inside.any(dim=1, keepdim=True), pooled, output.embeddings[row]).float().cpu().numpy()
-
-
-def _tell_missing(mentions: Sequence[Mapping[str, Any]], inputs: MentionInputs) -> None:
-    """Warn of mentions encoded by their sentence although the model reads triggers."""
-    without = sum(not has_trigger(mention) for mention in mentions)
-    if without:
-        warnings.warn(
-            f"{without:,} of {len(mentions):,} mentions have no trigger; their whole sentences are encoded",
-            stacklevel=3,
-        )
-    if inputs.without_tokens:
-        warnings.warn(
-            f"{inputs.without_tokens:,} triggers are beyond the first {inputs.max_length} tokens; their "
-            "sentences are encoded instead",
-            stacklevel=3,
-        )
 
 
 SMALLEST_FACTOR = 0.2

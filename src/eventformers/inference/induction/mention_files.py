@@ -170,18 +170,10 @@ def _mention(item: object, place: int) -> dict[str, Any]:
             _MEMORY, None, f"a trigger from {shown(start)} to {shown(end)}", ACCEPTED_OFFSETS
         )
     if (start, end) != (-1, -1) and not 0 <= start < end <= len(text):
-        raise DataFormatError(
-            _MEMORY,
-            None,
-            f"a trigger from {start} to {end} in a text of {len(text)} characters",
-            ACCEPTED_OFFSETS,
-        )
+        found = f"a trigger from {start} to {end} in a text of {len(text)} characters"
+        raise DataFormatError(_MEMORY, None, found, ACCEPTED_OFFSETS)
     trigger = text[start:end] if start >= 0 else ""
     if row["trigger"] not in ("", trigger):
-        raise DataFormatError(
-            _MEMORY,
-            None,
-            f"the trigger {shown(row['trigger'])}, where the text has {shown(trigger)}",
-            "trigger_start and trigger_end of that trigger",
-        )
+        found = f"the trigger {shown(row['trigger'])}, where the text has {shown(trigger)}"
+        raise DataFormatError(_MEMORY, None, found, "trigger_start and trigger_end of that trigger")
     return {**row, "mention_id": str(row["mention_id"]), "trigger": trigger}

@@ -72,7 +72,11 @@ def place_mentions(vectors: Matrix, *, by: Projection = "tsne", seed: int = 0) -
     if by == "tsne" and 4 <= number <= MOST_BY_TSNE:
         perplexity = min(30.0, (number - 1) / 3)
         places = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(components)
-    return _into_picture(places.astype(np.float64))
+    places = places.astype(np.float64)
+    low, high = places.min(axis=0), places.max(axis=0)
+    span = np.where(high > low, high - low, 1)
+    room = np.array([WIDTH, HEIGHT]) - 2 * MARGIN
+    return np.where(high > low, MARGIN + (places - low) / span * room, np.array([WIDTH, HEIGHT]) / 2)
 
 
 def drawn_mentions(number: int) -> NDArray[np.int64]:
@@ -93,10 +97,3 @@ def path_of(shape: str, x: float, y: float, radius: float = 3.5) -> str:
         return f"M{left:.1f} {y:.1f}L{x:.1f} {above:.1f}L{right:.1f} {y:.1f}L{x:.1f} {below:.1f}Z"
     arc = f"a{radius} {radius} 0 1 0"
     return f"M{left:.1f} {y:.1f}{arc} {2 * radius} 0{arc} {-2 * radius} 0Z"
-
-
-def _into_picture(places: Places) -> Places:
-    low, high = places.min(axis=0), places.max(axis=0)
-    span = np.where(high > low, high - low, 1)
-    room = np.array([WIDTH, HEIGHT]) - 2 * MARGIN
-    return np.where(high > low, MARGIN + (places - low) / span * room, np.array([WIDTH, HEIGHT]) / 2)

@@ -180,14 +180,8 @@ class GrowingTree:
             self.clusters = renamed[self.clusters]
             self.sizes, self._nodes, heights = self.sizes[kept], self._nodes[kept], heights[kept]
             yield len(first)
-        self._sort(earlier, np.argsort(height_of, kind="stable"))
-
-    def _joined(self, first: int, second: int) -> int:
-        self._children.append((first, second))
-        return len(self.clusters) + len(self._children) - 1
-
-    def _sort(self, earlier: int, order: Labels) -> None:
-        """Sort the merges after the earlier ones; merges of one round are not yet in order with others."""
+        # Sort the merges after the earlier ones; merges of one round are not yet in order with others.
+        order = np.argsort(height_of, kind="stable")
         start = len(self.clusters) + earlier
         names = np.arange(start + len(order))
         names[start + order] = start + np.arange(len(order))
@@ -195,6 +189,10 @@ class GrowingTree:
         merges[earlier:] = names[merges[earlier:]][order]
         self._children = list(map(tuple, merges.tolist()))
         self._nodes = names[self._nodes]
+
+    def _joined(self, first: int, second: int) -> int:
+        self._children.append((first, second))
+        return len(self.clusters) + len(self._children) - 1
 
 
 def merge_mentions(
@@ -212,12 +210,13 @@ def merge_mentions(
 
     Args:
         num_neighbours: number of weights kept for each mention; None clusters by the distances themselves.
-        rho: see `manifold_weights`.
 
     Returns:
         The two nodes of each merge, nearest first, `(n - 1, 2)`; node n + i is the i-th merge.
     """
-    distinct, groups = _equal_mentions(factors.left)
+    left = np.ascontiguousarray(factors.left)
+    bytes_of = left.view(np.dtype((np.void, left.itemsize * left.shape[1])))
+    _, distinct, groups = np.unique(bytes_of.ravel(), return_index=True, return_inverse=True)
     tree = GrowingTree(groups)
     if num_neighbours is not None:
         blocks = track(
@@ -264,10 +263,3 @@ def blocks_of(chosen: Labels, number: int) -> Iterator[Labels]:
     step = max(1, BLOCK_BYTES // (4 * number))
     for start in range(0, len(chosen), step):
         yield chosen[start : start + step]
-
-
-def _equal_mentions(vectors: Matrix) -> tuple[Labels, Labels]:
-    """Return the first mention of each group of equal vectors, and the group of each mention."""
-    bytes_of = np.ascontiguousarray(vectors).view(np.dtype((np.void, vectors.itemsize * vectors.shape[1])))
-    _, first, groups = np.unique(bytes_of.ravel(), return_index=True, return_inverse=True)
-    return first, groups

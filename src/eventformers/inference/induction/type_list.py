@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,9 +67,17 @@ def read_type_list(data: str | Path) -> list[ListedType]:
         DataFormatError: the file is malformed, or a name is empty or occurs twice.
         EventformersError: there is no such file.
     """
+
+    def header(names: Collection[str], path: Path) -> Collection[str]:
+        if unknown := sorted(set(names) - set(_COLUMNS)):
+            raise DataFormatError(path, 1, f"the column {shown(unknown[0])}", ", ".join(_COLUMNS))
+        if "name" not in names:
+            raise DataFormatError(path, 1, "no column name", ", ".join(_COLUMNS))
+        return _COLUMNS
+
     path = type_list_file(data)
     found: dict[str, ListedType] = {}
-    for line, row in csv_file_rows(path, SkippedRows(), _check_columns, row="type"):
+    for line, row in csv_file_rows(path, SkippedRows(), header, row="type"):
         name, definition, family = (
             " ".join(str(row.get(column, "")).split()) for column in ("name", "definition", "family")
         )
@@ -88,14 +96,6 @@ def read_type_list(data: str | Path) -> list[ListedType]:
     return list(found.values())
 
 
-def _check_columns(names: Collection[str], path: Path) -> Collection[str]:
-    if unknown := sorted(set(names) - set(_COLUMNS)):
-        raise DataFormatError(path, 1, f"the column {shown(unknown[0])}", ", ".join(_COLUMNS))
-    if "name" not in names:
-        raise DataFormatError(path, 1, "no column name", ", ".join(_COLUMNS))
-    return _COLUMNS
-
-
 def type_vectors(
     types: Sequence[ListedType], encoder: EventEncoder, batch_size: int | Literal["auto"] = "auto"
 ) -> NDArray[np.float32]:
@@ -107,7 +107,6 @@ def type_vectors(
     Args:
         types: the types.
         encoder: the model that encodes the mentions, too.
-        batch_size: see `encode_mentions`.
 
     Returns:
         `(types, d)`, at length 1.
@@ -122,20 +121,24 @@ def type_vectors(
     of_type = [number for number, one in enumerate(types) for _ in one.examples]
     examples = [example for one in types for example in one.examples]
     vectors = np.empty((len(examples), encoder.dimension), np.float32)
-    marked = np.array([_TRIGGER.search(example) is not None for example in examples], dtype=bool)
+    triggers = [_TRIGGER.search(example) for example in examples]
+    marked = np.array([trigger is not None for trigger in triggers], dtype=bool)
     if (~marked).any():
         words = [examples[number] for number in np.flatnonzero(~marked)]
         vectors[~marked] = encode_labels(encoder, words, batch_size=batch_size)
     if marked.any():
-        mentions = [_mention(examples[number]) for number in np.flatnonzero(marked)]
+        mentions = [
+            {
+                "text": _TRIGGER.sub(r"\1", example),
+                "trigger_start": trigger.start(),
+                "trigger_end": trigger.end() - 2,
+            }
+            for example, trigger in zip(examples, triggers, strict=True)
+            if trigger is not None
+        ]
         reading = usual_trigger_input(encoder, mentions)
         vectors[marked] = encode_mentions(
             encoder, mentions, trigger_input=reading, batch_size=batch_size
         ).embeddings
     np.add.at(sums, np.array(of_type, dtype=np.int64), unit_vectors(vectors, examples))
     return unit_vectors(sums, names).astype(np.float32)
-
-
-def _mention(example: str) -> dict[str, Any]:
-    start, end = _TRIGGER.search(example).span()  # type: ignore[union-attr]
-    return {"text": _TRIGGER.sub(r"\1", example), "trigger_start": start, "trigger_end": end - 2}

@@ -254,27 +254,23 @@ def weaknesses(triggers: Sequence[str], document_ids: Sequence[str], labels: Lab
         in_documents[label][document_id] += 1
         by_trigger[label][_normalised(trigger)] += 1
     is_one_document = len(set(document_ids)) == 1
-    return [
-        _weakness(documents, found, is_one_document)
-        for documents, found in zip(in_documents, by_trigger, strict=True)
-    ]
-
-
-def _weakness(documents: Counter[str], triggers: Counter[str], is_one_document: bool) -> str:
-    size = documents.total()
-    if size < FEWEST_MENTIONS:
-        return f"fewer than {FEWEST_MENTIONS} mentions"
-    reasons = []
-    document_id, count = documents.most_common(1)[0]
-    if document_id and not is_one_document and count >= WEAK_SHARE * size:
-        reasons.append(f"{count:,} of {size:,} mentions are in one document, {document_id}")
-    stop_words = Counter(
-        {name: count for name, count in triggers.items() if name and has_only_stop_words(name)}
-    )
-    if stop_words.total() >= WEAK_SHARE * size:
-        told = ", ".join(name for name, _ in stop_words.most_common(3))
-        reasons.append(f"{stop_words.total():,} of {size:,} triggers are stop words: {told}")
-    return "; ".join(reasons)
+    weak = []
+    for documents, of_cluster in zip(in_documents, by_trigger, strict=True):
+        size = documents.total()
+        if size < FEWEST_MENTIONS:
+            weak.append(f"fewer than {FEWEST_MENTIONS} mentions")
+            continue
+        reasons = []
+        document_id, count = documents.most_common(1)[0]
+        if document_id and not is_one_document and count >= WEAK_SHARE * size:
+            reasons.append(f"{count:,} of {size:,} mentions are in one document, {document_id}")
+        stop_words = Counter({name: of_cluster[name] for name in of_cluster if has_only_stop_words(name)})
+        del stop_words[""]
+        if stop_words.total() >= WEAK_SHARE * size:
+            named = ", ".join(name for name, _ in stop_words.most_common(3))
+            reasons.append(f"{stop_words.total():,} of {size:,} triggers are stop words: {named}")
+        weak.append("; ".join(reasons))
+    return weak
 
 
 def majority_type(types: Iterable[str]) -> tuple[str, int]:

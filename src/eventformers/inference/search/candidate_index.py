@@ -126,7 +126,14 @@ class PooledIndex:
         self._pools: dict[str, Pool] = {}
         self._events: dict[str, Positions] = {}
         for language, rows in _rows_by_language(languages, len(event_ids)).items():
-            _check_distinct(self.event_ids, event[rows], language)
+            distinct, counts = np.unique(event[rows], return_counts=True)
+            repeated = distinct[counts > 1]
+            if len(repeated):
+                where = f" in {language!r}" if language else ""
+                raise EventformersError(
+                    f"{counted(len(repeated), 'event')} given several times among the candidates{where}, "
+                    f"the first {shown(self.event_ids[repeated[0]])}; accepted: each event once"
+                )
             self._events[language] = event[rows]
             self._pools[language] = make_pool(rows)
 
@@ -315,14 +322,3 @@ def _together(rows: Positions) -> Rows:
     """Return consecutive rows as a slice, which avoids a copy."""
     first, last = int(rows[0]), int(rows[-1])
     return slice(first, last + 1) if last - first + 1 == len(rows) else rows
-
-
-def _check_distinct(event_ids: Sequence[str], events: Positions, language: str) -> None:
-    distinct, counts = np.unique(events, return_counts=True)
-    repeated = distinct[counts > 1]
-    if len(repeated):
-        where = f" in {language!r}" if language else ""
-        raise EventformersError(
-            f"{counted(len(repeated), 'event')} given several times among the candidates{where}, the first "
-            f"{shown(event_ids[repeated[0]])}; accepted: each event once"
-        )

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar, cast, get_type_hints
+from typing import Any, ClassVar, NamedTuple, TypeVar, get_type_hints
 
 import faiss
 import numpy as np
@@ -35,6 +35,7 @@ from eventformers.files import (
     output_folder,
     refuse_unfinished,
     staged_folder,
+    write_explained,
     write_text,
 )
 from eventformers.inference.encode import BLOCK_TEXTS, EventEncoder, require_finite
@@ -45,7 +46,6 @@ from eventformers.inference.search.vector_search import (
     RECALL_SUFFIX,
     ApproximateSearch,
     nearest,
-    read_or_build,
     read_search,
 )
 from eventformers.provenance import library_versions
@@ -179,7 +179,7 @@ class IndexTable:
 
 def build_index(
     folder: Path,
-    kind: Callable[..., IndexRecord],
+    kind: type[IndexRecord],
     tables: Mapping[str, pa.Table],
     encode: Callable[[str, pa.Table], Vectors],
     *,
@@ -197,10 +197,7 @@ def build_index(
 
     Args:
         encode: encodes a block of the rows of a table, given its name, `(block, dimension)`.
-        model: the model that `encode` runs.
-        dimension: size of a vector.
         details: more fields of the record, read after the last block is encoded.
-        overwrite: replace an existing index.
 
     Raises:
         EventformersError: the folder holds other files, or an index and `overwrite` is off; the model has no
@@ -216,7 +213,13 @@ def build_index(
         staged_folder(folder, replaced=replaced, last=(RECORD,)) as staging,
         Progress(console=Console(stderr=True), disable=not show_progress) as progress,
     ):
-        earlier = _earlier_tables(folder, kind, model)
+        # The tables of an index in the folder that the same model built.
+        earlier: dict[str, IndexTable] = {}
+        if holds_index(folder):
+            with suppress(EventformersError):
+                record, opened = open_index(folder, kind, model=model)
+                check_files(folder, record)
+                earlier = opened
         known = {
             name: earlier_places(rows, earlier[name].rows if name in earlier else None)
             for name, rows in tables.items()
@@ -244,7 +247,13 @@ def build_index(
             write_table(staging / f"{name}.arrow", rows)
             if name in earlier:
                 vectors = np.lib.format.open_memmap(path, mode="r")
-                _keep_search(folder, staging, name, earlier[name], vectors, known[name])
+                places = known[name]
+                search = read_search(folder / f"{name}{INDEX_SUFFIX}", earlier[name].vectors)
+                # Lists and codes that were learned from other vectors would find less.
+                if search is not None and (places >= 0).mean() >= _KEPT_SHARE:
+                    moved = search.moved(vectors, places)
+                    moved.recall = moved.measure_recall()
+                    moved.write(staging / f"{name}{INDEX_SUFFIX}")
         files = [staging / file for name in tables for file in _table_files(name)]
         record = kind(
             **{"model": model.name, "model_revision": model.revision, "pooling": model.pooling},
@@ -301,7 +310,14 @@ def open_search(folder: str | Path, name: str, table: IndexTable) -> Approximate
     Raises:
         EventformersError: the folder cannot be written to.
     """
-    return read_or_build(Path(folder) / f"{name}{INDEX_SUFFIX}", table.vectors)
+    path = Path(folder) / f"{name}{INDEX_SUFFIX}"
+    search = read_search(path, table.vectors)
+    if search is None:
+        search = ApproximateSearch.build(table.vectors)
+        search.recall = search.measure_recall()
+        with write_explained(path):
+            search.write(path)
+    return search
 
 
 def open_or_build(
@@ -359,7 +375,6 @@ def read_record(folder: str | Path, kind: type[Record]) -> Record:
     """Read the record of an index.
 
     Args:
-        folder: the folder of the index.
         kind: the class of its record.
 
     Raises:
@@ -454,30 +469,6 @@ def write_table(path: Path, table: pa.Table) -> None:
     """Write a table in a format that can be memory-mapped."""
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as file:
         file.write_table(table)
-
-
-def _earlier_tables(
-    folder: Path, kind: Callable[..., IndexRecord], model: IndexedModel
-) -> dict[str, IndexTable]:
-    """Open the tables of an index in a folder; none unless the same model built it."""
-    if holds_index(folder):
-        with suppress(EventformersError):
-            record, tables = open_index(folder, cast("type[IndexRecord]", kind), model=model)
-            check_files(folder, record)
-            return tables
-    return {}
-
-
-def _keep_search(
-    folder: Path, staging: Path, name: str, earlier: IndexTable, vectors: Vectors, places: Positions
-) -> None:
-    """Write the approximate search of a table, if there was one, with the vectors that came and went."""
-    search = read_search(folder / f"{name}{INDEX_SUFFIX}", earlier.vectors)
-    # Lists and codes that were learned from other vectors would find less.
-    if search is not None and (places >= 0).mean() >= _KEPT_SHARE:
-        moved = search.moved(vectors, places)
-        moved.recall = moved.measure_recall()
-        moved.write(staging / f"{name}{INDEX_SUFFIX}")
 
 
 def _replaced_files(folder: Path, tables: Iterable[str], overwrite: bool) -> list[str]:

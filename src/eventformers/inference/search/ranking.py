@@ -198,7 +198,16 @@ def filtered_ranks(
 
     def count(block: slice, asked: _Pairs, known: _Pairs) -> Positions:
         scores = score(torch.arange(block.start, block.stop, device=device))
-        _check_scores(scores, (block.stop - block.start, len(queries.alternatives)))
+        shape = (block.stop - block.start, len(queries.alternatives))
+        if tuple(scores.shape) != shape:
+            raise EventformersError(f"the scores have shape {tuple(scores.shape)}; accepted: {shape}")
+        # The largest value of a row is NaN where any is.
+        wrong = int(torch.isnan(scores.amax(dim=1)).sum())
+        if wrong:
+            raise EventformersError(
+                f"the scores of {wrong} of {shape[0]} premises contain NaN; accepted: numbers, or -inf to "
+                "exclude a candidate"
+            )
         return _count_better(scores, asked, known)
 
     return _in_blocks(count, queries)
@@ -304,15 +313,3 @@ def _count_better(scores: torch.Tensor, asked: _Pairs, known: _Pairs) -> Positio
         above[0, query] = torch.count_nonzero(scores[row] > limits[0, query])
         above[1, query] = torch.count_nonzero(scores[row] >= limits[1, query])
     return above.cpu().numpy()
-
-
-def _check_scores(scores: torch.Tensor, shape: tuple[int, int]) -> None:
-    if tuple(scores.shape) != shape:
-        raise EventformersError(f"the scores have shape {tuple(scores.shape)}; accepted: {shape}")
-    # The largest value of a row is NaN where any is.
-    wrong = int(torch.isnan(scores.amax(dim=1)).sum())
-    if wrong:
-        raise EventformersError(
-            f"the scores of {wrong} of {shape[0]} premises contain NaN; accepted: numbers, or -inf to "
-            "exclude a candidate"
-        )

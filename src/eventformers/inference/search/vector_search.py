@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eventformers.errors import EventformersError
-from eventformers.files import file_digest, replaced_file, write_explained, write_text
+from eventformers.files import file_digest, replaced_file, write_text
 from eventformers.inference.encoding.vectors import Positions, Vectors, released_blocks, rows_at
 
 LARGEST = 1e15
@@ -314,21 +314,6 @@ def read_search(path: Path, vectors: Vectors) -> ApproximateSearch | None:
         ):
             return ApproximateSearch(vectors, index, float(record["recall"]))
     return None
-
-
-def read_or_build(path: Path, vectors: Vectors) -> ApproximateSearch:
-    """Read the search among vectors, `(n, d)`, from a file, or build it and write it there.
-
-    Raises:
-        EventformersError: the file cannot be written.
-    """
-    search = read_search(path, vectors)
-    if search is None:
-        search = ApproximateSearch.build(vectors)
-        search.recall = search.measure_recall()
-        with write_explained(path):
-            search.write(path)
-    return search
 
 
 def shared(found: Positions, exact: Positions, *, without: Sequence[int] | Positions = ()) -> float:
