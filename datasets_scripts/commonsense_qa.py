@@ -298,8 +298,10 @@ def read_question_table(path: Path, skipped: SkippedRows) -> Iterator[Question]:
 
     def question(row: Record) -> Question:
         alternatives = row.get("alternatives")
-        is_list = isinstance(alternatives, list)
-        if not is_list or not all(isinstance(one, str) and one.strip() for one in alternatives):
+        if not (
+            isinstance(alternatives, list)
+            and all(isinstance(one, str) and one.strip() for one in alternatives)
+        ):
             raise row.fault(f"alternatives={shown(alternatives)}", "a list of texts, none of them empty")
         places = tuple(map(str, range(len(alternatives))))
         return {

@@ -140,8 +140,8 @@ class EventSimilarity(EventDatasetBuilder):
             number = 3 * len(names) + is_scored
             if len(fields) != number:
                 raise DataFormatError(path, line, f"{len(fields)} fields", f"{number} fields separated by |")
-            starts = range(0, 3 * len(names), 3)
-            events = [checked_event(*fields[start : start + 3], path, line) for start in starts]
+            triples = zip(fields[0 : 3 * len(names) : 3], fields[1::3], fields[2::3], strict=True)
+            events = [checked_event(*triple, path, line) for triple in triples]
             return row_of(line, events, fields[-1])
 
         if is_table(path):

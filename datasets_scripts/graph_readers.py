@@ -164,12 +164,12 @@ def read_triples(
         known = {*templates.relations, *(ATOMIC_2020_RELATIONS if is_2020 else ())}
         if is_table:
 
-            def triple(row: Record, known: Collection[str] = known) -> Triple:
+            def of_record(row: Record, known: Collection[str] = known) -> Triple:
                 head, relation, tail = map(row.text, _TRIPLE_NAMES)
                 _check_relation(relation, known, row.path, row.line)
                 return head, relation, tail
 
-            triples = read_records(path, skipped, TRIPLE_COLUMNS, "", triple, row_is_line=True)
+            triples = read_records(path, skipped, TRIPLE_COLUMNS, "", of_record, row_is_line=True)
         elif is_csv:
             shared = skipped.uncounted() if path in read_before else skipped
             triples = _csv_triples(path, split, known, skipped, shared)

@@ -256,7 +256,9 @@ def build_index(
                     moved.write(staging / f"{name}{INDEX_SUFFIX}")
         files = [staging / file for name in tables for file in _table_files(name)]
         record = kind(
-            **{"model": model.name, "model_revision": model.revision, "pooling": model.pooling},
+            model=model.name,
+            model_revision=model.revision,
+            pooling=model.pooling,
             dimension=dimension,
             fingerprint=fingerprint,
             rows={name: len(rows) for name, rows in tables.items()},
