@@ -217,7 +217,6 @@ def write_card(
 
     Args:
         folder: the saved model, complete, since the usage examples load it.
-        card: the card.
         overwrite: also replace a card that somebody else wrote.
         run_usage: run the usage examples, in fresh processes and on the CPU, and show their output.
         earlier: the folder that this one will replace, whose `README.md` decides; None for `folder` itself.
@@ -249,9 +248,6 @@ def card_state(path: Path) -> Literal["absent", "ours", "foreign"]:
     """Determine whether a card is absent, unchanged since it was generated, or written or edited by people.
 
     Line ends are ignored, since version control may change them.
-
-    Args:
-        path: the card's file.
 
     Raises:
         OSError: the file cannot be read.
@@ -486,7 +482,6 @@ def write_training_record(trained_on: TrainedOn | None, folder: Path) -> None:
 
     Args:
         trained_on: the data; None if it is unknown, which is recorded, too.
-        folder: the folder of the run.
     """
     known = None if trained_on is None else asdict(trained_on)
     write_text(folder / TRAINING_DATA_FILE, json.dumps(known, indent=2, ensure_ascii=False) + "\n")
@@ -494,9 +489,6 @@ def write_training_record(trained_on: TrainedOn | None, folder: Path) -> None:
 
 def read_training_record(folder: Path) -> TrainedOn | None:
     """Read the facts about the training rows; None if they are unknown.
-
-    Args:
-        folder: the folder of the run.
 
     Raises:
         DataFormatError: the file is not such a record.

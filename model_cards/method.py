@@ -235,7 +235,6 @@ def encode_snippet(name: str, items: Sequence[object], compared: str = ALL_PAIRS
 
     Args:
         name: the variable of the items.
-        items: texts or events.
         compared: the product of `embeddings` to print.
     """
     return Snippet(
@@ -254,7 +253,6 @@ def transformers_snippet(texts: Sequence[str], compared: str = ALL_PAIRS, note: 
     """Usage example for transformers alone.
 
     Args:
-        texts: the texts.
         compared: the product of `embeddings` to print.
         note: a note on the texts for the title, in brackets.
     """
@@ -319,8 +317,6 @@ def run_snippet(snippet: Snippet, folder: Path, name: str, timeout: float = TIME
     A fresh process has no state of the training run, so what works there works for a user.
 
     Args:
-        snippet: the snippet.
-        folder: the saved model.
         name: replaces the folder of the model in the printed output.
         timeout: seconds after which the snippet counts as failed.
 

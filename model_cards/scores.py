@@ -44,11 +44,6 @@ def interval(value: float | None, rows: int, main_score: str) -> tuple[float, fl
     It is Wilson's interval for a percentage, and Fisher's transformation with the standard error 1.06 / √(n −
     3) for a rank correlation (Fieller, Hartley and Pearson, 1957).
 
-    Args:
-        value: the score; None if it is undefined.
-        rows: number of rows.
-        main_score: the kind of score.
-
     Returns:
         Lower and upper end; None if there is no such interval.
     """
@@ -70,10 +65,6 @@ def interval(value: float | None, rows: int, main_score: str) -> tuple[float, fl
 
 def score_table(results: Sequence[TaskResult], name: str) -> str:
     """Build the table of systems by tasks: this model, its untrained start encoder, and the published ones.
-
-    Args:
-        results: results of the model, one per task.
-        name: name of the model.
 
     Returns:
         The table; empty text without results.

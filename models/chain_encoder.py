@@ -51,7 +51,17 @@ class ChainEncoder(nn.Module):
             States of the events `(C, n, D)`, zeros at padding, and of the chain token `(C, D)`.
         """
         if tokens_only:
-            return self._token_states(events, chains)
+            sequences = self._with_chain_token(chains.flatten(0, -2), len(events))
+            inputs = self._inputs(events)
+            states, places = self._run(inputs[0], sequences, "l0")
+            lengths = (sequences != PADDING).sum(dim=1, keepdim=True)
+            of_front = states[places.gather(1, lengths - 1).squeeze(1)]
+            token = torch.full((1, 1), len(events), dtype=torch.long, device=chains.device)
+            of_back, _ = self._run(inputs[1], token, "l0_reverse")
+            of_chains = torch.cat([of_front, of_back.expand_as(of_front)], dim=-1)
+            if self.state_weight is not None:
+                of_chains = self._with_mean(of_chains, events[:, self.event_dim :], chains.flatten(0, -2))
+            return of_chains.unflatten(0, chains.shape[:-1])
         sequences = self._with_chain_token(chains, len(events))
         lengths = (sequences != PADDING).sum(dim=1, keepdim=True)
         inputs = self._inputs(events)
@@ -85,19 +95,6 @@ class ChainEncoder(nn.Module):
         """
         # Called as a module, it has its weights if they are offloaded.
         return self(events, chains, tokens_only=True)
-
-    def _token_states(self, events: torch.Tensor, chains: torch.Tensor) -> torch.Tensor:
-        sequences = self._with_chain_token(chains.flatten(0, -2), len(events))
-        inputs = self._inputs(events)
-        states, places = self._run(inputs[0], sequences, "l0")
-        lengths = (sequences != PADDING).sum(dim=1, keepdim=True)
-        forward = states[places.gather(1, lengths - 1).squeeze(1)]
-        token = torch.full((1, 1), len(events), dtype=torch.long, device=chains.device)
-        backward, _ = self._run(inputs[1], token, "l0_reverse")
-        of_chains = torch.cat([forward, backward.expand_as(forward)], dim=-1)
-        if self.state_weight is not None:
-            of_chains = self._with_mean(of_chains, events[:, self.event_dim :], chains.flatten(0, -2))
-        return of_chains.unflatten(0, chains.shape[:-1])
 
     def _with_mean(
         self, of_chains: torch.Tensor, skipped: torch.Tensor, chains: torch.Tensor

@@ -62,7 +62,7 @@ FRACTION = Limit("a number from 0 to below 1", lambda value: 0 <= value < 1)
 COUNT = Limit("an integer of at least 1", lambda value: value >= 1)
 
 
-def limited(default: float, limit: Limit) -> Any:
+def limited(default: float | None, limit: Limit) -> Any:
     """A numeric field of a configuration whose values `EventConfig.validate_numbers` checks."""
     return field(default=default, metadata={"limit": limit})
 
@@ -133,7 +133,7 @@ class EventConfig(PreTrainedConfig):
     text_config: PreTrainedConfig | dict | None = None
     pooling: Pooling = "mean"
     event_order: Literal["subject_predicate_object", "predicate_first"] = "subject_predicate_object"
-    projection_dim: int | None = None
+    projection_dim: int | None = limited(None, COUNT)
     added_token_ids: list[int] | None = None
     prompts: dict[str, str] | None = None
     truncate_dim: int | None = None
@@ -237,14 +237,5 @@ class EventConfig(PreTrainedConfig):
                 raise ValueError(f"{name} is {value}; accepted: a finite number")
         for entry in fields(self):
             limit, value = entry.metadata.get("limit"), getattr(self, entry.name)
-            if limit is not None and not limit.accepts(value):
+            if limit is not None and value is not None and not limit.accepts(value):
                 raise ValueError(f"{entry.name} is {value}; accepted: {limit.accepted}")
-
-    def validate_projection_dim(self):
-        """Reject a projection size below 1.
-
-        Raises:
-            ValueError: `projection_dim` is below 1.
-        """
-        if self.projection_dim is not None and self.projection_dim < 1:
-            raise ValueError(f"projection_dim is {self.projection_dim}; accepted: an integer of at least 1")

@@ -103,7 +103,6 @@ class LowRankComposition(nn.Module):
 
     Args:
         event_dim: size d of an event's vector; roles have 2d.
-        rank: number of outer products of a slice.
     """
 
     def __init__(self, event_dim: int, rank: int):
@@ -163,10 +162,7 @@ class EventComposition(nn.Module):
     of entries. One learned vector represents any role that an event lacks.
 
     Args:
-        hidden_size: size of the encoder's token vectors.
         event_dim: size d of an event's vector.
-        composition: `tensor` or `low_rank`.
-        rank: number of outer products of a slice, for `low_rank`.
     """
 
     def __init__(self, hidden_size: int, event_dim: int, composition: str, rank: int):

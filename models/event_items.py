@@ -25,11 +25,7 @@ _ROW_NAMES = _ROLES | {"id", "text", "event"}
 
 
 class ItemError(ValueError):
-    """An input that is not a text or event.
-
-    Args:
-        found: what was found.
-    """
+    """An input that is not a text or event."""
 
     def __init__(self, found: str, accepted: str) -> None:
         super().__init__(f"found {found}; accepted: {accepted}")

@@ -15,7 +15,6 @@ def longest_input(tokenizer, config, further_limit: int | None = None) -> int:
     """Maximum number of tokens of a text: the lowest limit of tokenizer, configuration and caller.
 
     Args:
-        config: the configuration of the encoder.
         further_limit: limit of the caller; None if there is none.
     """
     limits = [limit for limit in (further_limit, tokenizer.model_max_length) if limit]

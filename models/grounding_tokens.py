@@ -104,7 +104,11 @@ class GroundingTokens:
                 f"the tokenizer lacks {' and '.join(missing)}, which mark mentions and titles; accepted: the "
                 "tokenizer that was saved with the model"
             )
-        first, last = _special_ends(tokenizer)
+        encoded = tokenizer("a", return_special_tokens_mask=True)
+        ids, is_special = encoded["input_ids"], encoded["special_tokens_mask"]
+        own = [place for place, special in enumerate(is_special) if not special] or [0]
+        # The special tokens that the tokenizer puts before and after a text.
+        first, last = ids[: own[0]], ids[own[-1] + 1 :]
         separator = tokenizer.sep_token_id
         if separator is None:
             separator = tokenizer.eos_token_id
@@ -182,9 +186,11 @@ class GroundingTokens:
             heading: TokenRow = []
             if self.read_heading and (title or date):
                 limit = max(room // 2, room - len(left) - len(right))
-                heading, is_whole = self._heading(title, date, limit)
-                if not is_whole:
+                of_date = [*date, self._separator] if date and len(date) < limit else []
+                of_title = title[: max(0, limit - len(of_date) - 1)]
+                if len(of_title) < len(title) or (date and not of_date):
                     cut["heading"].append(position)
+                heading = [*of_title, *([self._separator] if of_title else []), *of_date]
                 room -= len(heading)
             left_share, right_share = share_context(len(left), len(right), room)
             if left_share < len(left) or right_share < len(right):
@@ -197,15 +203,6 @@ class GroundingTokens:
                 ]
             )
         return TokenisedTexts(rows, dict(cut))
-
-    def _heading(self, title: TokenRow, date: TokenRow, limit: int) -> tuple[TokenRow, bool]:
-        """Title and date, each followed by a separator, in `limit` tokens; True if nothing was lost."""
-        of_date = [*date, self._separator] if date else []
-        if len(of_date) > limit:
-            of_date = []
-        kept = title[: max(0, limit - len(of_date) - 1)]
-        of_title = [*kept, self._separator] if kept else []
-        return of_title + of_date, len(kept) == len(title) and bool(of_date) == bool(date)
 
     def events(self, events: Sequence[EventText]) -> TokenisedTexts:
         """Tokenise events: `[CLS] title [ENT_TITLE] description [SEP]`, truncated at the end.
@@ -289,11 +286,3 @@ def share_context(left: int, right: int, room: int) -> tuple[int, int]:
     """
     of_right = min(right, max(room - left, (room + 1) // 2))
     return min(left, room - of_right), of_right
-
-
-def _special_ends(tokenizer: PreTrainedTokenizerBase) -> tuple[TokenRow, TokenRow]:
-    """Return the special tokens that a tokenizer puts before and after a text."""
-    encoded = tokenizer("a", return_special_tokens_mask=True)
-    ids, is_special = encoded["input_ids"], encoded["special_tokens_mask"]
-    own = [place for place, special in enumerate(is_special) if not special] or [0]
-    return ids[: own[0]], ids[own[-1] + 1 :]

@@ -64,12 +64,7 @@ class NeighbourPrediction(nn.Linear):
 
 
 class MaskedWordHead(nn.Module):
-    """Prediction of masked tokens from their vectors, as in BERT, with the encoder's token embeddings.
-
-    Args:
-        text_config: configuration of the encoder.
-        embedding_size: size of its token embeddings.
-    """
+    """Prediction of masked tokens from their vectors, as in BERT, with the encoder's token embeddings."""
 
     def __init__(self, text_config, embedding_size: int):
         super().__init__()
@@ -157,7 +152,6 @@ def sequence_terms(
     """SeqCL (Eq. 3 to 5): all chains, segments and corruptions run through the Bi-GRU together.
 
     Args:
-        vectors: output of `encode_events`.
         chains: `(C, n)`.
         corrupted: `order_corrupted` `(C, N, n)`, `replacement_corrupted` `(C, N, n)`, `segments` `(C, S, n)`
             and `corrupted_segments` `(C, S, N, n)`, those whose weights are not 0.
@@ -237,7 +231,6 @@ def graph_terms(
     """GraCL (Eq. 12 and 13): all corrupted views of all graphs are batched into one graph.
 
     Args:
-        vectors: output of `encode_events`.
         chains: `(C, n)`.
         view_seeds: one integer for each corrupted view of each chain's graph, `(C, G)`; the corruption
             depends only on it and on the graph.
@@ -291,7 +284,6 @@ def supervised_terms(
     """Prediction of a left-out event and of words (Eq. 15 and 16), on the events of all processes.
 
     Args:
-        vectors: output of `encode_events`.
         chains: contexts, without the left-out event, `(C, n)`.
         target_events: row of the left-out event, `(C,)`.
         target_position: number of events of the context before it, `(C,)`.

@@ -57,7 +57,9 @@ def check_tokenizer(tokenizer, vocab_size: int | None) -> None:
             f"the tokenizer has the model_max_length {str(length)[:100]!r}; accepted: a number of at least "
             f"{LEAST_LENGTH}"
         )
-    if not any(_knows_a_word(tokenizer, text) for text in PROBES):
+    encoded = tokenizer(list(PROBES), add_special_tokens=False)["input_ids"]
+    tokens = {token for ids in encoded for token in tokenizer.convert_ids_to_tokens(ids)}
+    if not any(token != tokenizer.unk_token and any(map(str.isalnum, token)) for token in tokens):
         raise ValueError(
             f"the tokenizer has no vocabulary and reads every word as {tokenizer.unk_token}; accepted: the "
             "tokenizer's files as they were saved"
@@ -76,8 +78,3 @@ def check_tokenizer(tokenizer, vocab_size: int | None) -> None:
             f"the tokenizer is not the model's: it has {len(vocabulary)} tokens, and the model has "
             f"embeddings for {vocab_size}; accepted: both as they were saved together"
         )
-
-
-def _knows_a_word(tokenizer, text: str) -> bool:
-    tokens = tokenizer.convert_ids_to_tokens(tokenizer(text, add_special_tokens=False)["input_ids"])
-    return any(token != tokenizer.unk_token and any(map(str.isalnum, token)) for token in tokens)

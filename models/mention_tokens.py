@@ -16,7 +16,6 @@ class Mention(NamedTuple):
     """A sentence and the offsets of its trigger.
 
     Args:
-        text: the sentence.
         trigger_start: offset of the trigger's first character; -1 if there is no trigger.
         trigger_end: offset after its last character.
     """

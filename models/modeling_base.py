@@ -26,7 +26,7 @@ from transformers.utils import ModelOutput, can_return_tuple
 
 from .configuration_base import EventConfig, ModelPipelines, is_decoder_only
 from .distributed import num_processes
-from .encoder_files import EncoderSettings, read_encoder_settings
+from .encoder_files import read_encoder_settings
 from .pooling import POOLINGS
 from .sentence_transformers_files import write_sentence_transformers_files
 from .similarities import unit
@@ -70,7 +70,6 @@ def _copy_imported_code(folder: Path, *saved: type) -> None:
     """Copy the modules of this package that the saved code of classes imports, so that it runs alone.
 
     Args:
-        folder: the folder of the saved code. Its other files are left alone.
         *saved: the classes whose modules were saved, with those that these import relatively.
     """
     package = __name__.rpartition(".")[0]
@@ -106,7 +105,6 @@ def requested_layers(config: EventConfig, settings: Mapping[str, Any]) -> dict[s
     """Select `output_hidden_states` and `output_attentions` if a call, or else a configuration, sets them.
 
     Args:
-        config: the configuration of the model.
         settings: arguments of the call. Hidden states may be a list of the layers to return.
     """
     values = {}
@@ -218,7 +216,7 @@ class EventPreTrainedModel(PreTrainedModel):
         if isinstance(encoder.config, EventConfig):
             # Use only the encoder of a model of this suite.
             missing = {name for name in missing if name.startswith("encoder.")}
-            settings = EncoderSettings(prompts=encoder.config.prompts)
+            settings = {"prompts": encoder.config.prompts}
             encoder = encoder.encoder
         else:
             settings = read_encoder_settings(name_or_path)
@@ -236,14 +234,13 @@ class EventPreTrainedModel(PreTrainedModel):
         if is_decoder_only(encoder.config):
             # Only generation reads the keys and values of earlier tokens again.
             encoder.config.use_cache = False
-            settings = settings._replace(pooling=settings.pooling or "lasttoken")
-        own_fields = {name: value for name, value in settings._asdict().items() if value is not None}
+            settings.setdefault("pooling", "lasttoken")
         encoder.train()
         # A configuration resets the attention implementation of its sub-configuration. Without an
         # implementation, the encoder would ignore the attention mask.
         attention = encoder.config._attn_implementation
         config = cls.config_class(
-            text_config=encoder.config, **{"attn_implementation": attention, **own_fields, **config_fields}
+            text_config=encoder.config, **{"attn_implementation": attention, **settings, **config_fields}
         )
         return cls(config, encoder=encoder).to(dtype)
 

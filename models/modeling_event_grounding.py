@@ -69,10 +69,6 @@ class HierarchyScorer(nn.Module):
 
     It is initialised like layers of PyTorch: with the small initial weights of encoders, all scores would be
     nearly 0, and a few steps of pretraining would not move them.
-
-    Args:
-        dimension: size of the vectors.
-        full_complex: whether the symmetric part counts, too.
     """
 
     def __init__(self, dimension: int, full_complex: bool):
@@ -200,9 +196,6 @@ class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
     def tower(self, side: str) -> EventEncoderModel:
         """The encoder of one side.
 
-        Args:
-            side: `mention` or `event`.
-
         Raises:
             ValueError: `side` is neither.
         """
@@ -279,21 +272,16 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
     def train(self, mode: bool = True):
         """Switch training mode; parameters that the configured stage does not use get no gradient."""
         super().train(mode)
-        # Repeated at each call: loading weights makes all of them trainable.
-        for module in self._modules_without_part():
-            module.requires_grad_(False)
-        return self
-
-    def _modules_without_part(self) -> list[nn.Module]:
-        """The modules that contribute to no loss of the configured stage."""
         model, stage = self.event_grounding, self.config.stage
-        idle: list[nn.Module | None] = []
-        if stage == "linking":
-            idle = [self.hierarchy_scorer]
-        elif stage == "hierarchy":
+        idle: list[nn.Module | None] = [self.hierarchy_scorer] if stage == "linking" else []
+        if stage == "hierarchy":
             of_mentions = [] if self.config.share_towers else [model.encoder, model.projection]
             idle = [self.score_calibration, *of_mentions]
-        return [module for module in idle if module is not None]
+        # Repeated at each call: loading weights makes all of them trainable.
+        for module in idle:
+            if module is not None:
+                module.requires_grad_(False)
+        return self
 
     def encode_views(
         self,
@@ -377,12 +365,19 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
         gathered = {name: gather_rows(value) for name, value in {**views, **ids}.items()}
         terms = {}
         if "mentions" in views:
-            terms["linking_loss"] = self._linking_loss(
-                gathered["mentions"],
-                gathered["events"].flatten(0, -2),
-                gathered["event_ids"].flatten(),
-                gathered["gold_event_ids"],
-            )
+            pairs = gathered["mentions"], gathered["events"].flatten(0, -2)
+            numbers = gathered["event_ids"].flatten()
+            gold = gold_pairs(numbers, gathered["gold_event_ids"])
+            calibration: dict[str, torch.Tensor | float] = {"scale": config.score_scale}
+            if self.score_calibration is not None:
+                calibration = self.score_calibration()
+            if config.linking_objective == "softmax":
+                scale, distinct = calibration["scale"], first_places(numbers)
+                terms["linking_loss"] = linking_contrast(
+                    *pairs, gold, distinct, normalise=config.normalise, scale=scale
+                )
+            else:
+                terms["linking_loss"] = linking_loss(*pairs, gold, normalise=config.normalise, **calibration)
         if "parents" in views:
             is_parent = gold_pairs(
                 gathered["parent_ids"].flatten(), gathered["known_parent_ids"].flatten(0, -2)
@@ -395,19 +390,6 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
         mentions = views.get("mentions")
         embeddings = None if mentions is None else self.event_grounding.comparable(mentions)
         return EventGroundingForPreTrainingOutput(loss=loss, embeddings=embeddings, **terms)
-
-    def _linking_loss(
-        self, mentions: torch.Tensor, events: torch.Tensor, ids: torch.Tensor, gold_ids: torch.Tensor
-    ) -> torch.Tensor:
-        config = self.config
-        calibration: dict[str, torch.Tensor | float] = {"scale": config.score_scale}
-        if self.score_calibration is not None:
-            calibration = self.score_calibration()
-        gold = gold_pairs(ids, gold_ids)
-        if config.linking_objective == "softmax":
-            scale, distinct = calibration["scale"], first_places(ids)
-            return linking_contrast(mentions, events, gold, distinct, normalise=config.normalise, scale=scale)
-        return linking_loss(mentions, events, gold, normalise=config.normalise, **calibration)
 
     forward = training_forward(
         EventGroundingModel, encode_views, losses_from_views, EventGroundingForPreTrainingOutput

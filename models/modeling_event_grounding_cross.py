@@ -43,14 +43,7 @@ class EventGroundingCrossOutput(ModelOutput):
 
 
 class PredictionHead(nn.Module):
-    """The head that turns the pooled vector of a pair into its score (section 5.1).
-
-    Args:
-        dimension: size of the vectors.
-        hidden_layer: True if it has a hidden layer with tanh.
-        dropout: dropout before the last layer.
-        bias: True if the last layer has a bias.
-    """
+    """The head that turns the pooled vector of a pair into its score (section 5.1)."""
 
     def __init__(self, dimension: int, hidden_layer: bool, dropout: float, bias: bool):
         super().__init__()
@@ -157,14 +150,8 @@ class EventGroundingForSequenceClassification(EventGroundingCrossPreTrainedModel
         loss = None
         if labels is not None:
             gold = labels.view(logits.shape).bool()
-            loss = self._candidate_loss(gather_rows(logits), gather_rows(gold), gather_rows(present))
+            contrast = candidate_contrast if self.config.linking_objective == "softmax" else candidate_loss
+            loss = contrast(gather_rows(logits), gather_rows(gold), gather_rows(present))
         return EventGroundingCrossOutput(
             loss=loss, logits=logits, candidate_loss=loss, embeddings=embeddings, **layers
         )
-
-    def _candidate_loss(
-        self, logits: torch.Tensor, gold: torch.Tensor, present: torch.Tensor
-    ) -> torch.Tensor:
-        if self.config.linking_objective == "softmax":
-            return candidate_contrast(logits, gold, present)
-        return candidate_loss(logits, gold, present)

@@ -51,24 +51,20 @@ class NextEventPipeline(EventReader, ChunkPipeline):
         events = torch.cat([output["events"] for output in outputs])
         left, right = events[: -len(choices)], events[-len(choices) :]
         if self.reads_roles:
+            model, device, of_context = self.model.base_model, self.device, outputs[: len(left)]
+            words = pad_sequence([output["words"][0] for output in of_context], batch_first=True)
+            event_words = pad_sequence(
+                [output["event_words"][0] for output in of_context], batch_first=True, padding_value=-1
+            )
+            chain = torch.arange(len(left), device=device).unsqueeze(0)
             with self.device_placement(), torch.inference_mode():
-                left, right = self._states(left, right, outputs)
+                states, _ = model.encode_chains(left.to(device), chain)
+                nodes = model.encode_graphs(states, chain, words.to(device), event_words.to(device))
+                # The nodes of the context's events come first, in their order; each choice is a chain of
+                # one event.
+                left, right = nodes[: len(left)], model.encode_candidates(right.to(device))
         left, right = (functional.normalize(vectors.double(), dim=-1) for vectors in (left, right))
         return in_order(choices, (left @ right.T).mean(dim=0).tolist(), "choice", top_k)
-
-    def _states(self, left, right, outputs):
-        """The nodes of the context's events in its graph, and each choice as a chain of one event."""
-        model, device = self.model.base_model, self.device
-        of_context = outputs[: len(left)]
-        words = pad_sequence([output["words"][0] for output in of_context], batch_first=True)
-        event_words = pad_sequence(
-            [output["event_words"][0] for output in of_context], batch_first=True, padding_value=-1
-        )
-        chain = torch.arange(len(left), device=device).unsqueeze(0)
-        states, _ = model.encode_chains(left.to(device), chain)
-        nodes = model.encode_graphs(states, chain, words.to(device), event_words.to(device))
-        # The nodes of the events come first, in their order.
-        return nodes[: len(left)], model.encode_candidates(right.to(device))
 
     def __call__(self, inputs, **kwargs):
         """Rank the choices of a question, or of each of a list.

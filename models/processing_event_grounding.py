@@ -87,7 +87,12 @@ class EventGroundingProcessor(EventProcessor):
         if text is not None and not (self.reads_pairs and is_pairs(text)):
             return super().__call__(text=text, **settings)
         if text is not None:
-            inputs = [mention if _MARKED.search(mention) else _alone(mention) for mention, _ in text]
+            inputs = [
+                mention
+                if _MARKED.search(mention)
+                else {"context_left": "", "mention": mention, "context_right": ""}
+                for mention, _ in text
+            ]
             events = [event for _, event in text]
         if inputs is None and events is None:
             raise ValueError(f"found neither mentions nor events; accepted: {ACCEPTED_MENTION}; or events")
@@ -112,10 +117,6 @@ def is_pairs(text: object) -> bool:
         isinstance(pair, (list, tuple)) and len(pair) == 2 and all(isinstance(part, str) for part in pair)
         for pair in text
     )
-
-
-def _alone(mention: str) -> dict[str, str]:
-    return {"context_left": "", "mention": mention, "context_right": ""}
 
 
 def _listed(inputs: object) -> list[Any]:

@@ -57,7 +57,13 @@ class EventTypeInductionProcessor(EventProcessor):
         """
         if text is not None:
             return super().__call__(text=text, **settings)
-        return self.mentions([self._mention_of(item) for item in items_of(inputs)], **settings)
+        mentions = [
+            mention_of(item)
+            if isinstance(item, str) or (isinstance(item, Mapping) and "text" in item)
+            else Mention(text_of(read_item(item), self.event_order))
+            for item in items_of(inputs)
+        ]
+        return self.mentions(mentions, **settings)
 
     def mentions(self, mentions: Sequence[Mention], **settings) -> BatchEncoding:
         """Convert mentions to tensors; see `__call__`."""
@@ -71,10 +77,6 @@ class EventTypeInductionProcessor(EventProcessor):
         if self.trigger_input != "found" or all(mention.has_trigger for mention in mentions):
             encoded["trigger_mask"] = trigger_mask(mentions, offsets)
         return encoded
-
-    def _mention_of(self, item: object) -> Mention:
-        is_sentence = isinstance(item, str) or (isinstance(item, Mapping) and "text" in item)
-        return mention_of(item) if is_sentence else Mention(text_of(read_item(item), self.event_order))
 
 
 def mention_of(item: object) -> Mention:

@@ -114,9 +114,7 @@ class EventProcessor(ProcessorMixin):
         """Tokenise texts, each after the prompt of its kind, to tensors of equal width.
 
         Args:
-            texts: the texts.
             kind: their kind, of `TEXT_KINDS`.
-            **settings: arguments of the tokenizer.
         """
         usual = {
             "padding": True,

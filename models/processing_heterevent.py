@@ -61,9 +61,21 @@ class HeterEventProcessor(EventProcessor):
             encoded["chain_index"] = torch.arange(len(groups)).repeat_interleave(lengths)
             return encoded
         items = items_of(inputs)
-        if all(isinstance(item, Mapping) and {"context", "choices"} <= item.keys() for item in items):
-            return self._questions(items, **settings)
-        return self.encode(items, **settings)
+        if not all(isinstance(item, Mapping) and {"context", "choices"} <= item.keys() for item in items):
+            return self.encode(items, **settings)
+        numbers: dict[tuple[str, ...], int] = {}
+        rows = {"chains": [], "choices": []}
+        for question in items:
+            for name, column in zip(("context", "choices"), rows.values(), strict=True):
+                events = map(_event_of, checked_list(question[name], name, "text or event"))
+                keys = [tuple(event.values()) for event in events]
+                column.append(torch.tensor([numbers.setdefault(key, len(numbers)) for key in keys]))
+        encoded = self.encode(list(numbers), **settings)
+        for name, column in rows.items():
+            encoded[name] = pad_sequence(column, batch_first=True, padding_value=_PADDING)
+        if all(question.get("label") is not None for question in items):
+            encoded["labels"] = torch.tensor([question["label"] for question in items])
+        return encoded
 
     def encode(self, items: Sequence[object], **settings) -> BatchEncoding:
         """Convert a list of texts and events to tensors; see `__call__`."""
@@ -93,21 +105,6 @@ class HeterEventProcessor(EventProcessor):
         words = {} if words is None else words
         encoded["role_masks"] = torch.from_numpy(role_masks(events, self.event_order, starts, ends))
         encoded["word_index"] = torch.from_numpy(word_index(texts, starts, ends, words))
-        return encoded
-
-    def _questions(self, questions: Sequence[Mapping[str, Any]], **settings) -> BatchEncoding:
-        numbers: dict[tuple[str, ...], int] = {}
-
-        def rows_of(question: Mapping[str, Any], name: str) -> torch.Tensor:
-            events = map(_event_of, checked_list(question[name], name, "text or event"))
-            return torch.tensor([numbers.setdefault(tuple(event.values()), len(numbers)) for event in events])
-
-        rows = [(rows_of(question, "context"), rows_of(question, "choices")) for question in questions]
-        encoded = self.encode(list(numbers), **settings)
-        for name, column in zip(("chains", "choices"), zip(*rows, strict=True), strict=True):
-            encoded[name] = pad_sequence(column, batch_first=True, padding_value=_PADDING)
-        if all(question.get("label") is not None for question in questions):
-            encoded["labels"] = torch.tensor([question["label"] for question in questions])
         return encoded
 
 

@@ -1,6 +1,6 @@
 """The processor of MICO: premises with alternatives."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -66,12 +66,9 @@ class MicoProcessor(EventProcessor):
         if text is not None:
             return super().__call__(text=text, **settings)
         items = items_of(inputs)
-        if all(isinstance(item, Mapping) and _QUESTION_NAMES & item.keys() for item in items):
-            return self._questions(items, **settings)
-        return self.encode(items, **settings)
-
-    def _questions(self, questions: Sequence[Mapping[str, Any]], **settings) -> BatchEncoding:
-        texts = [question_texts(question, own=self.relation_templates) for question in questions]
+        if not all(isinstance(item, Mapping) and _QUESTION_NAMES & item.keys() for item in items):
+            return self.encode(items, **settings)
+        texts = [question_texts(question, own=self.relation_templates) for question in items]
         premises, choices = zip(*texts, strict=True)
         encoded = self.tokenise(premises, "query", **settings)
         alternatives = self.tokenise([text for choice in choices for text in choice], "document", **settings)
@@ -83,8 +80,8 @@ class MicoProcessor(EventProcessor):
             padded = rows.new_full((*is_present.shape, rows.shape[1]), value)
             padded[is_present] = rows
             encoded[f"alternative_{name}"] = padded
-        if all(question.get("label") is not None for question in questions):
-            encoded["labels"] = torch.tensor([question["label"] for question in questions])
+        if all(question.get("label") is not None for question in items):
+            encoded["labels"] = torch.tensor([question["label"] for question in items])
         return encoded
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import nn
 
 from .configuration_base import EventConfig
 from .event_tokens import longest_input
@@ -32,6 +31,7 @@ _POOLING = "sentence_transformers.sentence_transformer.modules.pooling.Pooling"
 _DENSE = "sentence_transformers.base.modules.dense.Dense"
 _NORMALIZE = "sentence_transformers.base.modules.normalize.Normalize"
 
+_FEATURES = {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
 _ROUTES = {"query": "mention", "document": "event"}
 """The tower for each task of sentence-transformers, for a model with two towers."""
 
@@ -51,52 +51,44 @@ def write_sentence_transformers_files(model: Any, folder: str | Path, tokenizer:
 
     Args:
         model: the model without its head.
-        folder: the folder of the saved model.
         tokenizer: its tokenizer. Without one, the limit is that of the saved tokenizer and the encoder, and
             a model with two towers loads as one module, since each tower needs its own tokenizer.
     """
-    folder = Path(folder)
-    if tokenizer is None and _is_saved_by_sentence_transformers(folder):
-        return
-    limit = None if tokenizer is None else longest_input(tokenizer, model.config.encoder_config)
-    settings = _own_settings(model.config)
-    has_towers = hasattr(model, "tower")
-    if has_towers and tokenizer is not None:
-        _write_towers(model, tokenizer, settings, folder)
-        return
-    if has_towers:
-        _write_modules(folder, {"": _TRANSFORMER}, settings, similarity="dot", arguments=("task",))
-        limits = {} if settings["prompts"] else {"document_length": model.config.event_tokens}
-        _write_transformer(folder, "embeddings", "sentence_embedding", None, "embed_for_task", **limits)
-        return
-    if _only_pools(model):
-        _write_modules(folder, {"": _TRANSFORMER, _POOLING_FOLDER: _POOLING}, settings, similarity="cosine")
-        _write_pooling(model.config, folder)
-        _write_transformer(folder, "last_hidden_state", "token_embeddings", limit)
-        return
-    method = "forward" if model.config.reads_text_alone else "embed_text_alone"
-    _write_modules(folder, {"": _TRANSFORMER}, settings, similarity="cosine")
-    _write_transformer(folder, "embeddings", "sentence_embedding", limit, method)
-
-
-def _is_saved_by_sentence_transformers(folder: Path) -> bool:
-    """True while `SentenceTransformer.save` runs: it writes settings with a version first, modules last."""
-    path, modules = folder / _SETTINGS_FILE, folder / _MODULES_FILE
-    if not path.is_file() or "__version__" not in json.loads(path.read_text(encoding="utf-8")):
-        return False
-    return not modules.is_file() or modules.stat().st_mtime_ns < path.stat().st_mtime_ns
-
-
-def _only_pools(model: Any) -> bool:
-    """True if the vector of a text is the pooled vectors of its tokens, which are then available, too."""
     from .modeling_base import EventEncoderModel
 
-    return (
-        type(model).forward is EventEncoderModel.forward
-        and model.projection is None
-        and model.config.truncate_dim is None
-        and model.config.reads_text_alone
-    )
+    folder, config = Path(folder), model.config
+    path, modules = folder / _SETTINGS_FILE, folder / _MODULES_FILE
+    if tokenizer is None and path.is_file() and "__version__" in json.loads(path.read_text("utf-8")):
+        # While `SentenceTransformer.save` runs: it writes settings with a version first, modules last.
+        is_running = not modules.is_file() or modules.stat().st_mtime_ns < path.stat().st_mtime_ns
+        if is_running:
+            return
+    limit = None if tokenizer is None else longest_input(tokenizer, config.encoder_config)
+    settings: dict[str, Any] = {"prompts": {}, "default_prompt_name": None}
+    if config.prompts:
+        # Without a prompt of their own, sentence-transformers gives queries and documents none.
+        settings["prompts"] = {kind: prompt_of(config.prompts, kind) for kind in TEXT_KINDS}
+        settings["default_prompt_name"] = "event"
+    if config.truncate_dim is not None:
+        settings["truncate_dim"] = config.truncate_dim
+    if hasattr(model, "tower"):
+        if tokenizer is not None:
+            _write_towers(model, tokenizer, settings, folder)
+            return
+        _write_modules(folder, {"": _TRANSFORMER}, settings, similarity="dot", arguments=("task",))
+        limits = {} if settings["prompts"] else {"document_length": config.event_tokens}
+        _write_transformer(folder, "embeddings", "sentence_embedding", None, "embed_for_task", **limits)
+        return
+    # The vector of a text is the pooled vectors of its tokens, which are then available, too.
+    only_pools = type(model).forward is EventEncoderModel.forward and model.projection is None
+    if only_pools and config.truncate_dim is None and config.reads_text_alone:
+        _write_modules(folder, {"": _TRANSFORMER, _POOLING_FOLDER: _POOLING}, settings, similarity="cosine")
+        _write_pooling(config, folder)
+        _write_transformer(folder, "last_hidden_state", "token_embeddings", limit)
+        return
+    method = "forward" if config.reads_text_alone else "embed_text_alone"
+    _write_modules(folder, {"": _TRANSFORMER}, settings, similarity="cosine")
+    _write_transformer(folder, "embeddings", "sentence_embedding", limit, method)
 
 
 def _write_pooling(config: EventConfig, folder: Path) -> None:
@@ -104,112 +96,74 @@ def _write_pooling(config: EventConfig, folder: Path) -> None:
     _write_json(folder / _POOLING_FOLDER / "config.json", {**settings, "include_prompt": True})
 
 
-def _own_settings(config: EventConfig) -> dict[str, object]:
-    """Return the prompts and the size of the vectors, as sentence-transformers has them."""
-    settings: dict[str, object] = {"prompts": {}, "default_prompt_name": None}
-    if config.prompts:
-        # Without a prompt of their own, sentence-transformers gives queries and documents none.
-        settings["prompts"] = {kind: prompt_of(config.prompts, kind) for kind in TEXT_KINDS}
-        settings["default_prompt_name"] = "event"
-    return settings if config.truncate_dim is None else {**settings, "truncate_dim": config.truncate_dim}
-
-
-def _write_towers(
-    model: Any,
-    tokenizer: Any,
-    settings: Mapping[str, object],
-    folder: Path,
-) -> None:
-    # `encode` reads a mention up to the encoder's limit, but an event only up to its own limit.
-    of_prompt = len(prompt_tokens(tokenizer, prompt_of(model.config.prompts, "document")))
-    limit = longest_input(tokenizer, model.config.encoder_config)
-    limits = {"mention": limit, "event": min(limit, model.config.event_tokens + of_prompt)}
-    modules = {
-        side: _write_tower(model, side, tokenizer, limits[side], settings, folder / side)
-        for side in _ROUTES.values()
-    }
-    if model.event_tower is None:
-        _share(folder / "mention" / "model.safetensors", folder / "event" / "model.safetensors")
-    _write_modules(folder, {"": _ROUTER}, settings, similarity="dot")
-    paths = {
-        side: {"/".join(filter(None, (side, path))): kind for path, kind in of_side.items()}
-        for side, of_side in modules.items()
-    }
-    _write_json(
-        folder / _ROUTER_FILE,
-        {
-            "types": {path: kind for of_side in paths.values() for path, kind in of_side.items()},
-            "structure": {task: list(paths[side]) for task, side in _ROUTES.items()},
-            "parameters": {"default_route": "query", "allow_empty_key": True, "route_mappings": {}},
-        },
-    )
-
-
-def _write_tower(
-    model: Any,
-    side: str,
-    tokenizer: Any,
-    limit: int,
-    settings: Mapping[str, object],
-    folder: Path,
-) -> dict[str, str]:
-    """Write one tower as a pretrained encoder with its pooling; return the class of each module by its
-    folder."""
+def _write_towers(model: Any, tokenizer: Any, settings: Mapping[str, Any], folder: Path) -> None:
+    """Write each tower as a pretrained encoder with its pooling, and the routes to them."""
     from .modeling_base import encoder_arguments
 
-    tower = model.tower(side)
-    tower.encoder.save_pretrained(folder)
-    clear_call_settings(tokenizer)
-    tokenizer.save_pretrained(folder)
-    modules = {"": _TRANSFORMER, _POOLING_FOLDER: _POOLING}
     config = model.config
-    _write_pooling(config, folder)
-    if tower.projection is not None or config.truncate_dim is not None:
-        modules["2_Dense"] = _DENSE
-        _write_dense(_output_layer(tower), folder / "2_Dense")
-    if config.normalise or config.truncate_dim is not None:
-        path = f"{len(modules)}_Normalize"
-        modules[path] = _NORMALIZE
-        _write_json(folder / path / "config.json", _features())
-    # Each side is used alone, so its prompt is the default.
-    kind = next(task for task, routed in _ROUTES.items() if routed == side)
-    default = kind if settings["prompts"] else None
-    _write_modules(folder, modules, {**settings, "default_prompt_name": default}, similarity="dot")
-    _write_transformer(
-        folder,
-        "last_hidden_state",
-        "token_embeddings",
-        limit,
-        model_kwargs=encoder_arguments(tower.encoder.config),
-    )
-    return modules
+    # `encode` reads a mention up to the encoder's limit, but an event only up to its own limit.
+    of_prompt = len(prompt_tokens(tokenizer, prompt_of(config.prompts, "document")))
+    limit = longest_input(tokenizer, config.encoder_config)
+    limits = {"mention": limit, "event": min(limit, config.event_tokens + of_prompt)}
+    types: dict[str, str] = {}
+    structure: dict[str, list[str]] = {}
+    for task, side in _ROUTES.items():
+        tower, home = model.tower(side), folder / side
+        tower.encoder.save_pretrained(home)
+        clear_call_settings(tokenizer)
+        tokenizer.save_pretrained(home)
+        _write_pooling(config, home)
+        modules = {"": _TRANSFORMER, _POOLING_FOLDER: _POOLING}
+        if tower.projection is not None or config.truncate_dim is not None:
+            modules["2_Dense"] = _DENSE
+            _write_dense(tower, home / "2_Dense")
+        if config.normalise or config.truncate_dim is not None:
+            path = f"{len(modules)}_Normalize"
+            modules[path] = _NORMALIZE
+            _write_json(home / path / "config.json", _FEATURES)
+        # Each side is used alone, so its prompt is the default.
+        default = task if settings["prompts"] else None
+        _write_modules(home, modules, {**settings, "default_prompt_name": default}, similarity="dot")
+        _write_transformer(
+            home,
+            "last_hidden_state",
+            "token_embeddings",
+            limits[side],
+            model_kwargs=encoder_arguments(tower.encoder.config),
+        )
+        paths = {"/".join(filter(None, (side, path))): kind for path, kind in modules.items()}
+        types.update(paths)
+        structure[task] = list(paths)
+    if model.event_tower is None:
+        # Equal files share disk space, if the file system supports it.
+        source, target = (folder / side / "model.safetensors" for side in TOWER_FOLDERS)
+        target.unlink()
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copyfile(source, target)
+    _write_modules(folder, {"": _ROUTER}, settings, similarity="dot")
+    parameters = {"default_route": "query", "allow_empty_key": True, "route_mappings": {}}
+    _write_json(folder / _ROUTER_FILE, {"types": types, "structure": structure, "parameters": parameters})
 
 
-def _output_layer(tower: Any) -> nn.Linear:
-    """Return the projection of a tower with its first `truncate_dim` rows; the identity's without one."""
+def _write_dense(tower: Any, folder: Path) -> None:
+    """Write the projection of a tower with its first `truncate_dim` rows; the identity's without one."""
     size, kept = tower.config.encoder_config.hidden_size, tower.config.embedding_dim
-    layer = nn.Linear(size, kept, dtype=tower.dtype)
-    weight, bias = torch.eye(size), torch.zeros(size)
+    weight, bias = torch.eye(size, dtype=tower.dtype), torch.zeros(size, dtype=tower.dtype)
     if tower.projection is not None:
-        weight, bias = tower.projection.weight, tower.projection.bias
-    layer.load_state_dict({"weight": weight[:kept], "bias": bias[:kept]})
-    return layer
-
-
-def _write_dense(projection: nn.Linear, folder: Path) -> None:
+        weight, bias = tower.projection.weight.detach(), tower.projection.bias.detach()
+    state = {"linear.weight": weight[:kept].contiguous(), "linear.bias": bias[:kept].contiguous()}
     folder.mkdir(exist_ok=True)
-    state = {
-        f"linear.{name}": tensor.detach().contiguous() for name, tensor in projection.state_dict().items()
-    }
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
     _write_json(
         folder / "config.json",
         {
-            "in_features": projection.in_features,
-            "out_features": projection.out_features,
+            "in_features": size,
+            "out_features": kept,
             "bias": True,
             "activation_function": "torch.nn.modules.linear.Identity",
-            **_features(),
+            **_FEATURES,
         },
     )
 
@@ -251,19 +205,6 @@ def _write_transformer(
     if limit is not None:
         settings["processor_kwargs"] = {"model_max_length": limit}
     _write_json(folder / _TRANSFORMER_FILE, settings)
-
-
-def _features() -> dict[str, str]:
-    return {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
-
-
-def _share(source: Path, target: Path) -> None:
-    """Let two equal files share disk space, if the file system supports it."""
-    target.unlink()
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
 
 
 def _write_json(path: Path, content: Mapping[str, object] | Sequence[object]) -> None:

@@ -60,12 +60,7 @@ def clear_call_settings(tokenizer: Any) -> None:
 
 
 def tokenise_after(prompt: str, tokenizer: Any, texts: Sequence[str], **settings: Any) -> Any:
-    """Tokenise texts after a prompt; the offsets of tokens are those in the text alone.
-
-    Args:
-        prompt: the prompt; may be empty.
-        **settings: arguments of the tokenizer.
-    """
+    """Tokenise texts after a prompt; the offsets of tokens are those in the text alone."""
     # Truncation and padding are state of the tokenizer, which another thread would change in between.
     with _TOKENISING:
         encoded = tokenizer([prompt + text for text in texts], **settings)

@@ -22,8 +22,6 @@ class NonlinearMap(nn.Module):
     """The map of a mention's vector to its query or its key: two hidden layers (section 3.3).
 
     Args:
-        dimension: size of the vectors, in and out.
-        dropout: probability of both dropout layers.
         skip_start: initial factor of the input vector in the sum with the map; None leaves the input out.
         map_start: initial factor of the map in that sum; not used without `skip_start`.
     """
@@ -69,13 +67,7 @@ def batch_attention(query: torch.Tensor, key: torch.Tensor, embeddings: torch.Te
 
 
 class AuxiliaryHead(nn.Sequential):
-    """The head that maps clustered features to the space of the type vectors (section 3.5).
-
-    Args:
-        dimension: size of the clustered features.
-        target_dimension: size of the type vectors.
-        hidden_layer: True if it has a hidden layer.
-    """
+    """The head that maps clustered features to the space of the type vectors (section 3.5)."""
 
     def __init__(self, dimension: int, target_dimension: int, hidden_layer: bool):
         hidden = (WideStartLinear(dimension, dimension), nn.ReLU()) if hidden_layer else ()
@@ -114,8 +106,6 @@ class TriggerFinder(nn.Module):
 
     Args:
         hidden_size: size of a token vector in one layer of the encoder.
-        num_layers: number of layers that it reads.
-        dropout: probability of both dropout layers.
     """
 
     def __init__(self, hidden_size: int, num_layers: int, num_seen_types: int, dropout: float):

@@ -253,7 +253,6 @@ def average_with_start(model: PeftModel, share: float) -> None:
     """Average the trained encoders with their initial weights.
 
     Args:
-        model: the head with adapters, after training.
         share: share of the initial weights, as in `StartWeights.average_into`.
     """
     for module in model.modules():
@@ -267,12 +266,7 @@ def average_with_start(model: PeftModel, share: float) -> None:
 
 @dataclass(frozen=True)
 class Adapter:
-    """Trained adapters and the modules trained without adapters, separate from their model.
-
-    Args:
-        weights: the weights as PEFT saves them.
-        config: configuration of the head.
-    """
+    """Trained adapters and the modules trained without adapters, separate from their model."""
 
     settings: PeftConfig
     weights: Mapping[str, torch.Tensor]
@@ -315,11 +309,7 @@ class Adapter:
         return replace(self, settings=settings, weights=joined)
 
     def save(self, folder: Path) -> None:
-        """Write the adapters in PEFT's format, with a card.
-
-        Args:
-            folder: folder to write to; created if absent.
-        """
+        """Write the adapters in PEFT's format, with a card."""
         folder.mkdir(parents=True, exist_ok=True)
         save_file(dict(self.weights), folder / SAFETENSORS_WEIGHTS_NAME, metadata={"format": "pt"})
         self.settings.save_pretrained(folder)

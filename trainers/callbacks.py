@@ -174,8 +174,6 @@ class UnseenMentions:
     """Mentions of unseen types, without their labels.
 
     Args:
-        batches: inputs of the encoder.
-        num_mentions: number of rows of all batches.
         num_types: number of unseen types; 0 if unknown.
     """
 

@@ -225,9 +225,6 @@ def stream_chains(
 
     Args:
         chains: rows with a column `events`.
-        seed: seed of the order.
-        max_chain_length: as for `ChainRows`.
-        all_windows: as for `ChainRows`.
 
     Returns:
         The endless stream of rows, and the first `POOL_CHAINS` chains.

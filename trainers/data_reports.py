@@ -64,7 +64,6 @@ def report_with(report: Mapping[str, Any], *companions: Mapping[str, Any]) -> di
     Counts and statistics stay those of the rows.
 
     Args:
-        report: the build report of the rows.
         companions: build reports, or reports of `file_report`; empty ones are left out.
 
     Returns:

@@ -123,8 +123,6 @@ def with_windows(
         chains: rows with a column `events`.
         sources: documents, rows with a column `events`, and the share of their windows among all rows; the
             rest are chains.
-        length: maximum number of events of a window.
-        least: minimum number of events of a window.
 
     Returns:
         The chains, then the windows of each source, rows with only the column `events`, each with their
@@ -184,11 +182,8 @@ def read_chains_once(
     Args:
         chains: rows with a column `events`.
         data: their raw or built data, which has the documents.
-        settings: the builder's settings.
         share: share of windows among all rows; 0 reads no documents.
         cloze_share: share of the contexts of cloze files among the windows, if the data have such files.
-        length: maximum number of events of a window.
-        seed: seed of the choice of windows.
 
     Returns:
         The arrays of `ChainRows`, and `sizes`, the numbers of chains and of windows of each kind of document.

@@ -29,7 +29,6 @@ def backward_in_chunks(
     Args:
         head: a training head with `encode_views` and `losses_from_views`.
         inputs: its inputs, batch first.
-        chunk_size: number of rows in a chunk.
         backward: called instead of `Tensor.backward`.
         autocast: makes the context in which the head runs.
         scale: factor of the loss before the backward pass.

@@ -64,7 +64,6 @@ class EventPools:
     """The events of a knowledge base, encoded and divided by language.
 
     Args:
-        events: the knowledge base.
         languages: codes of the languages whose events are encoded.
     """
 
@@ -110,8 +109,6 @@ def retrieve_candidates(
 
     Args:
         pairs: the mentions, and the language of each mention's candidates.
-        events: the knowledge base.
-        number: maximum number of candidates of a mention.
 
     Returns:
         Rows of `events`, best first, `(mentions, number)`, padded with -1; all -1 without a pair.
@@ -162,7 +159,6 @@ def calibrate_bi_encoder(
 
     Args:
         held_out: pairs of validation mentions; None where there are none.
-        events: the knowledge base.
     """
 
     def choose(pairs: LinkingPairs) -> NullThreshold | None:
@@ -184,7 +180,6 @@ def calibrate_cross_encoder(
 
     Args:
         held_out: pairs of validation mentions; None where there are none.
-        events: the knowledge base.
         retriever: folder or Hub id of the bi-encoder that finds the candidates, and whose scores are added.
         tokeniser: makes tokens of mentions and events within the model's budgets.
     """

@@ -50,12 +50,6 @@ def load_training_splits(
 ) -> dict[str, Dataset]:
     """Load the training splits of configs of a builder.
 
-    Args:
-        data: built dataset, folder of raw files, or None for the bundled samples.
-        names: the configs.
-        builder: the builder.
-        settings: its settings.
-
     Raises:
         EventformersError: a config has no split `train`, or cannot be built.
     """
@@ -73,8 +67,6 @@ def make_tokeniser(
     """Add the tags to an encoder and its tokenizer, and make a tokeniser of mentions and events.
 
     Args:
-        tokenizer: the encoder's tokenizer.
-        head: the untrained head.
         reads_pairs: whether the encoder reads a mention and an event as one text.
 
     Raises:
@@ -149,10 +141,6 @@ def make_linking_pairs(mentions: Dataset, events: EventTexts, settings: Mapping[
 class MentionStream(Sized):
     """A stream of mentions, counted in one pass.
 
-    Args:
-        data: as for `load_training_splits`.
-        events: the knowledge base.
-
     Attributes:
         num_gold: as in `LinkingPairs`.
         languages: as `LinkingPairs.languages`.
@@ -196,12 +184,7 @@ class MentionStream(Sized):
     def candidates(
         self, candidates_of: Callable[[LinkingPairs], CandidateRows], seed: int
     ) -> IterableDataset:
-        """Stream the rows of `CandidateRows`, endlessly.
-
-        Args:
-            candidates_of: makes the rows of some mentions.
-            seed: seed of the order.
-        """
+        """Stream the rows of `CandidateRows`, endlessly."""
         # The shuffling buffer holds mentions without candidates, so that the first step does not wait for
         # the candidates of all of them.
         return indexed_stream(
@@ -230,7 +213,6 @@ def streams_mentions(
     """Return whether a recipe streams mentions, as `is_streamed` does.
 
     Args:
-        views: its settings `views`.
         further: settings that need all mentions, beside those of `draw_mentions`.
     """
     drawn = {name: (views.get(name), None) for name in DRAW_SETTING_TYPES}
@@ -249,7 +231,6 @@ def check_rows(rows: Any, accepted: str) -> None:
 
     Args:
         rows: training rows with counts of skipped data by reason, `skipped`.
-        accepted: data that make rows.
 
     Raises:
         EventformersError: there is no row.
@@ -288,9 +269,7 @@ def describe_data(
     """Describe the data for the card: rows from the first config's report, sources and raw files from all.
 
     Args:
-        data: as for `load_training_splits`.
         names: the configs; the first is the config of the training rows.
-        skipped: number of skipped items, by reason.
         told: further counts; zeros are left out.
     """
     report = report_with(*(built_report(data, name, builder=builder, **settings) for name in names))
@@ -301,10 +280,6 @@ def validation_pairs(
     data: str | None, builder: str, settings: Mapping[str, Any], events: EventTexts, seed: int
 ) -> LinkingPairs | None:
     """Load the mentions of the validation split with their gold events, or a sample if there are many.
-
-    Args:
-        data: as for `load_training_splits`.
-        events: the knowledge base.
 
     Returns:
         The pairs; None if there is no split `validation`, or no mention in it has a gold event.

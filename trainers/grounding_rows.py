@@ -32,7 +32,6 @@ class LinkingPairs(TorchDataset):
 
     Args:
         mentions: rows of `EventHierarchies`, config `mentions`.
-        events: the knowledge base.
         language: the language of all candidates; None takes that of the mention.
 
     Attributes:
@@ -99,8 +98,6 @@ class CandidateRows(TorchDataset):
     are left out.
 
     Args:
-        pairs: the mentions with their gold events.
-        events: the knowledge base.
         retrieved: rows of `events` retrieved for each mention, best first, `(mentions, candidates)`, padded
             with -1.
         missed_gold: `add` adds missed gold events, as in the paper; `skip` leaves out their mentions.
@@ -154,11 +151,6 @@ class CandidateRows(TorchDataset):
 class WrongCandidates:
     """Wrong candidates of each mention, used as hard negatives.
 
-    Args:
-        pairs: the mentions with their gold events.
-        events: the knowledge base.
-        retrieved: as for `CandidateRows`.
-
     Attributes:
         without: number of pairs whose mention has no wrong candidate.
     """
@@ -193,7 +185,6 @@ class HierarchyPairs(TorchDataset):
 
     Args:
         edges: rows of `EventHierarchies`, config `hierarchy`.
-        events: the knowledge base.
 
     Attributes:
         num_parents: maximum number of parents of an event.

@@ -273,10 +273,6 @@ class HeterEventCollator(EventCollator):
 def event_keys(events: Sequence[Event], event_order: EventOrder) -> dict[str, torch.Tensor]:
     """Hash events and words, so that several processes recognise equal ones.
 
-    Args:
-        events: E events.
-        event_order: order of the roles in the text, a key of `EVENT_ORDERS`.
-
     Returns:
         `event_keys` `(E,)`, and `word_keys` `(W,)` in the order of `word_index`, each of 63 bits.
     """

@@ -258,7 +258,6 @@ def indexed_stream(
     """Repeat a stream endlessly, shuffle it and number its rows.
 
     Args:
-        seed: seed of the order.
         then: changes the shuffled rows before they are numbered.
     """
     shuffled = rows.repeat(None).shuffle(seed=seed, buffer_size=SHUFFLED_ROWS)

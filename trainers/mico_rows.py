@@ -126,7 +126,6 @@ class DistillationTexts:
     """Texts with the vectors of the untrained encoder.
 
     Attributes:
-        texts: the texts.
         vectors: a vector for each, `(texts, d)`.
         share: probability that a row draws a text.
         report: description of the file for the card and the record of the run.
@@ -154,8 +153,6 @@ def distillation_texts(
 
     Args:
         source: a file with a text a line; None takes `SENTENCES`.
-        share: see `DistillationTexts`.
-        model: the untrained encoder.
         max_seq_length: maximum number of tokens of a text.
 
     Raises:

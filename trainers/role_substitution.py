@@ -96,7 +96,6 @@ class RoleSubstitution:
 
     Args:
         rows: the dataset, with a column `event`.
-        model: the untrained encoder.
         predicates_in_sentence: encode each predicate in a sentence, where an encoder reads it as a verb;
             False encodes it alone.
 

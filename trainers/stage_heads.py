@@ -166,7 +166,6 @@ class CachedEncoding:
         encode: the model's own `encode_together` with a frozen encoder.
         max_tokens: maximum number of cached tokens, at two bytes for each entry of a vector; later texts are
             encoded each time.
-        token_size: size of a token's vector.
     """
 
     def __init__(
@@ -230,9 +229,6 @@ class StartWeights:
     An averaged model often keeps both the initial model's performance on other tasks and most of the gain.
     A negative share extrapolates: it scales the change of the weights beyond 1, as task arithmetic scales a
     task vector (Ilharco et al., 2023).
-
-    Args:
-        encoder: the encoder before training, or several as one module.
     """
 
     def __init__(self, encoder: nn.Module) -> None:
@@ -245,7 +241,6 @@ class StartWeights:
         """Average the trained weights with the initial ones, in place.
 
         Args:
-            encoder: the same encoder after training.
             share: share of the initial weights, at most 1; below 0, the change of the weights is scaled by
                 1 - share.
         """

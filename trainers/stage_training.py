@@ -81,8 +81,6 @@ class StageRun:
         adapter: the adapters, including those of earlier stages; None without adapters, or if those of
             several stages have no sum.
         adapter_kind: the kind of adapters that were trained, as PEFT writes it; "" without any.
-        tokenizer: the encoder's tokenizer.
-        data: description of the data for the card.
         validation_rows: number of rows of the validation loss.
         is_main_process: True on rank 0; only rank 0 writes.
         calibrate: see `TrainingData`.

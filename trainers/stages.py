@@ -157,7 +157,6 @@ def readable(checkpoint: Path, patterns: Sequence[str]) -> Iterator[None]:
     """Raise an error that names the damaged or missing file of a checkpoint, and how to continue.
 
     Args:
-        checkpoint: the checkpoint's folder.
         patterns: glob patterns of the files to read; each must match a file.
 
     Raises:
@@ -367,8 +366,6 @@ def check_rows(
 
     Args:
         rows: what `check_resume` returned; without a fingerprint of the stage, nothing is checked.
-        description: description of its training data.
-        output: the folder of the run.
 
     Raises:
         EventformersError: the rows, or a file that is read beside them, have changed since the checkpoint.

@@ -119,11 +119,6 @@ def streamed_mentions(
 ) -> tuple[IterableDataset, list[str]]:
     """Make the rows of `MentionRows` from a stream, after one pass over the types.
 
-    Args:
-        mentions: as for `MentionRows`.
-        seed: seed of the order.
-        reads_trigger: as for `MentionRows`.
-
     Returns:
         The endless stream of rows, and the seen types in alphabetical order.
     """
@@ -147,11 +142,7 @@ def streamed_mentions(
 
 
 class FrameExample(NamedTuple):
-    """A sentence that evokes a frame.
-
-    Attributes:
-        sentence: the sentence.
-    """
+    """A sentence that evokes a frame."""
 
     sentence: str
     definition: str

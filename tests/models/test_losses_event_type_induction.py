@@ -11,7 +11,6 @@ from loss_case import LossCase, LossTests, random_numbers
 
 from eventformers.models import type_losses
 from eventformers.models.losses import (
-    frame_contrast,
     log_absence,
     masked_pair_loss,
     noisy_or_loss,
@@ -82,14 +81,6 @@ def test_batch_attention_equals_the_slow_version() -> None:
     )
 
 
-def test_sentences_and_definitions_of_two_frames() -> None:
-    """Each is orthogonal to the other's; the third is the first again, and no negative of it."""
-    vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
-    loss = frame_contrast(vectors, vectors, torch.tensor([5, 6, 5]), 1.0)
-    of_first, of_second = math.log(1 + math.exp(-1)), math.log(1 + 2 * math.exp(-1))
-    assert loss.item() == pytest.approx((2 * of_first + of_second) / 3)
-
-
 def test_which_pairs_count() -> None:
     """Two mentions of one seen type, one of another, two unseen."""
     targets, known = pair_targets(torch.tensor([7, 7, 3, -1, -1]))
@@ -113,21 +104,6 @@ def test_scores_of_zero() -> None:
     assert above == pytest.approx(math.log(2) * 7 / 25)
     over_kept = masked_pair_loss(zeros, zeros, types, 0.51, over_kept_pairs=True).item()
     assert over_kept == pytest.approx(math.log(2))
-
-
-def test_labels_of_unseen_mentions_play_no_part() -> None:
-    """Only whether a type is seen, and which of the seen ones: other numbers give the same loss."""
-    renamed = torch.where(SEEN, 9 - TYPES, TYPES)
-    torch.testing.assert_close(
-        masked_pair_loss(**_PAIR, type_ids=renamed, margin=0.5), CASES["masked_pair_loss"]()
-    )
-
-
-def test_unseen_pairs_have_no_gradient() -> None:
-    query = _PAIR["query"].clone().requires_grad_()
-    masked_pair_loss(query, _PAIR["key"], torch.full_like(TYPES, -1), 0.0, unseen_diagonal=False).backward()
-    assert query.grad is not None
-    assert query.grad.abs().sum() == 0
 
 
 def test_nothing_kept_costs_nothing() -> None:
@@ -170,13 +146,6 @@ def test_absence_of_two_tokens() -> None:
     assert absence.item() == pytest.approx(math.log(0.25))
     assert noisy_or_loss(absence, torch.tensor([[True]])).item() == pytest.approx(-math.log(0.75))
     assert noisy_or_loss(absence, torch.tensor([[False]])).item() == pytest.approx(-math.log(0.25))
-
-
-def test_classes_are_summed_and_sentences_averaged() -> None:
-    absence = torch.full((4, 3), math.log(0.5))
-    assert noisy_or_loss(absence, torch.ones(4, 3, dtype=torch.bool)).item() == pytest.approx(
-        3 * math.log(2), rel=1e-6
-    )
 
 
 @pytest.mark.parametrize("score", [60.0, -60.0])

@@ -217,13 +217,6 @@ def test_equal_similarities(temperature: float) -> None:
     assert value.item() == pytest.approx(4 / 3 * math.log(WORDS))
 
 
-def test_chain_contrast_is_info_nce_with_own_negatives() -> None:
-    torch.testing.assert_close(
-        losses.chain_contrast(**_CHAINS, temperature=TEMPERATURE),
-        losses.info_nce(_CHAINS["anchor"], _CHAINS["positive"], TEMPERATURE, negatives=_CHAINS["corrupted"]),
-    )
-
-
 def test_literal_positive_keeps_the_loss_valid() -> None:
     """Without dropout the positive is the anchor: a constant, and the gradient comes from the corruptions."""
     anchor = _CHAINS["anchor"].clone().requires_grad_()
@@ -244,15 +237,3 @@ def test_nothing_to_be_told_apart_is_no_loss() -> None:
 def test_one_view_has_no_pair() -> None:
     with pytest.raises(ValueError, match="found 1 corrupted view"):
         losses.corrupted_corrupted_contrast(_VIEWS["views"][:, :1], TEMPERATURE)
-
-
-def test_the_target_is_never_left_out() -> None:
-    """Its own place in `left_out` is not looked at."""
-    left_out = torch.zeros(BATCH, WORDS, dtype=torch.bool)
-    with_target = left_out.clone()
-    with_target[torch.arange(BATCH), _TARGET["target"]] = True
-    values = [
-        losses.event_prediction(**_CONTEXT, **_TARGET, temperature=TEMPERATURE, left_out=mask)
-        for mask in (left_out, with_target)
-    ]
-    torch.testing.assert_close(*values)

@@ -94,25 +94,6 @@ def test_zero_logits_of_the_released_code_add_one_each() -> None:
     assert single.item() == pytest.approx(-math.log(math.e / (math.e + 3)))
 
 
-def test_known_positives_leave_the_denominator() -> None:
-    known = torch.zeros(BATCH, BATCH, ALTERNATIVES, dtype=torch.bool)
-    known[0, 2, 1] = True
-    alternatives = EQUAL.unsqueeze(1).expand(-1, ALTERNATIVES, -1)
-    value = multi_alternative_contrast(EQUAL, alternatives, TEMPERATURE, known).item()
-    whole = 1 + ALTERNATIVES * (BATCH - 1)
-    assert value == pytest.approx(((BATCH - 1) * math.log(whole) + math.log(whole - 1)) / BATCH)
-
-
-def test_known_positives_of_a_row_itself_are_ignored() -> None:
-    """Its own alternatives are known for it, naturally, and its positive stays."""
-    known = torch.eye(BATCH, dtype=torch.bool).unsqueeze(-1).expand(-1, -1, ALTERNATIVES)
-    for settings in ({}, {"own_alternatives": "zero_logit"}, {"chosen": torch.tensor([2, 1, 0, 1])}):
-        torch.testing.assert_close(
-            multi_alternative_contrast(PREMISE, ALTERNATIVE, TEMPERATURE, known, **settings),
-            multi_alternative_contrast(PREMISE, ALTERNATIVE, TEMPERATURE, **settings),
-        )
-
-
 def test_where_everything_is_known_nothing_is_to_be_learned() -> None:
     premise = PREMISE.clone().requires_grad_()
     known = torch.ones(BATCH, BATCH, ALTERNATIVES, dtype=torch.bool)
@@ -133,13 +114,6 @@ def test_frequency_is_taken_off_every_logit() -> None:
         -math.log(share[row, 0] / (share[row, 0] + share.sum() - share[row].sum())) for row in range(BATCH)
     ]
     assert value.item() == pytest.approx(sum(expected) / BATCH)
-
-
-def test_equal_frequencies_change_nothing() -> None:
-    plain = multi_alternative_contrast(PREMISE, ALTERNATIVE, TEMPERATURE)
-    same = torch.full((BATCH, ALTERNATIVES), 1.7, dtype=torch.float64)
-    corrected = multi_alternative_contrast(PREMISE, ALTERNATIVE, TEMPERATURE, log_frequency=same)
-    torch.testing.assert_close(corrected, plain)
 
 
 def test_frequency_does_not_change_which_alternative_is_hardest() -> None:

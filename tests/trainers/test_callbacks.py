@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from short_runs import short_run
 from swcc_inputs import swcc_inputs
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.integrations import integration_utils
@@ -20,7 +21,6 @@ from transformers.utils import logging
 from eventformers.errors import EventformersError
 from eventformers.inference.induction.clustering import AverageLinkage, silhouette
 from eventformers.inference.induction.mention_distances import MentionVectors, distances, unit_embeddings
-from eventformers.methods import load_method
 from eventformers.models.modeling_swcc import SwccForPreTraining
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer
@@ -37,7 +37,6 @@ from eventformers.trainers.callbacks import (
     remove_other_checkpoints,
     silhouette_callback,
 )
-from eventformers.trainers.run import resolve_recipe, train_head
 
 QUICK = str(Path(__file__).with_name("quick_swcc.yaml"))
 LOSS_TERMS = {
@@ -67,13 +66,7 @@ class Recorder(TrainerCallback):
 
 
 def train(encoder: Path, folder: Path, *settings: str) -> None:
-    train_head(
-        resolve_recipe(load_method("swcc"), QUICK, settings, 5),
-        encoder=str(encoder),
-        encoder_name="tiny",
-        output=folder / "run",
-        device="cpu",
-    )
+    short_run("swcc", encoder, folder / "run", *settings, recipe=QUICK, seed=5)
 
 
 def test_log_lines_are_rounded_and_named() -> None:
@@ -194,13 +187,9 @@ def test_stages_and_their_steps_are_announced(
     tiny_encoder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", logger="eventformers")
-    recipe = resolve_recipe(
-        load_method("heterevent"),
-        str(Path(__file__).with_name("quick_heterevent.yaml")),
-        ("stages=[sequence, graph]", "graph.max_steps=2"),
-        5,
-    )
-    train_head(recipe, encoder=str(tiny_encoder), encoder_name="tiny", output=tmp_path / "run", device="cpu")
+    quick = Path(__file__).with_name("quick_heterevent.yaml")
+    settings = ("stages=[sequence, graph]", "graph.max_steps=2")
+    short_run("heterevent", tiny_encoder, tmp_path / "run", *settings, recipe=quick, seed=5)
     messages = [record.getMessage() for record in caplog.records if record.name.startswith("eventformers")]
     assert messages[:3] == [
         "2 stages, 6 steps in all: sequence 4 steps, graph 2 steps",
@@ -266,14 +255,7 @@ def test_patience_counts_from_the_best(losses: list[float], patience: int, expec
 def test_a_run_without_improvement_stops_after_its_patience(tiny_encoder: Path, tmp_path: Path) -> None:
     settings = ("learning_rate=0", "module_learning_rates=null", "max_steps=9", "save_steps=1")
     stopping = ("validation_rows=4", "early_stopping_patience=2")
-    quick = str(Path(__file__).with_name("quick_swcc.yaml"))
-    run = train_head(
-        resolve_recipe(load_method("swcc"), quick, (*settings, *stopping), 5),
-        encoder=str(tiny_encoder),
-        encoder_name="tiny",
-        output=tmp_path / "run",
-        device="cpu",
-    )
+    run = short_run("swcc", tiny_encoder, tmp_path / "run", *settings, *stopping, recipe=QUICK, seed=5)
     # The first validation is the best one, and two more are not better.
     assert run.steps == 3
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from short_runs import short_run
 
 from eventformers.errors import EventformersError
-from eventformers.methods import load_method
-from eventformers.trainers.run import resolve_recipe, train_head
 from eventformers.trainers.stages import RUN_FILE
 
 SETTINGS = (
@@ -24,9 +23,7 @@ SETTINGS = (
 
 
 def _run(output: Path, encoder: Path, *, resume: bool = False) -> int:
-    recipe = resolve_recipe(load_method("swcc"), "demo", SETTINGS)
-    options = {"encoder": str(encoder), "encoder_name": "tiny", "output": output, "device": "cpu"}
-    return train_head(recipe, resume=resume, **options).steps
+    return short_run("swcc", encoder, output, *SETTINGS, resume=resume).steps
 
 
 @pytest.fixture(scope="module")

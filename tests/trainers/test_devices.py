@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from short_runs import short_run
 
 from eventformers.errors import EventformersError
 from eventformers.loading.models import find_device
@@ -14,7 +15,7 @@ from eventformers.methods import load_method
 from eventformers.trainers import run, stage_training
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.grounding_candidates import load_retriever
-from eventformers.trainers.run import resolve_recipe, train_head
+from eventformers.trainers.run import resolve_recipe
 from eventformers.trainers.stage_training import StageOptions, check_settings
 from eventformers.trainers.stages import RUN_FILE, plan_stages
 
@@ -69,9 +70,7 @@ def test_every_process_takes_the_seed_of_the_first(
 ) -> None:
     monkeypatch.setattr(run, "broadcast_object_list", lambda seeds: seeds.__setitem__(0, 7))
     settings = ["max_steps=1", "per_device_train_batch_size=4", "save_strategy='no'", "validation_rows=0"]
-    recipe = resolve_recipe(load_method("swcc"), "demo", settings, seed=5)
-    named = {"encoder": str(tiny_encoder), "encoder_name": "tiny", "output": tmp_path}
-    assert train_head(recipe, **named, device="cpu").seed == 7
+    assert short_run("swcc", tiny_encoder, tmp_path, *settings, seed=5).seed == 7
     assert json.loads((tmp_path / RUN_FILE).read_text())["recipe"]["seed"] == 7
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from peft import PeftModel
+from short_runs import short_run
 from tiny import save_tiny_qwen3
 from transformers import AutoModel, AutoModelForPreTraining, AutoProcessor, AutoTokenizer
 
@@ -16,12 +17,11 @@ import eventformers
 from eventformers import SwccForPreTraining
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.methods import load_method
 from eventformers.models import processing_events
 from eventformers.models.sentence_transformers_files import write_sentence_transformers_files
 from eventformers.models.text_prompts import tokenise_after
 from eventformers.trainers.adapters import ADAPTER_FOLDER, add_adapters, merged
-from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
+from eventformers.trainers.run import TrainingRun, save_run
 
 TEXTS = ["police arrested thief", "the storm", "the company bought the bank of the river in the city"]
 PROMPTS = {"event": "read: ", "query": "find: ", "document": "keep: "}
@@ -52,10 +52,7 @@ def train(
 ) -> TrainingRun:
     """Train for two steps in each stage, and save what a run saves for other libraries."""
     chosen = [*STEPS, *SETTINGS.get(method, ()), *settings]
-    run = train_head(
-        resolve_recipe(load_method(method), "demo", chosen, seed=5),
-        **{"encoder": str(encoder), "encoder_name": "tiny", "output": folder, "device": "cpu", **options},
-    )
+    run = short_run(method, encoder, folder, *chosen, seed=5, **options)
     save_run(run, folder)
     model = AutoModel.from_pretrained(folder)
     write_sentence_transformers_files(model, folder, run.tokenizer)

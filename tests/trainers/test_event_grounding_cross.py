@@ -15,6 +15,7 @@ from datasets import config as datasets_config
 from event_grounding_inputs import candidate_inputs
 from grounding_files import write_grounding
 from one_batch import FITTED, loss_after_training
+from short_runs import short_run
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from eventformers.built_in import EVENT_GROUNDING_CROSS as METHOD
@@ -30,7 +31,7 @@ from eventformers.trainers.grounding_candidates import load_retriever, retrieve_
 from eventformers.trainers.grounding_rows import CandidateRows, LinkingPairs, Row
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.recipes import load_recipe
-from eventformers.trainers.run import TrainingRun, resolve_recipe, train_head
+from eventformers.trainers.run import TrainingRun, resolve_recipe
 from eventformers.trainers.stages import RUN_FILE
 from eventformers.training import train
 
@@ -69,16 +70,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _run(
     encoder: Path, raw: Path, output: Path, settings: Sequence[str], *, resume: bool = False
 ) -> TrainingRun:
-    recipe = resolve_recipe(load_method("event_grounding"), RECIPE, [*SETTINGS, *settings], 5)
-    return train_head(
-        recipe,
-        encoder=str(encoder),
-        encoder_name="tiny",
-        output=output,
-        data=str(raw),
-        resume=resume,
-        device="cpu",
-    )
+    chosen, options = (*SETTINGS, *settings), {"data": str(raw), "resume": resume}
+    return short_run("event_grounding", encoder, output, *chosen, recipe=RECIPE, seed=5, **options)
 
 
 def _prepare(encoder: Path, raw: Path, settings: Sequence[str]) -> TrainingData:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,16 @@ import pytest
 import torch
 from datasets import Dataset, concatenate_datasets
 from datasets import config as datasets_config
+from short_runs import short_run
 from transformers import AutoTokenizer
 
 import eventformers
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.methods import load_method
 from eventformers.models.modeling_mico import MicoModel
 from eventformers.trainers import mico_rows
 from eventformers.trainers.mico import MicoCollator, PremiseRows
 from eventformers.trainers.mico_rows import NO_TEXT, SENTENCES, DistillationTexts, distillation_texts
-from eventformers.trainers.run import resolve_recipe, train_head
 
 TRIPLES = (
     ("man", "city"),
@@ -426,25 +426,18 @@ def test_a_resume_needs_the_same_texts(tiny_encoder: Path, tmp_path: Path) -> No
     file = tmp_path / "texts.txt"
     file.write_text("\n".join(LINES), encoding="utf-8")
     settings = [f"distillation_texts={file}", "distillation_weight=1", "max_steps=2", "save_steps=1"]
-    recipe = resolve_recipe(load_method("mico"), str(QUICK), settings, seed=1)
-    options: dict[str, Any] = {
-        "encoder": str(tiny_encoder),
-        "encoder_name": "tiny",
-        "output": tmp_path / "run",
-        "device": "cpu",
-    }
-    run = train_head(recipe, **options)
+    again = partial(short_run, "mico", tiny_encoder, tmp_path / "run", *settings, recipe=QUICK, seed=1)
+    run = again()
     assert run.data["sources"]["texts.txt"] == {"license": "unspecified"}
     assert "texts.txt" in {entry["name"] for entry in run.data["raw_files"]}
     file.write_text(LINES[0], encoding="utf-8")
     with pytest.raises(EventformersError, match=r"was trained on other rows \(fingerprint"):
-        train_head(recipe, resume=True, **options)
+        again(resume=True)
     file.write_text("\n".join(LINES), encoding="utf-8")
-    assert train_head(recipe, resume=True, **options).steps == 2
+    assert again(resume=True).steps == 2
 
 
 def test_texts_need_a_weight(tiny_encoder: Path, tmp_path: Path) -> None:
     settings = ["distillation_texts=texts.txt", "distillation_weight=0"]
-    recipe = resolve_recipe(load_method("mico"), str(QUICK), settings, seed=1)
     with pytest.raises(EventformersError, match=r"distillation_texts=texts.txt is used only with"):
-        train_head(recipe, encoder=str(tiny_encoder), encoder_name="tiny", output=tmp_path / "run")
+        short_run("mico", tiny_encoder, tmp_path / "run", *settings, recipe=QUICK)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from short_runs import short_run
 
 from eventformers.errors import EventformersError
 from eventformers.files import remove_folder
-from eventformers.methods import load_method
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
+from eventformers.trainers.run import TrainingRun, save_run
 from eventformers.trainers.stages import RUN_FILE, check_resume, plan_stages, read_state
 from eventformers.training import train
 
@@ -29,16 +29,9 @@ def run(
     output: Path, encoder: Path, *settings: str, steps: int = 2, resume: bool = False, lora: bool = False
 ) -> TrainingRun:
     output.mkdir(exist_ok=True)
-    recipe = resolve_recipe(load_method("swcc"), "demo", [*SETTINGS, f"max_steps={steps}", *settings])
-    return train_head(
-        recipe,
-        encoder=str(encoder),
-        encoder_name="tiny" if "without" not in str(encoder) else "other",
-        output=output,
-        lora=lora,
-        resume=resume,
-        device="cpu",
-    )
+    name = "tiny" if "without" not in str(encoder) else "other"
+    chosen, options = (*SETTINGS, f"max_steps={steps}", *settings), {"lora": lora, "resume": resume}
+    return short_run("swcc", encoder, output, *chosen, encoder_name=name, **options)
 
 
 @pytest.fixture(scope="module")

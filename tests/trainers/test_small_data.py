@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 from forked import run_python
+from short_runs import short_run
 from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import IterableDataset
 
 from eventformers.errors import EventformersError
-from eventformers.methods import load_method
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer
 from eventformers.trainers.method import TrainingData
-from eventformers.trainers.run import resolve_recipe, train_head
 from eventformers.trainers.stage_training import check_steps, fit_batch_size
 from eventformers.training import train
 
@@ -150,15 +149,8 @@ SMALL: dict[str, tuple[Callable[[Path, int], Path], tuple[str, ...]]] = {
 def test_few_rows_train(method: str, tiny_encoder: Path, tmp_path: Path) -> None:
     """With validation rows, gradient accumulation, and three stages."""
     write, settings = SMALL[method]
-    recipe = resolve_recipe(load_method(method), "demo", [*settings, *QUICK], 1)
-    run = train_head(
-        recipe,
-        encoder=str(tiny_encoder),
-        encoder_name="tiny",
-        output=tmp_path / "run",
-        data=str(write(tmp_path / "data", 3)),
-        device="cpu",
-    )
+    data = str(write(tmp_path / "data", 3))
+    run = short_run(method, tiny_encoder, tmp_path / "run", *settings, *QUICK, seed=1, data=data)
     assert [stage.steps for stage in run.stages] == [2] * len(run.stages)
     assert run.arguments.per_device_train_batch_size <= 6
 
@@ -166,13 +158,10 @@ def test_few_rows_train(method: str, tiny_encoder: Path, tmp_path: Path) -> None
 def test_a_stream_of_few_rows_trains(tiny_encoder: Path, tmp_path: Path) -> None:
     data = str(_texts(tmp_path / "data", 3))
     settings = ["shared_word_weight=0", "streaming=true", *QUICK]
-    options = {"encoder": str(tiny_encoder), "encoder_name": "tiny", "data": data, "device": "cpu"}
-    method = load_method("swcc")
-    run = train_head(resolve_recipe(method, "demo", settings, 1), output=tmp_path / "run", **options)
+    run = short_run("swcc", tiny_encoder, tmp_path / "run", *settings, seed=1, data=data)
     assert (run.steps, run.arguments.per_device_train_batch_size) == (2, 6)
-    endless = resolve_recipe(method, "demo", [*settings, "max_steps=-1"], 1)
     with pytest.raises(EventformersError, match=r"streaming=true needs max_steps.* max_steps of 1 or more"):
-        train_head(endless, output=tmp_path / "endless", **options)
+        short_run("swcc", tiny_encoder, tmp_path / "endless", *settings, "max_steps=-1", data=data)
 
 
 def test_of_unreadable_training_data_one_line_tells(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -186,11 +175,8 @@ def test_of_unreadable_training_data_one_line_tells(tmp_path: Path, caplog: pyte
 
 
 def test_a_text_longer_than_the_encoder_reads_is_refused(tiny_encoder: Path, tmp_path: Path) -> None:
-    recipe = resolve_recipe(load_method("mico"), "demo", ["max_seq_length=65", *QUICK], 1)
     with pytest.raises(EventformersError, match="max_seq_length: found 65; accepted: 64 or less"):
-        train_head(
-            recipe, encoder=str(tiny_encoder), encoder_name="tiny", output=tmp_path / "run", device="cpu"
-        )
+        short_run("mico", tiny_encoder, tmp_path / "run", "max_seq_length=65", *QUICK)
 
 
 LAUNCH = """

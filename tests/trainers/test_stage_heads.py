@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 from heterevent_inputs import heterevent_inputs
+from short_runs import short_run
 from torch import nn
 from transformers import AutoModel, BertConfig, BertModel, ModernBertConfig, ModernBertModel
 
 from eventformers import SwccForPreTraining
 from eventformers.errors import EventformersError
 from eventformers.loading.encoders import resolve_encoder
-from eventformers.methods import load_method
 from eventformers.models.modeling_heterevent import HeterEventForPreTraining
 from eventformers.trainers.adapters import add_adapters, average_with_start
-from eventformers.trainers.run import TrainingRun, resolve_recipe, train_head
+from eventformers.trainers.run import TrainingRun
 from eventformers.trainers.stage_heads import CachedEncoding, StartWeights, cache_encoder, set_dropout
 
 _SIZES = {"vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -78,15 +78,9 @@ def test_what_is_refused() -> None:
 
 
 def _run_with_dropout(encoder: Path, output: Path, *settings: str, data: str | None = None) -> TrainingRun:
-    quick = str(Path(__file__).with_name("quick_event_grounding.yaml"))
-    recipe = resolve_recipe(load_method("event_grounding"), quick, ["max_steps=1", *settings], 3)
-    return train_head(
-        recipe,
-        encoder=str(encoder),
-        encoder_name="tiny",
-        output=output,
-        data=data,
-        device="cpu",
+    quick = Path(__file__).with_name("quick_event_grounding.yaml")
+    return short_run(
+        "event_grounding", encoder, output, "max_steps=1", *settings, recipe=quick, seed=3, data=data
     )
 
 
@@ -196,10 +190,7 @@ def test_moves_between_start_and_end_or_beyond(share: float) -> None:
 
 
 def _run_with_share(encoder: Path, output: Path, *settings: str, lora: bool = False) -> TrainingRun:
-    recipe = resolve_recipe(load_method("mico"), "demo", [*QUICK, *settings], 3)
-    return train_head(
-        recipe, encoder=str(encoder), encoder_name="tiny", output=output, lora=lora, device="cpu"
-    )
+    return short_run("mico", encoder, output, *QUICK, *settings, seed=3, lora=lora)
 
 
 @pytest.mark.parametrize("lora", [False, True], ids=["whole", "lora"])

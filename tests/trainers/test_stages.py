@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from short_runs import short_run
 from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.methods import load_method
 from eventformers.trainers.recipes import Recipe, load_recipe
-from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
+from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run
 from eventformers.trainers.stages import (
     RUN_FILE,
     can_resume,
@@ -28,15 +29,7 @@ STAGES = ["sequence", "graph", "supervised"]
 
 
 def run(encoder: Path, output: Path, *settings: str, resume: bool = False, seed: int = 5) -> TrainingRun:
-    recipe = resolve_recipe(load_method("heterevent"), QUICK, settings, seed)
-    return train_head(
-        recipe,
-        encoder=str(encoder),
-        encoder_name="tiny",
-        output=output,
-        resume=resume,
-        device="cpu",
-    )
+    return short_run("heterevent", encoder, output, *settings, recipe=QUICK, seed=seed, resume=resume)
 
 
 def assert_equal(found: TrainingRun, expected: TrainingRun) -> None:

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 from datasets import Dataset
+from short_runs import short_run
 from transformers import AutoTokenizer
 
-from eventformers.methods import load_method
 from eventformers.models.modeling_swcc import SwccModel
 from eventformers.trainers import swcc
 from eventformers.trainers.role_substitution import RoleSubstitution, SubstitutionSettings
-from eventformers.trainers.run import resolve_recipe, train_head
 from eventformers.trainers.swcc import SwccCollator
 
 EVENTS = [
@@ -71,8 +70,7 @@ def test_training_tells_of_rows_without_a_co_event(
 ) -> None:
     monkeypatch.setattr(swcc, "word_stem", lambda words: "same")
     settings = ["max_steps=2", "per_device_train_batch_size=4", "co_events_without_shared_words=true"]
-    recipe = resolve_recipe(load_method("swcc"), "demo", settings, 1)
-    train_head(recipe, encoder=str(tiny_encoder), encoder_name="tiny", output=tmp_path, device="cpu")
+    short_run("swcc", tiny_encoder, tmp_path, *settings, seed=1)
     # A batch more may have been read than trained.
     assert re.search(r"(8|12) rows without a co-event that shares no word, whose weight is 0,", caplog.text)
 
