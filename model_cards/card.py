@@ -331,7 +331,10 @@ def _front_matter(card: ModelCard, method: MethodCard) -> str:
 def _template_values(card: ModelCard) -> dict[str, object]:
     """Return the values of the template."""
     method = load_method_card(card.method)
-    data = card.trained_on
+    data, commit = card.trained_on, git_commit()
+    versions = [f"{name} {version}" for name, version in library_versions().items() if version]
+    if commit:
+        versions.append(f"code at commit {commit[:12]}{'-dirty' if commit.endswith('-dirty') else ''}")
     return {
         "card": card,
         "method": method,
@@ -356,7 +359,7 @@ def _template_values(card: ModelCard) -> dict[str, object]:
         "other_settings": _other_settings(card, method),
         "chosen_step": next((line["chosen_step"] for line in card.history if "chosen_step" in line), None),
         "log": _log(card.history),
-        "versions": _versions(),
+        "versions": markdown.cell(", ".join(versions)),
         **{
             one.__name__: one
             for one in (
@@ -463,14 +466,6 @@ def _log(history: Sequence[Mapping[str, object]]) -> str:
         for line in steps
     ]
     return markdown.table([markdown.words(column) for column in columns], rows)
-
-
-def _versions() -> str:
-    commit = git_commit()
-    named = [f"{name} {version}" for name, version in library_versions().items() if version]
-    if commit:
-        named.append(f"code at commit {commit[:12]}{'-dirty' if commit.endswith('-dirty') else ''}")
-    return markdown.cell(", ".join(named))
 
 
 TRAINING_DATA_FILE = "training_data.json"

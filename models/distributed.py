@@ -73,8 +73,3 @@ def gather_distinct(rows: torch.Tensor, keys: torch.Tensor) -> tuple[torch.Tenso
     numbers = torch.arange(len(inverse), device=rows.device)
     first = torch.full_like(distinct, len(inverse)).scatter_reduce(0, inverse, numbers, "amin")
     return rows[first], distinct
-
-
-def places_of(keys: torch.Tensor, sorted_keys: torch.Tensor) -> torch.Tensor:
-    """Positions of keys in `sorted_keys`, distinct and ascending, which must contain all of them."""
-    return torch.searchsorted(sorted_keys, keys)

@@ -21,7 +21,7 @@ from .chain_losses import (
     normal_corrupted_contrast,
     word_prediction,
 )
-from .distributed import apart_from_other_processes, gather_distinct, gather_rows, places_of
+from .distributed import apart_from_other_processes, gather_distinct, gather_rows
 from .event_composition import pool_words
 from .event_graph import (
     build_event_graph,
@@ -326,9 +326,9 @@ def _event_losses(head, context, chains, target_events, target_position, candida
     if event_keys is None:
         event_keys = apart_from_other_processes(torch.arange(len(candidates), device=chains.device))
     rivals, keys = gather_distinct(candidates, event_keys)
-    target = places_of(event_keys[target_events], keys)
+    target = torch.searchsorted(keys, event_keys[target_events])
     # An event of the chain could follow it as well as any other event, so none of them is a negative.
-    own = places_of(event_keys[chains.clamp(min=0)], keys)
+    own = torch.searchsorted(keys, event_keys[chains.clamp(min=0)])
     own = torch.where(chains >= 0, own, target.unsqueeze(1))
     left_out = torch.zeros(len(chains), len(rivals), dtype=torch.bool, device=chains.device)
     left_out = left_out.scatter(1, own, value=True).scatter(1, target.unsqueeze(1), value=True)
@@ -370,7 +370,7 @@ def _word_losses(head, vectors, chains, target_events, graph, nodes, context, ca
     own_embeddings = embeddings[is_word].to(dtype_of(head.word_output))
     vocabulary, keys = gather_distinct(head.word_output(own_embeddings), own_keys)
     columns = torch.full_like(event_words, PADDING)
-    columns[is_word] = places_of(own_keys, keys)
+    columns[is_word] = torch.searchsorted(keys, own_keys)
 
     is_event = chains >= 0
     of_context = columns[chains.clamp(min=0)].masked_fill(~is_event.unsqueeze(-1), PADDING)

@@ -424,7 +424,28 @@ class EventTextEncoder(EventPreTrainedModel):
         """
         input_ids, attention_mask = self._joined(groups)
         if input_ids.device.type == "cpu" and self._layers is None:
-            hidden = self._encode_by_length(input_ids, attention_mask)
+            width = attention_mask.shape[1]
+            # Some tokenizers put padding first.
+            firsts = attention_mask.argmax(dim=1)
+            ends = (attention_mask * torch.arange(1, width + 1)).amax(dim=1)
+            lengths = ends - firsts
+            if num_processes() == 1:
+                by_length = parts_by_length(lengths)
+            else:
+                # A sharded encoder gathers its weights in each pass, so all processes need equally many.
+                by_length = lengths.argsort(stable=True).tensor_split(min(PARTS_OF_A_PROCESS, len(lengths)))
+            parts = []
+            for rows in by_length:
+                start = int(firsts[rows].min())
+                end = max(int(ends[rows].max()), start + 1)
+                mask = attention_mask[rows, start:end]
+                part = self.encode_tokens(
+                    input_ids=input_ids[rows, start:end],
+                    attention_mask=None if bool(mask.all()) else mask,
+                )
+                # Zeros at positions that a part does not have.
+                parts.append(nn.functional.pad(part, (0, 0, start, width - end)))
+            hidden = torch.cat(parts)[torch.cat(by_length).argsort()]
         else:
             hidden = self.encode_tokens(input_ids=input_ids, attention_mask=attention_mask)
         sizes = [len(ids) for ids, _ in groups]
@@ -439,30 +460,6 @@ class EventTextEncoder(EventPreTrainedModel):
             wide = [nn.functional.pad(part, (0, width - part.shape[-1]), value=padding) for part in parts]
             joined.append(torch.cat([part.flatten(0, -2) for part in wide]))
         return joined
-
-    def _encode_by_length(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Token vectors `(rows, length, token_size)`; zeros at positions that a part does not have."""
-        width = attention_mask.shape[1]
-        # Some tokenizers put padding first.
-        firsts = attention_mask.argmax(dim=1)
-        ends = (attention_mask * torch.arange(1, width + 1)).amax(dim=1)
-        lengths = ends - firsts
-        if num_processes() == 1:
-            by_length = parts_by_length(lengths)
-        else:
-            # A sharded encoder gathers its weights in each pass, so all processes need equally many.
-            by_length = lengths.argsort(stable=True).tensor_split(min(PARTS_OF_A_PROCESS, len(lengths)))
-        parts = []
-        for rows in by_length:
-            start = int(firsts[rows].min())
-            end = max(int(ends[rows].max()), start + 1)
-            mask = attention_mask[rows, start:end]
-            hidden = self.encode_tokens(
-                input_ids=input_ids[rows, start:end],
-                attention_mask=None if bool(mask.all()) else mask,
-            )
-            parts.append(nn.functional.pad(hidden, (0, 0, start, width - end)))
-        return torch.cat(parts)[torch.cat(by_length).argsort()]
 
 
 def parts_by_length(lengths: torch.Tensor, part_cost: int = PART_COST) -> list[torch.Tensor]:

@@ -21,7 +21,7 @@ from .modeling_base import (
     select_layers,
     start_wide,
 )
-from .pooling import content_mask, content_mean_pool
+from .pooling import content_mask, mean_pool
 from .training_head import check_given, training_forward, weighted_sum
 from .type_induction_layers import (
     NO_EVENT_START,
@@ -287,7 +287,7 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
             hidden = super().encode_tokens(input_ids=input_ids, attention_mask=attention_mask)
         finally:
             self.encoder.train(was_training)
-        return content_mean_pool(hidden, attention_mask, not self.config.is_decoder_only)
+        return mean_pool(hidden, content_mask(attention_mask, not self.config.is_decoder_only))
 
     @can_return_tuple
     def forward(

@@ -225,28 +225,21 @@ class SwccForPreTraining(SwccPreTrainedModel):
             token_losses = functional.cross_entropy(logits, masked_token_ids, reduction="none")
             terms["mlm_loss"] = gather_rows(token_losses).mean()
         if config.shared_word_weight:
-            terms["shared_word_loss"] = self._contrast_shared_words(gathered, co_event_weight)
+            of_anchor, temperature = gathered["anchor"], config.shared_word_temperature
+            negatives = gathered["negatives"]
+            loss = shared_word_contrast(of_anchor, gathered["paraphrase"], negatives, temperature)
+            if config.shared_word_co_event_weight:
+                weight = gather_rows(co_event_weight)
+                loss = loss + config.shared_word_co_event_weight * shared_word_contrast(
+                    of_anchor, gathered["co_event"], negatives, temperature, weight=weight
+                )
+            terms["shared_word_loss"] = loss
         if config.predicate_weight:
             terms["predicate_loss"] = predicate_similarity(
                 gathered["anchor"], gathered["variants"], gather_rows(variant_similarities)
             )
         loss = weighted_sum(terms, config)
         return SwccForPreTrainingOutput(loss=loss, embeddings=views["anchor"], **terms)
-
-    def _contrast_shared_words(self, views, co_event_weight):
-        config = self.config
-        loss = shared_word_contrast(
-            views["anchor"], views["paraphrase"], views["negatives"], config.shared_word_temperature
-        )
-        if config.shared_word_co_event_weight:
-            loss = loss + config.shared_word_co_event_weight * shared_word_contrast(
-                views["anchor"],
-                views["co_event"],
-                views["negatives"],
-                config.shared_word_temperature,
-                weight=gather_rows(co_event_weight),
-            )
-        return loss
 
     def _contrast(self, views, co_event_weight):
         config = self.config

@@ -71,21 +71,5 @@ def content_mask(attention_mask: torch.Tensor, special_ends: bool = True) -> tor
     return is_token & (number > 1) & (number < number[:, -1:])
 
 
-def content_mean_pool(
-    last_hidden_state: torch.Tensor, attention_mask: torch.Tensor, special_ends: bool = True
-) -> torch.Tensor:
-    """Average the vectors of the tokens that are neither padding nor the special tokens at both ends.
-
-    Args:
-        last_hidden_state: token vectors, `(batch, length, hidden_size)`.
-        attention_mask: `(batch, length)`, 1 for a token and 0 for padding.
-        special_ends: see `content_mask`.
-
-    Returns:
-        `(batch, hidden_size)`; a row without such tokens gives zeros.
-    """
-    return mean_pool(last_hidden_state, content_mask(attention_mask, special_ends))
-
-
 POOLINGS = {"cls": cls_pool, "mean": mean_pool, "lasttoken": last_token_pool}
 """The poolings by the names that sentence-transformers has for them."""

@@ -375,7 +375,15 @@ class EventTrainer(Trainer):
                 shutil.rmtree(folder)
 
         try:
-            self._write_repository(folder, **card)
+            model = self.accelerator.unwrap_model(self.model)
+            if isinstance(model, PeftModel):
+                # Training continues with separate adapters.
+                model = merged(copy.deepcopy(model))
+            model.save_pretrained(folder)
+            if self.processing_class is not None:
+                self.processing_class.save_pretrained(folder)
+            write_arguments(self.args, folder)
+            self._write_card(folder, name=card.pop("model_name", None), **card)
         except BaseException:
             shutil.rmtree(folder)
             raise
@@ -402,17 +410,6 @@ class EventTrainer(Trainer):
                 self.state.global_step,
                 " ".join(str(error).split()),
             )
-
-    def _write_repository(self, folder: Path, **card: Any) -> None:
-        model = self.accelerator.unwrap_model(self.model)
-        if isinstance(model, PeftModel):
-            # Training continues with separate adapters.
-            model = merged(copy.deepcopy(model))
-        model.save_pretrained(folder)
-        if self.processing_class is not None:
-            self.processing_class.save_pretrained(folder)
-        write_arguments(self.args, folder)
-        self._write_card(folder, name=card.pop("model_name", None), **card)
 
     def _write_card(self, folder: Path, *, name: str | None, **fields: Any) -> None:
         from eventformers.model_cards import ModelCard, TrainedOn, write_card

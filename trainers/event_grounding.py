@@ -100,39 +100,32 @@ class EventGroundingCollator(EventCollator):
         check_columns(rows, "mention", "child")
         if "child" in rows[0]:
             return self._hierarchy([[row] for row in rows])
-        batch = self._linking(rows)
-        if self.hierarchy is not None:
-            drawn = []
-            for row in rows:
-                generator = np.random.default_rng((self.seed, self.epoch, row["row"]))
-                places = generator.integers(len(self.hierarchy), size=self.hierarchy_pairs)
-                drawn.append([self.hierarchy[int(place)] for place in places])
-            batch |= self._hierarchy(drawn)
-        return batch
-
-    def _linking(self, rows: Sequence[Row]) -> Batch:
-        mentions = self._counted(self.tokeniser.mentions([row["mention"] for row in rows]))
-        groups = [self._with_negatives(row) for row in rows]
-        return {
-            **mentions,
+        groups: list[list[tuple[EventText, int]]] = []
+        for row in rows:
+            group = [(row["event"], row["event_id"])]
+            if self.wrong is not None:
+                # A separate generator, so that hard negatives do not change the draws of the hierarchy.
+                generator = np.random.default_rng((self.seed, self.epoch, row["row"], 1))
+                # Without a wrong candidate, the mention's own event pads the row to the width of the batch.
+                drawn = self.wrong.draw(row["row"], self.hard_negatives, generator)
+                group += drawn or group * self.hard_negatives
+            groups.append(group)
+        batch = {
+            **self._counted(self.tokeniser.mentions([row["mention"] for row in rows])),
             **self._events("event", [[text for text, _ in group] for group in groups]),
             "event_ids": torch.tensor([[number for _, number in group] for group in groups]),
             "gold_event_ids": torch.from_numpy(
                 padded([row["gold_event_ids"] for row in rows], self.num_gold)
             ),
         }
-
-    def _with_negatives(self, row: Row) -> list[tuple[EventText, int]]:
-        """Return the event of a row and its hard negatives, each with its number."""
-        own = [(row["event"], row["event_id"])]
-        if self.wrong is None:
-            return own
-        # A separate generator, so that hard negatives do not change the draws of the hierarchy.
-        generator = np.random.default_rng((self.seed, self.epoch, row["row"], 1))
-        # Without a wrong candidate, the mention's own event pads the row to the width of the batch.
-        return own + (
-            self.wrong.draw(row["row"], self.hard_negatives, generator) or own * self.hard_negatives
-        )
+        if self.hierarchy is not None:
+            of_rows = []
+            for row in rows:
+                generator = np.random.default_rng((self.seed, self.epoch, row["row"]))
+                places = generator.integers(len(self.hierarchy), size=self.hierarchy_pairs)
+                of_rows.append([self.hierarchy[int(place)] for place in places])
+            batch |= self._hierarchy(of_rows)
+        return batch
 
     def _hierarchy(self, groups: Sequence[Sequence[Row]]) -> Batch:
         """Collate pairs of a parent and a child; all groups have the same size."""

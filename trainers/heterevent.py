@@ -151,7 +151,13 @@ class HeterEventCollator(EventCollator):
         events = self.chains.events(distinct)
         chains, incoming = places[:, : self.max_chain_length], places[:, self.max_chain_length :]
         if substitutes and self.num_distractors:
-            incoming = np.concatenate([incoming, self._incoming_distractors(rows, incoming, events)], axis=1)
+            table = _EventTable(events)
+            # A row without distractors repeats its incoming events.
+            drawn = np.resize(incoming.T, (self.num_distractors, len(rows))).T.copy()
+            for of_row, row in zip(drawn, rows, strict=True):
+                if distractors := self._distractors(row):
+                    of_row[:] = table.numbers(distractors)
+            incoming = np.concatenate([incoming, drawn], axis=1)
         corrupted = corrupt_chains(
             chains,
             incoming,
@@ -210,20 +216,6 @@ class HeterEventCollator(EventCollator):
             "target_events": torch.from_numpy(places[:, 0].copy()),
             "target_position": torch.tensor(positions),
         }
-
-    def _incoming_distractors(self, rows: Sequence[Row], incoming: Codes, events: list[Event]) -> Codes:
-        """Draw distractors and append the new ones to `events`.
-
-        Returns:
-            Indices into `events`, `(rows, num_distractors)`. A row without distractors repeats its incoming
-            events.
-        """
-        table = _EventTable(events)
-        places = np.resize(incoming.T, (self.num_distractors, len(rows))).T.copy()
-        for of_row, row in zip(places, rows, strict=True):
-            if distractors := self._distractors(row):
-                of_row[:] = table.numbers(distractors)
-        return places
 
     def _distractors(self, row: Row) -> list[Event]:
         """Draw distractors of a row as for a question; empty if that fails."""

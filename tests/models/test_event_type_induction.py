@@ -19,7 +19,7 @@ from eventformers.models.modeling_event_type_induction import (
     EventTypeInductionForPreTraining,
     EventTypeInductionModel,
 )
-from eventformers.models.pooling import content_mean_pool
+from eventformers.models.pooling import content_mask, mean_pool
 from eventformers.models.type_induction_layers import NO_EVENT_START, token_weights
 from eventformers.trainers.gradient_cache import backward_in_chunks
 
@@ -399,7 +399,7 @@ class TestEventTypeInduction(MethodCase):
         for row, length in enumerate(mask.sum(dim=1)):
             hidden = encoder(ids[row : row + 1, :length]).last_hidden_state[0]
             torch.testing.assert_close(vectors[row], hidden[1:-1].mean(dim=0), rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(vectors, content_mean_pool(model.encoder.eval()(ids, mask)[0], mask))
+        torch.testing.assert_close(vectors, mean_pool(model.encoder.eval()(ids, mask)[0], content_mask(mask)))
 
     def test_skip_starts_from_the_cosines_of_the_encoder(self, tiny_encoder: Path) -> None:
         model = _model(tiny_encoder, map_skip=True, score_scale=8.0, map_weight=1e-4)
