@@ -13,15 +13,13 @@ from event_grounding_inputs import (
     KNOWN_PARENT_IDS,
     PARENT_IDS,
     event_grounding_inputs,
-    sharpen_attention,
 )
-from method_case import MethodCase, Variant, random_texts
+from method_case import MethodCase, Variant, count_rows, random_texts
 from transformers import AutoModel, PreTrainedModel
 
 from eventformers.models import losses
 from eventformers.models.configuration_event_grounding import EventGroundingConfig
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining, EventGroundingModel
-from eventformers.trainers.gradient_cache import backward_in_chunks
 
 LINKING, HIERARCHY = "linking_loss", "hierarchy_loss"
 SCORER = "hierarchy_scorer"
@@ -77,6 +75,7 @@ class TestEventGrounding(MethodCase):
         "parent_ids": "parent_ids",
         "known_parent_ids": "known_parent_ids",
     }
+    sharp_attention = True
     invalid_fields = (
         ("pooling", "max"),
         ("projection_dim", 0),
@@ -95,15 +94,6 @@ class TestEventGrounding(MethodCase):
         ("null_threshold", "low"),
         ("null_threshold", float("nan")),
     )
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def built(cls, tiny_encoder: Path) -> PreTrainedModel:
-        """With attention that is not flat: a loss without a small temperature would hardly reach it."""
-        torch.manual_seed(0)
-        head = cls.head_class.from_encoder(str(tiny_encoder), **cls.variants["everything"].fields).eval()
-        sharpen_attention(head)
-        return head
 
     def head_inputs(self, model: PreTrainedModel) -> dict[str, torch.Tensor]:
         return event_grounding_inputs(60 if model.config.encoder_config.vocab_size < 100 else 100)
@@ -295,26 +285,9 @@ class TestEventGrounding(MethodCase):
         inputs["gold_event_ids"][3, 1] = 8
         assert not torch.allclose(head(**inputs).linking_loss, one)
 
-    def test_chunks_give_the_gradient_of_the_batch(self, tiny_encoder_without_dropout: Path) -> None:
-        for name in ("everything", "pretraining"):
-            gradients = []
-            inputs = event_grounding_inputs(100)
-            for chunk_size in (None, 4):
-                head = _head(tiny_encoder_without_dropout, **self.variants[name].fields)
-                if chunk_size is None:
-                    head(**inputs).loss.backward()
-                else:
-                    backward_in_chunks(head, inputs, chunk_size, backward=lambda loss: loss.backward())
-                gradients.append({key: value.grad for key, value in head.named_parameters()})
-            for key, gradient in gradients[0].items():
-                torch.testing.assert_close(gradients[1][key], gradient, rtol=1e-4, atol=1e-5, msg=key)
-
     def test_equal_texts_are_encoded_once(self, tiny_encoder_without_dropout: Path) -> None:
         head = _head(tiny_encoder_without_dropout, stage="joint")
-        rows = []
-        head.base_model.event_tower.encoder.register_forward_pre_hook(
-            lambda module, arguments, inputs: rows.append(len(inputs["input_ids"])), with_kwargs=True
-        )
+        rows = count_rows(head.base_model.event_tower.encoder)
         inputs = event_grounding_inputs(100)
         ids, mask = inputs["event_input_ids"][:, :1], inputs["event_attention_mask"][:, :1]
         for name in ("event", "parent", "child"):

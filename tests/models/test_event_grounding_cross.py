@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from event_grounding_inputs import candidate_inputs, sharpen_attention
+from event_grounding_inputs import candidate_inputs
 from method_case import MethodCase, Variant, random_texts
 from peft import LoraConfig
 from tiny import save_tiny_cross_encoder
@@ -81,6 +81,7 @@ class TestEventGroundingCross(MethodCase):
         "linear": Variant({"head_hidden_layer": False, "head_dropout": 0}, (LOSS,)),
     }
     required_inputs = {}  # noqa: RUF012
+    sharp_attention = True
     invalid_fields = (
         ("pooling", "max"),
         ("projection_dim", 0),
@@ -93,15 +94,6 @@ class TestEventGroundingCross(MethodCase):
         ("null_threshold", 1.0),
         ("null_threshold", float("nan")),
     )
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def built(cls, tiny_encoder: Path) -> PreTrainedModel:
-        """With attention that is not flat: a loss without a small temperature would hardly reach it."""
-        torch.manual_seed(0)
-        head = cls.head_class.from_encoder(str(tiny_encoder), **cls.variants["everything"].fields).eval()
-        sharpen_attention(head)
-        return head
 
     def head_inputs(self, model: PreTrainedModel) -> dict[str, torch.Tensor]:
         """One pair a row."""

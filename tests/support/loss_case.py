@@ -100,3 +100,25 @@ class LossTests:
         expected = case(**singles)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert torch.equal(case(**singles), expected)
+
+
+class VectorLossTests(LossTests):
+    """What an equation of similarities of vectors, each a row of a tensor, must do beside."""
+
+    @pytest.mark.parametrize("scale", [1e-12, 1e6])
+    def test_no_scale_gives_nan(self, case: LossCase, scale: float) -> None:
+        """Vectors of any length, with equal and opposite pairs among them, at a very small temperature."""
+        leaves = {}
+        for key, value in case.tensors.items():
+            extreme = value.float()
+            if extreme.dim() > 1:
+                extreme[0], extreme[1] = value[0].abs().float(), -value[0].abs().float()
+            leaves[key] = (extreme * (1e-3 if key == "temperature" else scale)).requires_grad_()
+        settings = {
+            key: 1e-3 if key in ("temperature", "epsilon") else value for key, value in case.settings.items()
+        }
+        result = getattr(losses, case.function)(**leaves, **settings)
+        assert torch.isfinite(result).all()
+        if result.requires_grad:
+            result.sum().backward()
+            assert all(torch.isfinite(leaf.grad).all() for leaf in leaves.values() if leaf.grad is not None)

@@ -21,6 +21,7 @@ import torch
 from accelerate import cpu_offload
 from adapter_case import AdapterTests
 from case_files import TESTS, subclasses_in
+from event_grounding_inputs import sharpen_attention
 from huggingface_hub.errors import StrictDataclassError
 from transformers import (
     AutoConfig,
@@ -91,9 +92,17 @@ class MethodCase(AdapterTests):
     """Whether the head gives `embeddings` beside a loss."""
     requires: ClassVar[tuple[str, ...]] = ()
     """Packages beside transformers that the method's remote code needs."""
+    sharp_attention: ClassVar[bool] = False
+    """Whether `head` attends sharply: few losses reach attention that is flat."""
+    one_pass_fields: ClassVar[Mapping[str, Any]] = {}
+    """Fields without dropout, for which `loss_by_separate_passes` gives the loss."""
 
     def loss_weights(self, config: Any) -> dict[str, float]:
         """Weight of each loss term in `loss`."""
+        raise NotImplementedError
+
+    def loss_by_separate_passes(self, head: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        """The loss of views that are encoded one by one."""
         raise NotImplementedError
 
     def vector_of_text(self, model: PreTrainedModel, hidden: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
@@ -117,7 +126,10 @@ class MethodCase(AdapterTests):
     def built(cls, tiny_encoder: Path) -> PreTrainedModel:
         """What `head` gives copies of, which is faster than loading."""
         torch.manual_seed(0)
-        return cls.head_class.from_encoder(str(tiny_encoder), **cls.variants["everything"].fields).eval()
+        head = cls.head_class.from_encoder(str(tiny_encoder), **cls.variants["everything"].fields).eval()
+        if cls.sharp_attention:
+            sharpen_attention(head)
+        return head
 
     @pytest.fixture
     def head(self, built: PreTrainedModel) -> PreTrainedModel:
@@ -381,6 +393,23 @@ class MethodCase(AdapterTests):
             reached = parameter.grad is not None and bool(parameter.grad.abs().sum() > 0)
             assert reached != idle, name
 
+    def test_one_pass_equals_a_pass_for_each_view(self, tiny_encoder_without_dropout: Path) -> None:
+        """Loss and gradient."""
+        if not self.one_pass_fields:
+            pytest.skip("this head has a test of its own")
+        results = []
+        for one_pass in (True, False):
+            torch.manual_seed(0)
+            head = self.head_class.from_encoder(str(tiny_encoder_without_dropout), **self.one_pass_fields)
+            inputs = self.head_inputs(head)
+            loss = head(**inputs).loss if one_pass else self.loss_by_separate_passes(head, inputs)
+            loss.backward()
+            results.append((loss, {name: value.grad for name, value in head.named_parameters()}))
+        (loss, gradients), (expected_loss, expected_gradients) = results
+        torch.testing.assert_close(loss, expected_loss, rtol=1e-5, atol=1e-6)
+        for name, gradient in gradients.items():
+            torch.testing.assert_close(gradient, expected_gradients[name], rtol=1e-3, atol=1e-5, msg=name)
+
     def test_same_seed_gives_the_same_loss(self, tiny_encoder: Path) -> None:
         values = []
         for _ in range(2):
@@ -571,3 +600,12 @@ def case_of(method: str) -> type[MethodCase]:
     found = [case for case in cases if case.config_class.model_type == method]
     assert found, f"{path.name} has no subclass of MethodCase for {method}"
     return found[0]
+
+
+def count_rows(encoder: torch.nn.Module) -> list[int]:
+    """A list that receives the number of texts of every pass of an encoder."""
+    rows: list[int] = []
+    encoder.register_forward_pre_hook(
+        lambda module, args, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
+    )
+    return rows

@@ -23,6 +23,7 @@ from huggingface_hub import ModelCard
 from one_batch import FITTED, loss_after_training
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
+from short_runs import assert_equal_weights, kill_after
 from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
 from eventformers.errors import EventformersError, UnknownNameError
@@ -107,6 +108,18 @@ class MethodTrainingCase:
     """Whether two processes also compute loss and gradient with FSDP2."""
     without_dropout: ClassVar[tuple[str, ...]] = ()
     """Settings that turn off dropout outside the encoder."""
+    chunked_fields: ClassVar[tuple[dict[str, Any], ...]] = ()
+    """Other fields of the configuration under which chunks must give the gradient of the batch."""
+    bad_settings: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Settings that are refused, each with what the error says of it."""
+    settings_of_all_rows: ClassVar[tuple[str, ...]] = ()
+    """Settings that a stream, which knows one row at a time, refuses."""
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if "bad_setting" in metafunc.fixturenames:
+            metafunc.parametrize("bad_setting", self.bad_settings, ids=lambda pair: pair[0])
+        if "setting_of_all_rows" in metafunc.fixturenames:
+            metafunc.parametrize("setting_of_all_rows", self.settings_of_all_rows)
 
     @classmethod
     def write_raw(cls, folder: Path) -> None:
@@ -274,17 +287,13 @@ class MethodTrainingCase:
         self, whole: TrainingRun, folder: Path, encoder: Path, killed: Path, raw: Path, **options: Any
     ) -> TrainingRun:
         """Go on from the first checkpoint of a run, as after a kill in its last stage; both must be equal."""
-        killed.mkdir()
-        shutil.copy(folder / RUN_FILE, killed)
-        first = min(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
-        shutil.copytree(first, killed / first.name)
+        kill_after(folder, min(int(path.name.split("-")[1]) for path in folder.glob("checkpoint-*")), killed)
         if (folder / STAGES_FOLDER).exists():
             shutil.copytree(folder / STAGES_FOLDER, killed / STAGES_FOLDER)
         resumed = self.run(encoder, raw, killed, resume=True, **options)
         assert resumed.steps == whole.steps
         started = AutoModel.from_pretrained(encoder).state_dict()
-        for name, value in whole.model.state_dict().items():
-            assert torch.equal(resumed.model.state_dict()[name], value), name
+        assert_equal_weights(resumed, whole)
         trained = whole.model.base_model.encoder.state_dict()
         assert any(not torch.equal(value, started[name]) for name, value in trained.items())
         return resumed
@@ -385,25 +394,26 @@ class MethodTrainingCase:
         assert fresh <= trained
         assert all(".lora_" in name for name in trained - fresh)
 
-    def test_gradient_cache_equals_one_pass(self, tiny_encoder_without_dropout: Path, raw: Path) -> None:
+    def test_gradient_cache_equals_one_pass(self, tiny_encoder_without_dropout: Path) -> None:
         self.needs_chunks()
-        head = load_method(self.method).head_class.from_encoder(
-            str(tiny_encoder_without_dropout), **self.head_fields
-        )
-        inputs = self.head_inputs(head)
-        # A head may remember something of the batches before.
-        head(**inputs)
-        started = deepcopy(head.state_dict())
-        plain = head(**inputs)
-        plain.loss.backward()
-        expected = {name: value.clone() for name, value in gradients(head).items()}
-        for chunk_size in (1, 4, 100):
-            head.zero_grad()
-            head.load_state_dict(started)
-            output = backward_in_chunks(head, inputs, chunk_size, backward=lambda loss: loss.backward())
-            torch.testing.assert_close(output.loss, plain.loss.detach())
-            torch.testing.assert_close(output.embeddings, plain.embeddings.detach())
-            assert_same(gradients(head), expected)
+        for fields in (self.head_fields, *self.chunked_fields):
+            head = load_method(self.method).head_class.from_encoder(
+                str(tiny_encoder_without_dropout), **fields
+            )
+            inputs = self.head_inputs(head)
+            # A head may remember something of the batches before.
+            head(**inputs)
+            started = deepcopy(head.state_dict())
+            plain = head(**inputs)
+            plain.loss.backward()
+            expected = {name: value.clone() for name, value in gradients(head).items() if value is not None}
+            for chunk_size in (1, 4, 100):
+                head.zero_grad()
+                head.load_state_dict(started)
+                output = backward_in_chunks(head, inputs, chunk_size, backward=lambda loss: loss.backward())
+                torch.testing.assert_close(output.loss, plain.loss.detach())
+                torch.testing.assert_close(output.embeddings, plain.embeddings)
+                assert_same(gradients(head), expected)
 
     def test_gradient_cache_draws_the_same_dropout_twice(self, tiny_encoder: Path) -> None:
         """A single chunk draws what one pass draws; then its second encoding must draw it again."""
@@ -549,6 +559,22 @@ class MethodTrainingCase:
     ) -> None:
         with pytest.raises(UnknownNameError, match="protoypes"):
             self.run(tiny_encoder, raw, tmp_path, (setting,))
+
+    def test_bad_settings(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path, bad_setting: tuple[str, str]
+    ) -> None:
+        setting, message = bad_setting
+        with pytest.raises(EventformersError, match=message):
+            self.run(tiny_encoder, raw, tmp_path, ("max_steps=1", setting))
+
+    def test_a_stream_knows_no_other_rows(
+        self, tiny_encoder: Path, raw: Path, tmp_path: Path, setting_of_all_rows: str
+    ) -> None:
+        name = setting_of_all_rows.split("=")[0]
+        with pytest.raises(
+            EventformersError, match=rf"streaming=true reads one \w+ .* accepted with it: .*{name}="
+        ):
+            self.run(tiny_encoder, raw, tmp_path, (*(self.stream_settings or ()), setting_of_all_rows))
 
     def test_encoder_that_is_not_there(self, raw: Path, tmp_path: Path) -> None:
         with pytest.raises(EventformersError, match="nowhere"):

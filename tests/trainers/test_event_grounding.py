@@ -13,6 +13,7 @@ import pytest
 import torch
 from event_grounding_inputs import event_grounding_inputs
 from grounding_files import battle, grounding_mentions, war, write_grounding
+from short_runs import assert_equal_weights
 from training_case import MethodTrainingCase
 from transformers import AutoTokenizer
 
@@ -52,7 +53,28 @@ class TestEventGroundingTraining(MethodTrainingCase):
         "score_bias": -1.0,
     }
     fit_fields = head_fields
+    chunked_fields = ({"stage": "hierarchy"},)
     stream_settings = ("streaming=true",)
+    settings_of_all_rows = ("hard_negatives=2", "mentions_per_event=3", "max_mentions=9")
+    bad_settings = (
+        ("hierarchy_pairs=0", r"hierarchy_pairs: found 0; accepted: a whole number of 1 or more"),
+        ("hard_negatives=-1", r"hard_negatives: found -1"),
+        ("max_mentions=0", r"max_mentions: found 0; accepted: a whole number of 1 or more, or null"),
+        (
+            "max_mentions=some",
+            r"max_mentions: found 'some'; accepted: a whole number of 1 or more",
+        ),
+        (
+            "mentions_per_event=0",
+            r"mentions_per_event: found 0; accepted: a whole number of 1 or more",
+        ),
+        ("hard_negatives=9", r"hard_negatives: found 9; accepted: 8 or less"),
+        ("hard_negatives=many", r"hard_negatives: found 'many'; accepted: a whole number"),
+        ("stage=ranking", r"stage"),
+        ("mention_tokens=40", r"mention_tokens: found 40, prompt included; accepted: 32 or less"),
+        ("event_tokens=33", r"event_tokens: found 33, prompt included; accepted: 32 or less"),
+        ("task=english", r"english"),
+    )
 
     @classmethod
     def write_raw(cls, folder: Path) -> None:
@@ -61,14 +83,6 @@ class TestEventGroundingTraining(MethodTrainingCase):
 
     def head_inputs(self, head: Any) -> dict[str, torch.Tensor]:
         return event_grounding_inputs(head.config.encoder_config.vocab_size)
-
-    @pytest.mark.parametrize("setting", ["hard_negatives=2", "mentions_per_event=3", "max_mentions=9"])
-    def test_streaming_knows_no_other_mentions(
-        self, tiny_encoder: Path, raw: Path, tmp_path: Path, setting: str
-    ) -> None:
-        named = rf"streaming=true reads one mention .* accepted with it: .*{setting.split('=')[0]}="
-        with pytest.raises(EventformersError, match=named):
-            self.run(tiny_encoder, raw, tmp_path, ("streaming=true", setting))
 
     @pytest.mark.parametrize("task", ["multilingual", "crosslingual"])
     @pytest.mark.parametrize("block", [1, 5])
@@ -121,8 +135,7 @@ class TestEventGroundingTraining(MethodTrainingCase):
             kept.mkdir(parents=True)
             shutil.copytree(first / "checkpoint-2", kept / "checkpoint-2")
         resumed = staged.run(tiny_encoder, raw, killed, resume=True)
-        for name, value in whole.model.state_dict().items():
-            assert torch.equal(resumed.model.state_dict()[name], value), name
+        assert_equal_weights(resumed, whole)
         # What the hierarchy taught the tower of events is where linking starts from.
         alone = staged.run(tiny_encoder, raw, tmp_path / "alone", ("stages=[linking]",))
         weights = [run.model.state_dict() for run in (whole, alone)]
@@ -193,34 +206,6 @@ class TestEventGroundingTraining(MethodTrainingCase):
         path.write_text("method: swcc\n", encoding="utf-8")
         with pytest.raises(EventformersError, match="belongs to swcc; accepted: a recipe of event_grounding"):
             resolve_recipe(METHOD, str(path))
-
-    @pytest.mark.parametrize(
-        ("setting", "message"),
-        [
-            ("hierarchy_pairs=0", r"hierarchy_pairs: found 0; accepted: a whole number of 1 or more"),
-            ("hard_negatives=-1", r"hard_negatives: found -1"),
-            ("max_mentions=0", r"max_mentions: found 0; accepted: a whole number of 1 or more, or null"),
-            (
-                "max_mentions=some",
-                r"max_mentions: found 'some'; accepted: a whole number of 1 or more",
-            ),
-            (
-                "mentions_per_event=0",
-                r"mentions_per_event: found 0; accepted: a whole number of 1 or more",
-            ),
-            ("hard_negatives=9", r"hard_negatives: found 9; accepted: 8 or less"),
-            ("hard_negatives=many", r"hard_negatives: found 'many'; accepted: a whole number"),
-            ("stage=ranking", r"stage"),
-            ("mention_tokens=40", r"mention_tokens: found 40, prompt included; accepted: 32 or less"),
-            ("event_tokens=33", r"event_tokens: found 33, prompt included; accepted: 32 or less"),
-            ("task=english", r"english"),
-        ],
-    )
-    def test_bad_settings(
-        self, tiny_encoder: Path, raw: Path, tmp_path: Path, setting: str, message: str
-    ) -> None:
-        with pytest.raises(EventformersError, match=message):
-            self.run(tiny_encoder, raw, tmp_path, (setting,))
 
 
 class _Staged(TestEventGroundingTraining):

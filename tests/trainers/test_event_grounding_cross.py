@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from datasets import config as datasets_config
 from event_grounding_inputs import candidate_inputs
 from grounding_files import write_grounding
 from one_batch import FITTED, loss_after_training
-from short_runs import short_run
+from short_runs import assert_equal_weights, kill_after, short_run
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from eventformers.built_in import EVENT_GROUNDING_CROSS as METHOD
@@ -32,7 +31,6 @@ from eventformers.trainers.grounding_rows import CandidateRows, LinkingPairs, Ro
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import TrainingRun, resolve_recipe
-from eventformers.trainers.stages import RUN_FILE
 from eventformers.training import train
 
 BUDGETS = ("mention_tokens=20", "event_tokens=12", "read_heading=false")
@@ -195,6 +193,7 @@ class TestTraining:
         inputs = (read["input_ids"], read["attention_mask"])
         torch.testing.assert_close(model(*inputs).logits, finished.run.model(*inputs).logits)
 
+    @pytest.mark.parametrize("streamed", [(), STREAMED], ids=["held", "streamed"])
     def test_resumed_run_equals_the_uninterrupted(
         self,
         tiny_encoder: Path,
@@ -202,18 +201,17 @@ class TestTraining:
         retriever: Path,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
+        streamed: tuple[str, ...],
     ) -> None:
-        """Check that nothing is retrieved again."""
-        settings = (f"retriever={retriever}",)
+        """Of rows that are held, nothing is retrieved again."""
+        monkeypatch.setattr(method, "SHUFFLED_ROWS", 20)
+        settings = (f"retriever={retriever}", *streamed)
         whole = _run(tiny_encoder, raw, tmp_path / "whole", settings)
-        killed = tmp_path / "killed"
-        killed.mkdir()
-        shutil.copy(tmp_path / "whole" / RUN_FILE, killed)
-        shutil.copytree(tmp_path / "whole" / "checkpoint-2", killed / "checkpoint-2")
-        monkeypatch.setattr(grounding_candidates, "_retrieve", _refuse)
+        killed = kill_after(tmp_path / "whole", 2, tmp_path / "killed")
+        if not streamed:
+            monkeypatch.setattr(grounding_candidates, "_retrieve", _refuse)
         resumed = _run(tiny_encoder, raw, killed, settings, resume=True)
-        for name, value in whole.model.state_dict().items():
-            assert torch.equal(resumed.model.state_dict()[name], value), name
+        assert_equal_weights(resumed, whole)
 
     def test_streamed_rows_are_the_rows(
         self, tiny_encoder: Path, raw: Path, retriever: Path, monkeypatch: pytest.MonkeyPatch
@@ -234,25 +232,6 @@ class TestTraining:
         assert told["gold_events"] == of_all["gold_events"]
         skipped = streamed.description["skipped"]
         assert skipped == held.description["skipped"]
-
-    def test_a_resumed_stream_equals_the_uninterrupted(
-        self,
-        tiny_encoder: Path,
-        raw: Path,
-        retriever: Path,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        monkeypatch.setattr(method, "SHUFFLED_ROWS", 20)
-        settings = (f"retriever={retriever}", *STREAMED)
-        whole = _run(tiny_encoder, raw, tmp_path / "whole", settings)
-        killed = tmp_path / "killed"
-        killed.mkdir()
-        shutil.copy(tmp_path / "whole" / RUN_FILE, killed)
-        shutil.copytree(tmp_path / "whole" / "checkpoint-2", killed / "checkpoint-2")
-        resumed = _run(tiny_encoder, raw, killed, settings, resume=True)
-        for name, value in whole.model.state_dict().items():
-            assert torch.equal(resumed.model.state_dict()[name], value), name
 
     @pytest.mark.parametrize("setting", ["missed_gold=skip", "mentions_per_event=3", "max_mentions=9"])
     def test_streaming_knows_no_other_mentions(

@@ -13,6 +13,7 @@ import pytest
 import torch
 from datasets import Dataset
 from event_type_induction_inputs import event_type_induction_inputs
+from short_runs import assert_equal_weights, kill_after
 from training_case import MethodTrainingCase
 from transformers import AutoTokenizer
 
@@ -31,7 +32,6 @@ from eventformers.trainers.event_type_induction import (
 from eventformers.trainers.mention_augmentation import Translated, WordNoise
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.run import TrainingRun, resolve_recipe
-from eventformers.trainers.stages import RUN_FILE
 
 TRIGGERS = {
     "Arrest": ("arrested", "police arrested the thief in the {place}"),
@@ -98,9 +98,34 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
         "frame_example_weight": 0.5,
     }
     fit_fields = head_fields
+    chunked_fields = (
+        {
+            **{"trigger_input": "marked_span", "pair_mean": "kept", "map_dropout": 0.0, "map_skip": True},
+            **{"score_bias": -1.0, "type_name_weight": 1.0, "frame_weight": 0.5},
+        },
+    )
     # A stream knows no other mention of a sentence.
     stream_settings = ("streaming=true", "trigger_input=marked_span")
+    settings_of_all_rows = ("trigger_input=found", "augmentation=back_translation", "silhouette_window=2")
     without_dropout = ("map_dropout=0.0", "finder_dropout=0.0")
+    bad_settings = (
+        ("augmentation=swap", r"unknown setting augmentation 'swap'"),
+        ("augmentation=back_translation", r"translation_models is empty"),
+        ("translation_models=fr", r"translation_models: found 'fr'; accepted: a mapping"),
+        ("word_dropout=1.5", r"word_dropout: found 1\.5"),
+        ("word_mask=some", r"word_mask: found 'some'; accepted: a number"),
+        ("max_seq_length=2", r"max_seq_length: found 2; accepted: a whole number of 3 or more"),
+        ("config=frames", r"unknown setting config 'frames'"),
+        ("num_seen=0", r"no mention has a seen type"),
+        (
+            "num_seen=4",
+            r"frame_weight needs the definition of a frame .* found for Flood: none",
+        ),
+        ("seen_types=[Thunder]", r"Thunder"),
+        ("margin=1.5", r"margin is 1\.5"),
+        ("silhouette_window=0", r"silhouette_window: found 0"),
+        ("silhouette_window=two", r"silhouette_window: found 'two'"),
+    )
 
     @classmethod
     def write_raw(cls, folder: Path) -> None:
@@ -110,20 +135,6 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
     def head_inputs(self, head: Any) -> dict[str, torch.Tensor]:
         config = head.config.encoder_config
         return event_type_induction_inputs(config.vocab_size, config.hidden_size)
-
-    @pytest.mark.parametrize(
-        "setting",
-        [
-            *("trigger_input=found", "augmentation=back_translation"),
-            "silhouette_window=2",
-        ],
-    )
-    def test_streaming_knows_no_other_mentions(
-        self, tiny_encoder: Path, raw: Path, tmp_path: Path, setting: str
-    ) -> None:
-        named = rf"streaming=true reads one mention .* accepted with it: .*{setting.split('=')[0]}="
-        with pytest.raises(EventformersError, match=named):
-            self.run(tiny_encoder, raw, tmp_path, (*self.stream_settings, setting))
 
     def test_streamed_rows_are_the_rows(self, raw: Path) -> None:
         """With the same numbers of the same seen types."""
@@ -148,8 +159,7 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
         ]
         assert _silhouettes(runs[0]) == _silhouettes(runs[1])
         assert len(_silhouettes(runs[0])) == 4
-        for name, value in runs[0].model.state_dict().items():
-            assert torch.equal(runs[1].model.state_dict()[name], value), name
+        assert_equal_weights(runs[1], runs[0])
         # Other labels of the seen types do change the loss.
         write_mentions(changed, {"Arrest": "Fire", "Fire": "Arrest"})
         other = self.run(tiny_encoder, changed, tmp_path / "third", settings)
@@ -174,17 +184,15 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
         # From the vectors before the first step.
         assert 1e-7 < moved[0] < moved[-1] < 2
         stopped = ("max_steps=2", constant)
-        _assert_same(self.run(tiny_encoder, raw, tmp_path / "stopped", stopped, lora=lora), whole)
+        assert_equal_weights(self.run(tiny_encoder, raw, tmp_path / "stopped", stopped, lora=lora), whole)
 
-        killed = tmp_path / "killed"
-        killed.mkdir()
-        shutil.copy(tmp_path / "whole" / RUN_FILE, killed)
-        for step in (1, 2, 3):
+        killed = kill_after(tmp_path / "whole", 1, tmp_path / "killed")
+        for step in (2, 3):
             shutil.copytree(tmp_path / "whole" / f"checkpoint-{step}", killed / f"checkpoint-{step}")
         _measure(monkeypatch, values[3:])
         for _ in range(2):
             resumed = self.run(tiny_encoder, raw, killed, settings, lora=lora, resume=True)
-            _assert_same(resumed, whole)
+            assert_equal_weights(resumed, whole)
             assert [line["vectors_moved"] for line in resumed.history if "silhouette" in line] == moved
             assert {path.name for path in killed.glob("checkpoint-*")} == {"checkpoint-2", "checkpoint-4"}
 
@@ -284,33 +292,6 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
         assert (training["learning_rate"], training["module_learning_rates"]) == (1e-4, {"encoder": 2e-5})
         assert (training["num_train_epochs"], training["silhouette_window"]) == (10, 5)
         assert training["warmup_steps"] == 1000
-
-    @pytest.mark.parametrize(
-        ("setting", "message"),
-        [
-            ("augmentation=swap", r"unknown setting augmentation 'swap'"),
-            ("augmentation=back_translation", r"translation_models is empty"),
-            ("translation_models=fr", r"translation_models: found 'fr'; accepted: a mapping"),
-            ("word_dropout=1.5", r"word_dropout: found 1\.5"),
-            ("word_mask=some", r"word_mask: found 'some'; accepted: a number"),
-            ("max_seq_length=2", r"max_seq_length: found 2; accepted: a whole number of 3 or more"),
-            ("config=frames", r"unknown setting config 'frames'"),
-            ("num_seen=0", r"no mention has a seen type"),
-            (
-                "num_seen=4",
-                r"frame_weight needs the definition of a frame .* found for Flood: none",
-            ),
-            ("seen_types=[Thunder]", r"Thunder"),
-            ("margin=1.5", r"margin is 1\.5"),
-            ("silhouette_window=0", r"silhouette_window: found 0"),
-            ("silhouette_window=two", r"silhouette_window: found 'two'"),
-        ],
-    )
-    def test_bad_settings(
-        self, tiny_encoder: Path, raw: Path, tmp_path: Path, setting: str, message: str
-    ) -> None:
-        with pytest.raises(EventformersError, match=message):
-            self.run(tiny_encoder, raw, tmp_path, (setting,))
 
     def test_frames_from_elsewhere(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
         alone, elsewhere = tmp_path / "mentions", tmp_path / "frames"
@@ -479,8 +460,3 @@ def _silhouettes(run: TrainingRun) -> dict[float, float]:
 
 def _losses(run: TrainingRun) -> list[float]:
     return [line["loss"] for line in run.history if "loss" in line]
-
-
-def _assert_same(found: TrainingRun, expected: TrainingRun) -> None:
-    for name, value in expected.model.state_dict().items():
-        assert torch.equal(found.model.state_dict()[name], value), name

@@ -39,6 +39,28 @@ class TestMicoTraining(MethodTrainingCase):
     fit_fields = {**head_fields, "distillation_weight": 0.0}  # noqa: RUF012
     # A stream knows no other alternative of a premise.
     stream_settings = ("streaming=true", "num_alternatives=1", "mask_known_positives=false")
+    settings_of_all_rows = (
+        *("num_alternatives=2", "mask_known_positives=true", "validation_rows=4"),
+        *("both_directions=true", "frequency_correction=true"),
+    )
+    bad_settings = (
+        ("num_alternatives=0", r"num_alternatives: found 0; accepted: a whole number of 1 or more"),
+        ("num_alternatives=two", r"num_alternatives: found 'two'; accepted: a whole number"),
+        ("max_seq_length=2", r"max_seq_length: found 2; accepted: a whole number of 3 or more"),
+        ("validation_rows=3", r"validation_rows: received 3; accepted: an even number up to the 12 rows"),
+        ("validation_rows=14", r"validation_rows: received 14; .* up to the 12 rows"),
+        ("validation_rows=-2", r"validation_rows: found -2"),
+        ("validation_rows=half", r"validation_rows: found 'half'"),
+        ("both_directions=2", r"both_directions: found 2"),
+        ("positive=easy", r"positive"),
+        ("contrastive_temperature=0", r"contrastive_temperature is 0; accepted: a number above 0"),
+        ("config=conceptnet_inductive", r"conceptnet_inductive.*_pairs"),
+        ("config=conceptnet_pairs", r"conceptnet_pairs"),
+        ("config=conceptnets_pairs", r"conceptnets_pairs"),
+        ("templates=missing.yaml", r"missing\.yaml"),
+        ("stop_at_relative_change=-0.5", r"stop_at_relative_change: found -0\.5; accepted"),
+        ("stop_at_relative_change=0.01", r"stop_at_relative_change needs a validation loss"),
+    )
 
     @classmethod
     def write_raw(cls, folder: Path) -> None:
@@ -137,47 +159,6 @@ class TestMicoTraining(MethodTrainingCase):
             tiny_encoder, raw, tmp_path, ("both_directions=true", "max_steps=-1", "num_train_epochs=1")
         )
         assert run.steps == 4
-
-    @pytest.mark.parametrize(
-        ("setting", "message"),
-        [
-            ("num_alternatives=0", r"num_alternatives: found 0; accepted: a whole number of 1 or more"),
-            ("num_alternatives=two", r"num_alternatives: found 'two'; accepted: a whole number"),
-            ("max_seq_length=2", r"max_seq_length: found 2; accepted: a whole number of 3 or more"),
-            ("validation_rows=3", r"validation_rows: received 3; accepted: an even number up to the 12 rows"),
-            ("validation_rows=14", r"validation_rows: received 14; .* up to the 12 rows"),
-            ("validation_rows=-2", r"validation_rows: found -2"),
-            ("validation_rows=half", r"validation_rows: found 'half'"),
-            ("both_directions=2", r"both_directions: found 2"),
-            ("positive=easy", r"positive"),
-            ("contrastive_temperature=0", r"contrastive_temperature is 0; accepted: a number above 0"),
-            ("config=conceptnet_inductive", r"conceptnet_inductive.*_pairs"),
-            ("config=conceptnet_pairs", r"conceptnet_pairs"),
-            ("config=conceptnets_pairs", r"conceptnets_pairs"),
-            ("templates=missing.yaml", r"missing\.yaml"),
-            ("stop_at_relative_change=-0.5", r"stop_at_relative_change: found -0\.5; accepted"),
-            ("stop_at_relative_change=0.01", r"stop_at_relative_change needs a validation loss"),
-        ],
-    )
-    def test_bad_settings(
-        self, tiny_encoder: Path, raw: Path, tmp_path: Path, setting: str, message: str
-    ) -> None:
-        with pytest.raises(EventformersError, match=message):
-            self.run(tiny_encoder, raw, tmp_path, (setting,))
-
-    @pytest.mark.parametrize(
-        "setting",
-        [
-            *("num_alternatives=2", "mask_known_positives=true", "validation_rows=4"),
-            *("both_directions=true", "frequency_correction=true"),
-        ],
-    )
-    def test_streaming_knows_no_other_pairs(
-        self, tiny_encoder: Path, raw: Path, tmp_path: Path, setting: str
-    ) -> None:
-        named = rf"streaming=true reads one pair .* accepted with it: .*{setting.split('=')[0]}="
-        with pytest.raises(EventformersError, match=named):
-            self.run(tiny_encoder, raw, tmp_path, (*self.stream_settings, setting))
 
     def test_streaming_reads_one_graph(self, tiny_encoder: Path, raw: Path, tmp_path: Path) -> None:
         graphs = "config=[conceptnet_inductive_pairs, atomic_inductive_pairs]"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from short_runs import short_run
+from short_runs import assert_equal_weights, short_run
 from transformers import AutoModel, AutoModelForPreTraining, AutoTokenizer
 
 from eventformers.errors import EventformersError, UnknownNameError
@@ -30,11 +30,6 @@ STAGES = ["sequence", "graph", "supervised"]
 
 def run(encoder: Path, output: Path, *settings: str, resume: bool = False, seed: int = 5) -> TrainingRun:
     return short_run("heterevent", encoder, output, *settings, recipe=QUICK, seed=seed, resume=resume)
-
-
-def assert_equal(found: TrainingRun, expected: TrainingRun) -> None:
-    for name, value in expected.model.state_dict().items():
-        assert torch.equal(found.model.state_dict()[name], value), name
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +107,7 @@ def test_a_kill_in_the_second_stage(
     assert first.stat().st_mtime_ns == written
     assert [stage.steps for stage in resumed.stages] == [4, 4, 4]
     assert [line.get("loss") for line in resumed.history] == [line.get("loss") for line in whole.history]
-    assert_equal(resumed, whole)
+    assert_equal_weights(resumed, whole)
 
 
 def test_a_kill_between_the_last_step_and_the_model(
@@ -124,7 +119,7 @@ def test_a_kill_between_the_last_step_and_the_model(
     stage.mkdir(parents=True)
     shutil.copy(output / RUN_FILE, tmp_path)
     shutil.copytree(output / "stages" / "1-sequence" / "checkpoint-4", stage / "checkpoint-4")
-    assert_equal(run(tiny_encoder, tmp_path, resume=True), whole)
+    assert_equal_weights(run(tiny_encoder, tmp_path, resume=True), whole)
 
 
 def test_a_finished_stage_keeps_its_settings(
