@@ -170,7 +170,22 @@ class RoleSubstitution:
 
     def swaps(self, position: int, generator: np.random.Generator) -> list[Event]:
         """Replace one role of a row by a far word, once for each of `settings.swapped_roles`."""
-        return [self._swap(position, role, generator) for role in self.settings.swapped_roles]
+        own = self._ids[position]
+        first, end = self._first_of_predicate[own[1] : own[1] + 2]
+        swaps: list[Event] = []
+        for role in self.settings.swapped_roles:
+            place, vocabulary = ROLES.index(role), self._vocabularies[role]
+            candidates = self._ids[generator.integers(len(self._ids), size=_SWAP_CANDIDATES), place]
+            drawn = generator.integers(first, end, size=_CANDIDATES_OF_PREDICATE)
+            candidates[:_CANDIDATES_OF_PREDICATE] = self._ids[self._by_predicate[drawn], place]
+            cosines = vocabulary.vectors[candidates] @ vocabulary.vectors[own[place]]
+            same = vocabulary.stems[candidates] == vocabulary.stems[own[place]]
+            far = np.flatnonzero(~same & (cosines < MAX_SWAP_COSINE))
+            chosen = candidates[far[0] if len(far) else np.where(same, np.inf, cosines).argmin()]
+            texts = [self._vocabularies[name].words[word] for name, word in zip(ROLES, own, strict=True)]
+            texts[place] = vocabulary.words[chosen]
+            swaps.append({"subject": texts[0], "predicate": texts[1], "object": texts[2]})
+        return swaps
 
     def variants(
         self, position: int, generator: np.random.Generator
@@ -193,22 +208,6 @@ class RoleSubstitution:
             for other in chosen
         ]
         return events, vocabulary.vectors[chosen] @ vocabulary.vectors[predicate]
-
-    def _swap(self, position: int, role: Role, generator: np.random.Generator) -> Event:
-        place = ROLES.index(role)
-        vocabulary = self._vocabularies[role]
-        own = self._ids[position]
-        candidates = self._ids[generator.integers(len(self._ids), size=_SWAP_CANDIDATES), place]
-        first, end = self._first_of_predicate[own[1] : own[1] + 2]
-        drawn = generator.integers(first, end, size=_CANDIDATES_OF_PREDICATE)
-        candidates[:_CANDIDATES_OF_PREDICATE] = self._ids[self._by_predicate[drawn], place]
-        cosines = vocabulary.vectors[candidates] @ vocabulary.vectors[own[place]]
-        same = vocabulary.stems[candidates] == vocabulary.stems[own[place]]
-        far = np.flatnonzero(~same & (cosines < MAX_SWAP_COSINE))
-        chosen = candidates[far[0] if len(far) else np.where(same, np.inf, cosines).argmin()]
-        texts = [self._vocabularies[name].words[word] for name, word in zip(ROLES, own, strict=True)]
-        texts[place] = vocabulary.words[chosen]
-        return {"subject": texts[0], "predicate": texts[1], "object": texts[2]}
 
 
 def _vocabulary(

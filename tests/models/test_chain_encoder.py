@@ -73,15 +73,6 @@ def test_chain_states_alone(encoder: ChainEncoder, events: torch.Tensor) -> None
     torch.testing.assert_close(found, expected.expand(2, 3, *expected.shape))
 
 
-def test_padding_changes_nothing(encoder: ChainEncoder, events: torch.Tensor) -> None:
-    states, of_token = encoder(events, CHAINS)
-    wider = torch.nn.functional.pad(CHAINS, (0, 3), value=-1)
-    wide_states, wide_of_token = encoder(events, wider)
-    assert torch.equal(wide_states[:, : CHAINS.shape[1]], states)
-    assert (wide_states[:, CHAINS.shape[1] :] == 0).all()
-    assert torch.equal(wide_of_token, of_token)
-
-
 def test_every_prefix_runs_once(
     encoder: ChainEncoder, events: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,33 +76,6 @@ def test_equals_a_graph_built_edge_by_edge() -> None:
     assert graph.node_word.tolist() == [value if kind == "word" else -1 for _, (kind, value) in names]
 
 
-@pytest.mark.parametrize("chain", range(len(CHAINS)))
-def test_a_chain_has_the_same_graph_alone(chain: int) -> None:
-    """Whatever else is in the batch, and whatever numbers its words have there."""
-    together = build_event_graph(CHAINS, EVENT_WORDS)
-    renumbered = torch.where(EVENT_WORDS >= 0, 50 - EVENT_WORDS, EVENT_WORDS)
-    alone = build_event_graph(CHAINS[chain : chain + 1], renumbered)
-    start = int(together.nodes_of_chain[:chain].sum())
-    own = together.node_chain[together.edge_index[0]] == chain
-    edges = zip(
-        (together.edge_index[:, own] - start).T.tolist(), together.edge_type[own].tolist(), strict=True
-    )
-    assert sorted(map(str, edges)) == sorted(
-        map(str, zip(alone.edge_index.T.tolist(), alone.edge_type.tolist(), strict=True))
-    )
-    words = together.node_word[together.node_chain == chain]
-    assert torch.equal(torch.where(words >= 0, 50 - words, words), alone.node_word)
-
-
-def test_degrees_of_a_usual_chain() -> None:
-    """Eight events of three words of their own: 5.1 edges a node beside the self-loop, as in Figure 4."""
-    graph = build_event_graph(torch.arange(8).unsqueeze(0), torch.arange(24).view(8, 3))
-    num_nodes = len(graph.node_chain)
-    assert num_nodes == 32
-    edges = int((graph.edge_type != SELF_LOOP).sum())
-    assert edges == 2 * (8 * 3 + 8 * 3 + 7)
-
-
 def test_no_chain_has_a_word() -> None:
     graph = build_event_graph(torch.tensor([[0, 1]]), torch.full((2, 1), -1))
     assert sorted(graph.edge_index.T.tolist()) == [[0, 0], [0, 1], [1, 0], [1, 1]]
@@ -197,32 +170,6 @@ def test_pad_nodes_of_no_chain() -> None:
 
 
 # Corrupted views
-
-
-def test_draws_do_not_depend_on_the_batch() -> None:
-    together = build_event_graph(CHAINS, EVENT_WORDS)
-    edges = draw_kept_edges(together, SEEDS, 0.4)
-    features = draw_kept_features(SEEDS, 12, 0.4)
-    for chain in range(len(CHAINS)):
-        alone = build_event_graph(CHAINS[chain : chain + 1], EVENT_WORDS)
-        own = together.node_chain[together.edge_index[0]] == chain
-        start = int(together.nodes_of_chain[:chain].sum())
-        expected = dict(
-            zip(
-                map(tuple, alone.edge_index.T.tolist()),
-                draw_kept_edges(alone, SEEDS[chain : chain + 1], 0.4).T.tolist(),
-                strict=True,
-            )
-        )
-        found = dict(
-            zip(
-                map(tuple, (together.edge_index[:, own] - start).T.tolist()),
-                edges[:, own].T.tolist(),
-                strict=True,
-            )
-        )
-        assert found == expected
-        assert torch.equal(features[:, chain], draw_kept_features(SEEDS[chain : chain + 1], 12, 0.4)[:, 0])
 
 
 def test_both_directions_go_together_and_self_loops_stay() -> None:

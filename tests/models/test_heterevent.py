@@ -9,7 +9,7 @@ import pytest
 import torch
 from heterevent_inputs import CHAINS, SMALL, event_inputs, heterevent_inputs, make_head
 from huggingface_hub.errors import StrictDataclassError
-from method_case import MethodCase, Variant
+from method_case import MethodCase, Variant, count_rows
 from transformers import PreTrainedModel
 
 from eventformers.models.configuration_heterevent import HeterEventConfig
@@ -329,10 +329,7 @@ def test_every_event_is_encoded_once(tiny_encoder: Path) -> None:
     inputs = heterevent_inputs(100)
     for stage in ("sequence", "graph", "supervised"):
         head = make_head(tiny_encoder, stage=stage)
-        rows: list[int] = []
-        head.heterevent.encoder.register_forward_pre_hook(
-            lambda module, args, kwargs, rows=rows: rows.append(len(kwargs["input_ids"])), with_kwargs=True
-        )
+        rows = count_rows(head.heterevent.encoder)
         head(**inputs)
         assert sum(rows) == len(inputs["input_ids"])
 

@@ -52,6 +52,27 @@ def _inputs(tokenizer: PreTrainedTokenizerBase) -> dict[str, torch.Tensor]:
     return inputs
 
 
+def _train_adapters(head: Any, inputs: dict[str, torch.Tensor], folder: Path) -> Any:
+    """Train adapters on a head that is saved as `base`; the merged head as it is loaded again."""
+    model = add_adapters(head, str(folder / "base"))
+    optimizer = torch.optim.SGD([value for value in model.parameters() if value.requires_grad], lr=1.0)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(**inputs).loss.backward()
+        optimizer.step()
+    output = model.eval()(**inputs)
+    model.save_pretrained(folder / "adapter")
+    again = PeftModel.from_pretrained(type(head).from_pretrained(folder / "base"), folder / "adapter").eval()
+    merged = model.merge_and_unload()
+    merged.save_pretrained(folder / "merged")
+    reloaded = type(head).from_pretrained(folder / "merged")
+    for other in (again, merged, reloaded):
+        found = other(**inputs)
+        torch.testing.assert_close(found.loss, output.loss, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(found.embeddings, output.embeddings, rtol=1e-4, atol=1e-5)
+    return reloaded
+
+
 def test_starts(head: EventTypeInductionForPreTraining, tokenizer: PreTrainedTokenizerBase) -> None:
     before = _vectors(head)
     words = {word: tokenizer.convert_tokens_to_ids(word) for word in ("storm", "city", "goal")}
@@ -149,26 +170,7 @@ def test_lora_trains_them_and_saves_them(
     head.save_pretrained(tmp_path / "base")
     before = _vectors(head)
     inputs = _inputs(tokenizer)
-    model = add_adapters(head, str(tmp_path / "base"))
-    optimizer = torch.optim.SGD([value for value in model.parameters() if value.requires_grad], lr=1.0)
-    for _ in range(2):
-        optimizer.zero_grad()
-        model(**inputs).loss.backward()
-        optimizer.step()
-    model.eval()
-    embeddings = model(inputs["input_ids"], inputs["attention_mask"]).embeddings
-    model.save_pretrained(tmp_path / "adapter")
-    again = PeftModel.from_pretrained(
-        EventTypeInductionForPreTraining.from_pretrained(tmp_path / "base"), tmp_path / "adapter"
-    ).eval()
-    merged = model.merge_and_unload()
-    merged.save_pretrained(tmp_path / "merged")
-    reloaded = EventTypeInductionForPreTraining.from_pretrained(tmp_path / "merged")
-    for other in (again, merged, reloaded):
-        found = other(inputs["input_ids"], inputs["attention_mask"]).embeddings
-        torch.testing.assert_close(found, embeddings, rtol=1e-4, atol=1e-5)
-    after = _vectors(reloaded)
-    changed = (after != before).any(dim=1)
+    changed = (_vectors(_train_adapters(head, inputs, tmp_path)) != before).any(dim=1)
     assert changed.nonzero().flatten().tolist() == ids
 
 
@@ -191,23 +193,7 @@ def test_each_tower_learns_its_own(
     # One marker in the mentions, the other in the events.
     inputs["input_ids"][:, 1] = ids[0]
     inputs["event_input_ids"][..., 1] = ids[1]
-    model = add_adapters(head, str(tmp_path / "base"))
-    optimizer = torch.optim.SGD([value for value in model.parameters() if value.requires_grad], lr=1.0)
-    for _ in range(2):
-        optimizer.zero_grad()
-        model(**inputs).loss.backward()
-        optimizer.step()
-    model.eval()
-    loss = model(**inputs).loss
-    model.save_pretrained(tmp_path / "adapter")
-    again = PeftModel.from_pretrained(
-        EventGroundingForPreTraining.from_pretrained(tmp_path / "base"), tmp_path / "adapter"
-    ).eval()
-    torch.testing.assert_close(again(**inputs).loss, loss, rtol=1e-4, atol=1e-5)
-    merged = model.merge_and_unload()
-    merged.save_pretrained(tmp_path / "merged")
-    reloaded = EventGroundingForPreTraining.from_pretrained(tmp_path / "merged")
-    torch.testing.assert_close(reloaded(**inputs).loss, loss, rtol=1e-4, atol=1e-5)
+    reloaded = _train_adapters(head, inputs, tmp_path)
     changed = [
         (encoder.get_input_embeddings().weight != start).any(dim=1).nonzero().flatten().tolist()
         for encoder, start in zip(reloaded.text_encoders(), starts, strict=True)
