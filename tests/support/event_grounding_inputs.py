@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from method_case import random_texts
-from torch import nn
 
 ROWS, EVENTS, PAIRS = 6, 2, 2
 EVENT_IDS = [[3, 8], [4, 1], [3, 5], [9, 2], [1, 4], [2, 3]]
@@ -49,11 +48,3 @@ def candidate_inputs(vocabulary: int) -> dict[str, torch.Tensor]:
     mask[4, 1] = 0
     labels = torch.tensor([[1, 0, 1], [0, 1, 0], [1, 0, 0], [0, 0, 0], [0, 0, 1], [1, 1, 0]])
     return {"input_ids": ids.masked_fill(mask == 0, 0), "attention_mask": mask, "labels": labels}
-
-
-@torch.no_grad()
-def sharpen_attention(model: nn.Module) -> None:
-    """Enlarge the matrices of a random encoder's attention, so that tokens differ in what they attend to."""
-    for name, value in model.named_parameters():
-        if ".attention." in name and name.endswith(".weight") and value.dim() == 2:
-            value.mul_(15)

@@ -21,8 +21,8 @@ import torch
 from accelerate import cpu_offload
 from adapter_case import AdapterTests
 from case_files import TESTS, subclasses_in
-from event_grounding_inputs import sharpen_attention
 from huggingface_hub.errors import StrictDataclassError
+from tiny import sharpen_attention
 from transformers import (
     AutoConfig,
     AutoModel,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
 _WORDS = """
@@ -17,6 +18,14 @@ said arrested bought sold destroyed treated sentenced scored rose fell built clo
 hit saved rescued fired hired announced elected burned repaired crossed visited thief suspect officer firm
 """
 WORDS = _WORDS.split()
+
+
+@torch.no_grad()
+def sharpen_attention(model: nn.Module) -> None:
+    """Enlarge the matrices of a random encoder's attention, so that tokens differ in what they attend to."""
+    for name, value in model.named_parameters():
+        if ".attention." in name and name.endswith(".weight") and value.dim() == 2:
+            value.mul_(15)
 
 
 def save_tiny_heterevent(encoder: Path, folder: Path, *, seed: int = 0) -> Path:
@@ -45,8 +54,6 @@ def save_tiny_bi_encoder(encoder: Path, folder: Path, **config_fields: object) -
 
 
 def _save_tiny_grounding(head_class: Any, encoder: Path, folder: Path, fields: dict[str, Any]) -> Path:
-    from event_grounding_inputs import sharpen_attention
-
     from eventformers.models.grounding_tokens import TAGS
     from eventformers.trainers.method import add_marker_tokens
 
