@@ -285,13 +285,13 @@ class TestCollator:
         """Drawn by the seed, whole with all their gold events; others are not searched for."""
         write_grounding(tmp_path)
         searched: list[int] = []
-        retrieve = grounding_candidates._retrieve
+        retrieve = grounding_candidates.candidate_rows
 
         def counted(*arguments: Any) -> Any:
             searched.append(len(np.unique(arguments[1].mention_of)))
             return retrieve(*arguments)
 
-        monkeypatch.setattr(grounding_candidates, "_retrieve", counted)
+        monkeypatch.setattr(grounding_candidates, "candidate_rows", counted)
         settings = ("stage=linking", "hard_negatives=1", f"retriever={tiny_encoder}")
         every = _prepare(tiny_encoder, tmp_path, settings)
         some = _prepare(tiny_encoder, tmp_path, (*settings, "max_mentions=4"))
@@ -352,7 +352,7 @@ class TestHardNegatives:
         alone = METHOD.training.prepare(recipe, str(data), tokenizer, head, 5)
         assert all(module.training for module in (head, head.event_grounding, head.event_grounding.encoder))
         with monkeypatch.context() as patched:
-            patched.setattr(grounding_candidates, "_retrieve", _refuse)
+            patched.setattr(grounding_candidates, "candidate_rows", _refuse)
             METHOD.training.prepare(recipe, str(data), tokenizer, head, 5)
         head.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
@@ -362,7 +362,7 @@ class TestHardNegatives:
         drawn = [prepared.collator(rows)["event_ids"] for prepared in (alone, by_folder)]
         assert torch.equal(*drawn)
         recipe.views["retriever"] = None
-        monkeypatch.setattr(grounding_candidates, "_retrieve", _refuse)
+        monkeypatch.setattr(grounding_candidates, "candidate_rows", _refuse)
         with torch.no_grad():
             next(head.event_grounding.encoder.parameters()).mul_(-1)
         with pytest.raises(AssertionError, match="asked again"):

@@ -124,8 +124,8 @@ class TestRetrieval:
         pairs, events = _pairs(raw)
         whole = retrieve_candidates(load_retriever(str(retriever)), pairs, events, 4)
         monkeypatch.setattr(grounding_candidates, "BLOCK_MENTIONS", 7)
-        loaded = load_retriever(str(retriever))
-        assert np.array_equal(grounding_candidates._retrieve(loaded, pairs, events, 4), whole)
+        pools = grounding_candidates.EventPools(load_retriever(str(retriever)), events, pairs.languages())
+        assert np.array_equal(grounding_candidates.candidate_rows(pools, pairs, events, 4), whole)
 
     def test_retrieved_once(
         self, raw: Path, retriever: Path, tiny_encoder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
@@ -134,7 +134,7 @@ class TestRetrieval:
         pairs, events = _pairs(raw)
         first = retrieve_candidates(load_retriever(str(retriever)), pairs, events, 4)
         with monkeypatch.context() as patched:
-            patched.setattr(grounding_candidates, "_retrieve", _refuse)
+            patched.setattr(grounding_candidates, "candidate_rows", _refuse)
             assert np.array_equal(
                 retrieve_candidates(load_retriever(str(retriever)), pairs, events, 4), first
             )
@@ -209,7 +209,7 @@ class TestTraining:
         whole = _run(tiny_encoder, raw, tmp_path / "whole", settings)
         killed = kill_after(tmp_path / "whole", 2, tmp_path / "killed")
         if not streamed:
-            monkeypatch.setattr(grounding_candidates, "_retrieve", _refuse)
+            monkeypatch.setattr(grounding_candidates, "candidate_rows", _refuse)
         resumed = _run(tiny_encoder, raw, killed, settings, resume=True)
         assert_equal_weights(resumed, whole)
 
