@@ -10,25 +10,27 @@ results = mteb.evaluate(model, [HardSimilarity(), TransitiveSimilarity(), Narrat
 ```
 
 Scores equal those of `eventformers evaluate` for the same model: percentages, and for graded pairs the
-correlation.
+correlation. `EventRetrieval` and `EventCoreferencePairs` have the form and the scores of MTEB's own tasks.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
-from datasets import Dataset, DatasetDict
+from datasets import Dataset
 from torch.utils.data import DataLoader
 
 from eventformers.datasets_scripts.events import EVENT_ORDERS, Event, EventOrder, event_text
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation.core import measure
-from eventformers.evaluation.data import load_data
+from eventformers.evaluation.data import TaskData, load_data
 from eventformers.evaluation.tasks import TASKS
 from eventformers.evaluation.tasks.base import Embed, Row, TaskRows
 from eventformers.evaluation.tasks.induction import MentionModel
@@ -37,7 +39,7 @@ from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.induction.mention_distances import MentionVectors
 
 try:
-    from mteb.abstasks import AbsTask
+    from mteb.abstasks import AbsTask, AbsTaskPairClassification, AbsTaskRetrieval
     from mteb.abstasks.task_metadata import TaskMetadata
 except ModuleNotFoundError as error:
     raise EventformersError(
@@ -48,31 +50,32 @@ _BATCH_SIZE = 32
 _SUBSET = "default"
 
 
-def _metadata(task: str, name: str, kind: str) -> TaskMetadata:
-    """Build the MTEB metadata of a task."""
+def _metadata(
+    task: str, name: str, kind: str, main_score: str | None = None, description: str | None = None
+) -> TaskMetadata:
+    """Build the MTEB metadata of a task; without a main score and a description of its own, it has ours."""
     known = TASKS[task]
     return TaskMetadata(
         name=name,
-        description=known.description,
+        description=description or known.description,
         dataset={"path": f"eventformers/{known.dataset}", "name": known.config, "revision": "samples"},
         type=kind,
         category="t2t",
         eval_splits=list(known.splits[:1]),
         eval_langs=["eng-Latn"],
-        main_score=known.main_score,
+        main_score=main_score or known.main_score,
         license="not specified",
         bibtex_citation="",
     )
 
 
-class EventTask(AbsTask):
-    """An eventformers task for any text encoder.
+class EventData(AbsTask):
+    """The data of an eventformers task, in the form that MTEB evaluates.
 
     Args:
         data: folder of raw files, built folder or Hub id of the task's dataset; None takes the bundled
             samples, which are not a benchmark.
         split: the split to score; None takes the test split if the data has one.
-        event_order: the order of an event's roles in its text; an eventformers model has its own.
         seed: required by MTEB; the task draws no random numbers.
 
     Raises:
@@ -84,20 +87,10 @@ class EventTask(AbsTask):
     metadata: TaskMetadata
     data_loaded: bool
 
-    def __init__(
-        self,
-        data: str | Path | None = None,
-        *,
-        split: str | None = None,
-        event_order: EventOrder = "subject_predicate_object",
-        seed: int = 42,
-    ) -> None:
-        if event_order not in EVENT_ORDERS:
-            raise UnknownNameError("event order", event_order, EVENT_ORDERS)
+    def __init__(self, data: str | Path | None = None, *, split: str | None = None, seed: int = 42) -> None:
         super().__init__(seed=seed)
         self.data = data
         self.split = split
-        self.event_order: EventOrder = event_order
         self.load_data()
 
     def load_data(self, *arguments: Any, **settings: Any) -> None:
@@ -110,13 +103,43 @@ class EventTask(AbsTask):
         if self.data_loaded:
             return
         held = load_data(TASKS[self.task], self.data, self.split)
-        self.dataset = {_SUBSET: DatasetDict({held.split: held.rows})}
+        self.dataset = {_SUBSET: {held.split: self._form(held)}}
         # Scores on different rows must not look like scores on the same dataset.
         dataset = {**type(self).metadata.dataset, "revision": held.fingerprint}
         self.metadata = type(self).metadata.model_copy(
             update={"dataset": dataset, "eval_splits": [held.split]}
         )
         self.data_loaded = True
+
+    def _form(self, held: TaskData) -> Any:
+        """Make what MTEB reads from the data."""
+        return held.rows
+
+
+class EventTask(EventData):
+    """An eventformers task with its own score, for any text encoder.
+
+    Args:
+        data: see `EventData`, as for `split` and `seed`.
+        event_order: the order of an event's roles in its text; an eventformers model has its own.
+
+    Raises:
+        EventformersError: as for `EventData`.
+        UnknownNameError: an unknown order.
+    """
+
+    def __init__(
+        self,
+        data: str | Path | None = None,
+        *,
+        split: str | None = None,
+        event_order: EventOrder = "subject_predicate_object",
+        seed: int = 42,
+    ) -> None:
+        if event_order not in EVENT_ORDERS:
+            raise UnknownNameError("event order", event_order, EVENT_ORDERS)
+        self.event_order: EventOrder = event_order
+        super().__init__(data, split=split, seed=seed)
 
     def _evaluate_subset(
         self,
@@ -219,4 +242,72 @@ class TypeInduction(EventTask):
     def _scorer(self, embed: Embed) -> MentionModel:
         return MentionModel(
             embed, lambda rows, clusters: MentionVectors(embed([str(row["text"]) for row in rows]))
+        )
+
+
+class EventRetrieval(EventData, AbsTaskRetrieval):
+    """Retrieval of the event of an English mention, and of its ancestors, among the English events of the
+    knowledge base; data of the task `event_retrieval`, scores of MTEB.
+
+    Arguments and errors as in `EventData`. A query is the mention with its context.
+    """
+
+    task = "event_retrieval"
+    metadata = _metadata(
+        task,
+        "EventRetrieval",
+        "Retrieval",
+        "ndcg_at_10",
+        "Given a mention in its context, retrieve the event of a knowledge base and its ancestors.",
+    )
+
+    def _form(self, held: TaskData) -> dict[str, Any]:
+        events = held.companion_rows["events"].filter(lambda row: row["language"] == "en")
+        known = set(events["event_id"])
+        relevant: dict[str, dict[str, int]] = {}
+        queries: dict[str, str] = {}
+        for row in cast("Iterable[dict[str, Any]]", held.rows):
+            gold = dict.fromkeys(known.intersection(row["event_ids"]), 1)
+            if row["language"] == "en" and gold:
+                context = row["context_left"] + row["mention"] + row["context_right"]
+                queries[row["mention_id"]] = f"{row['mention']}: {context}"
+                relevant[row["mention_id"]] = gold
+        if not queries:
+            raise EventformersError("found no English mention of an English event; accepted: at least one")
+        corpus = {"id": events["event_id"], "title": events["title"], "text": events["description"]}
+        return {
+            "corpus": Dataset.from_dict({name: column[:] for name, column in corpus.items()}),
+            "queries": Dataset.from_dict({"id": list(queries), "text": list(queries.values())}),
+            "relevant_docs": relevant,
+            "top_ranked": None,
+        }
+
+
+class EventCoreferencePairs(EventData, AbsTaskPairClassification):
+    """Pairs of mentions of one subtopic, which are the same event or not; data of the task
+    `event_coreference`, scores of MTEB.
+
+    Arguments and errors as in `EventData`. A text is the trigger with its sentence.
+    """
+
+    task = "event_coreference"
+    metadata = _metadata(
+        task,
+        "EventCoreferencePairs",
+        "PairClassification",
+        "max_ap",
+        "Tell whether two mentions in news reports are the same event.",
+    )
+
+    def _form(self, held: TaskData) -> Dataset:
+        topics: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+        for row in cast("Iterable[dict[str, Any]]", held.rows):
+            topics[row["subtopic"]].append((f"{row['trigger']}: {row['text']}", row["cluster_id"]))
+        pairs = [pair for mentions in topics.values() for pair in combinations(mentions, 2)]
+        return Dataset.from_dict(
+            {
+                "sentence1": [one for (one, _), _ in pairs],
+                "sentence2": [other for _, (other, _) in pairs],
+                "labels": [int(event == same) for (_, event), (_, same) in pairs],
+            }
         )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.metrics import average_precision_score
 
 from eventformers import load_metric
 from eventformers.datasets_scripts import build_dataset
@@ -115,3 +117,45 @@ def test_types_are_clustered_by_the_vectors_of_sentences(
     )
     assert 50 < expected["nmi"] < 100
     assert scores["main_score"] == pytest.approx(expected["nmi"])
+
+
+def test_retrieval_and_coreference_have_the_scores_of_mteb(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They equal what the vectors give by hand, which are drawn from the texts."""
+    mteb = pytest.importorskip("mteb", reason="mteb is not installed: it brings 270 MB")
+    from sentence_transformers import SentenceTransformer
+
+    from eventformers.evaluation import mteb_tasks
+
+    def encode(self: SentenceTransformer, inputs: list[str], **settings: object) -> np.ndarray:
+        drawn = [np.random.default_rng(zlib.crc32(text.encode())).normal(size=8) for text in inputs]
+        return (np.array(drawn) / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32)
+
+    monkeypatch.setattr(SentenceTransformer, "encode", encode)
+    tasks = [mteb_tasks.EventRetrieval(), mteb_tasks.EventCoreferencePairs()]
+    encoder = SentenceTransformer(str(model), device="cpu")
+    retrieval, pairs = mteb.evaluate(encoder, tasks, cache=None, show_progress_bar=False)
+
+    data = tasks[0].dataset["default"]["test"]
+    assert {len(data["queries"]), len(data["relevant_docs"])} == {len(data["queries"])} != {0}
+    assert max(map(len, data["relevant_docs"].values())) > 1
+    entries = encoder.encode([f"{row['title']} {row['text']}" for row in data["corpus"]])
+    cosines = encoder.encode(data["queries"]["text"][:]) @ entries.T
+    ids = data["corpus"]["id"][:]
+    recalls = []
+    for query, scores in zip(data["queries"]["id"], cosines, strict=True):
+        found = {ids[place] for place in np.argsort(-scores, kind="stable")[:10]}
+        gold = set(data["relevant_docs"][query])
+        recalls.append(len(found & gold) / len(gold))
+    [scores] = retrieval.scores["test"]
+    assert scores["recall_at_10"] == pytest.approx(np.mean(recalls), abs=1e-4)
+    assert scores["main_score"] == scores["ndcg_at_10"] > 0
+
+    rows = tasks[1].dataset["default"]["test"]
+    assert set(rows["labels"]) == {0, 1}
+    both = [encoder.encode(rows[name][:]) for name in ("sentence1", "sentence2")]
+    [scores] = pairs.scores["test"]
+    expected = average_precision_score(rows["labels"][:], (both[0] * both[1]).sum(1))
+    assert scores["cosine_ap"] == pytest.approx(expected, abs=0.01)
+    assert scores["main_score"] == scores["max_ap"]
