@@ -27,9 +27,11 @@ from eventformers.datasets_scripts.reading.ecbplus import (
 from eventformers.datasets_scripts.reading.fields import Record
 from eventformers.datasets_scripts.reading.lines import files_inside, unpacked_name
 from eventformers.datasets_scripts.reading.tables import Column, first_record, has_records, read_records
+from eventformers.datasets_scripts.reading.wec import WEC_FILE, read_wec
 from eventformers.errors import shown
 
 _ORIGIN = ("ecbplus", "CC-BY-3.0")
+_WEC_ORIGIN = ("wec_eng", "CC-BY-SA-3.0")
 _OF_TYPES = ("event_type", "parent_type", "frames")
 OWN_COLUMNS = (
     Column("text", "text", "sentence", required=True),
@@ -46,14 +48,17 @@ _ACCEPTED = 'one JSON object a line with "text", "trigger", "document_id" and "c
 
 
 class EventCoreference(EventDatasetBuilder):
-    """Mentions of events with the event of each, from ECB+ as its owners publish it (`reading.ecbplus`).
+    """Mentions of events with the event of each, from ECB+ (`reading.ecbplus`) or WEC-Eng (`reading.wec`) as
+    their owners publish them.
 
-    Only the sentences whose annotation is complete have rows. The splits are the usual ones: topics 36 to 45
-    test, 2, 5, 12, 18, 21, 23, 34 and 35 validate, and the others train. `cluster_id` is the event; a
-    mention that shares it with no other has one of its own. A topic has two `subtopic`s: two similar
-    events with reports of their own. `participants` are the annotated people, things, times and places of
+    Of ECB+, only the sentences whose annotation is complete have rows. The splits are the usual ones: topics
+    36 to 45 test, 2, 5, 12, 18, 21, 23, 34 and 35 validate, and the others train. `cluster_id` is the event;
+    a mention that shares it with no other has one of its own. A topic has two `subtopic`s: two similar events
+    with reports of their own. `participants` are the annotated people, things, times and places of
     the sentence. `trigger_start` and `trigger_end` are characters of `text`, the sentence; a trigger of
     several words reaches from its first to its last.
+
+    WEC-Eng has no topics; its `text` is a paragraph of Wikipedia.
 
     One's own mentions are JSON lines or tables with the same columns, of which `text`, `trigger` or its
     offsets, and `cluster_id` are needed. A file with `dev`, `validation` or `test` in its name is that split.
@@ -63,8 +68,9 @@ class EventCoreference(EventDatasetBuilder):
     SPLITS = SPLITS
     SAMPLES_FOLDER = "coreference"
     RAW_FILES: ClassVar[dict[str, str]] = {
-        "mentions": f"{ARCHIVE}.zip or the folder {ARCHIVE}, with {SENTENCE_LIST} beside it; *.jsonl, *.csv,"
-        " *.parquet with text, trigger and cluster_id"
+        "mentions": f"{ARCHIVE}.zip or the folder {ARCHIVE}, with {SENTENCE_LIST} beside it;"
+        " Train_Event_gold_mentions.json and its sisters of WEC-Eng; *.jsonl, *.csv, *.parquet with text,"
+        " trigger and cluster_id"
     }
     TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {"mentions": OWN_COLUMNS}
 
@@ -83,7 +89,9 @@ class EventCoreference(EventDatasetBuilder):
         found: dict[str, list[Path]] = {split: [] for split in cls.SPLITS}
         for path in paths:
             for file in files_inside(path, lambda name: False):
-                if has_records(file) and "cluster_id" in (first_record(file) or ()):
+                if WEC_FILE.fullmatch(file.name) or (
+                    has_records(file) and "cluster_id" in (first_record(file) or ())
+                ):
                     words = re.split(r"[._\-]+", unpacked_name(file).lower())
                     splits = {SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS}
                     found[splits.pop() if len(splits) == 1 else "train"].append(file)
@@ -123,6 +131,9 @@ class EventCoreference(EventDatasetBuilder):
         ids = DistinctIds()
         sentences: dict[str, dict[str, int]] = {}
         ignored = (*UNUSED_KEYS, *_OF_TYPES)
+        source, license_name = SAMPLE_ORIGIN if self.is_sample else _WEC_ORIGIN
+        of_wec: dict[str, Any] = dict.fromkeys(("topic", "subtopic", "kind"), "")
+        of_wec |= {"sentence": None, "participants": [], "source": source, "license": license_name}
 
         def own_row(record: Record) -> dict[str, Any]:
             # Mentions of types call their text a sentence.
@@ -147,7 +158,11 @@ class EventCoreference(EventDatasetBuilder):
 
         for path in self.split_files[self.split]:
             skipped = self.report.skipped
-            for row in read_records(path, skipped, OWN_COLUMNS, _ACCEPTED, own_row, ignored=ignored):
+            if WEC_FILE.fullmatch(path.name):
+                rows = ({**of_wec, **row} for row in read_wec(path, skipped))
+            else:
+                rows = read_records(path, skipped, OWN_COLUMNS, _ACCEPTED, own_row, ignored=ignored)
+            for row in rows:
                 self.report.read["mentions"] += 1
                 numbers = sentences.setdefault(row["document_id"], {})
                 number = numbers.setdefault(row["text"], len(numbers))

@@ -10,9 +10,11 @@ import pytest
 from tests.datasets_scripts.reading.test_ecbplus import DOCUMENT, folder_of
 
 from eventformers.datasets_scripts import build_dataset, build_reports, load_built
+from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.datasets_scripts.event_coreference import EventCoreference
 from eventformers.datasets_scripts.reading.ecbplus import SENTENCE_LIST
-from eventformers.errors import EventformersError
+from eventformers.errors import DataFormatError, EventformersError
+from eventformers.evaluation import evaluate
 
 
 def test_a_mention_has_its_sentence_chain_and_participants(tmp_path: Path) -> None:
@@ -112,3 +114,63 @@ def test_the_published_archive_has_the_counted_mentions(tmp_path: Path, shared_d
     rows = {name: split["rows"] for name, split in build_reports(folder)["mentions"]["splits"].items()}
     # The topics of the test are not part of this archive.
     assert rows == {"train": 3_808, "validation": 1_245}
+
+
+WEC = SAMPLES / "coreference" / "wec"
+
+
+def test_mentions_of_wec_have_their_paragraph(tmp_path: Path) -> None:
+    [(split, rows)] = load_built(WEC, "mentions", builder="event_coreference").items()
+    assert (split, len(rows), len(set(rows["cluster_id"]))) == ("test", 10, 4)
+    published = json.loads((WEC / "Test_Event_gold_mentions_validated.json").read_text(encoding="utf-8"))
+    for row, mention in zip(rows, published, strict=True):
+        assert row["text"].split(" ") == mention["mention_context"]
+        assert row["text"][row["trigger_start"] : row["trigger_end"]] == row["trigger"]
+        assert row["trigger"] == mention["tokens_str"]
+        assert (row["document_id"], row["topic"]) == (mention["doc_id"], "")
+    assert rows[0]["license"] == "Apache-2.0"
+    for name in ("Train_Event_gold_mentions", "Dev_Event_gold_mentions_validated"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(published[:3]), encoding="utf-8")
+    (tmp_path / "All_Event_gold_mentions_unfiltered.json").write_text("[", encoding="utf-8")
+    built = load_built(tmp_path, "mentions", builder="event_coreference")
+    assert {name: len(rows) for name, rows in built.items()} == {"train": 3, "validation": 3}
+    assert {*built["train"]["source"], *built["train"]["license"]} == {"wec_eng", "CC-BY-SA-3.0"}
+    # Three mentions of one event.
+    assert (
+        evaluate(
+            None,
+            "event_coreference",
+            data=tmp_path,
+            split="validation",
+            baseline=False,
+            settings={"topics": "none", "threshold": 0.01},
+        ).scores["conll_f1"]
+        > 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (
+            "tokens_number",
+            [40],
+            "tokens_number=\\[40\\]; accepted: one or more places in mention_context, 0 to 20",
+        ),
+        ("tokens_number", [], "tokens_number"),
+        ("mention_context", "a text", "a list of tokens"),
+        ("coref_chain", None, "a whole number"),
+    ],
+)
+def test_a_malformed_mention_of_wec_is_named(key: str, value: object, message: str, tmp_path: Path) -> None:
+    mentions = json.loads((WEC / "Test_Event_gold_mentions_validated.json").read_text(encoding="utf-8"))
+    mentions[1] = {**mentions[0], key: value}
+    path = tmp_path / "Train_Event_gold_mentions.json"
+    path.write_text(json.dumps(mentions), encoding="utf-8")
+    with pytest.raises(DataFormatError, match=f"line 2: .*{message}"):
+        load_built(tmp_path, "mentions", builder="event_coreference")
+    built = load_built(tmp_path, "mentions", builder="event_coreference", malformed="skip")
+    assert len(built["train"]) == 9
+    path.write_text("{}", encoding="utf-8")
+    with pytest.raises(DataFormatError, match="accepted: a list of mentions"):
+        load_built(tmp_path, "mentions", builder="event_coreference")
