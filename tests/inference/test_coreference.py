@@ -95,8 +95,6 @@ def test_only_similar_documents_of_near_days_are_compared(encoder: EventEncoder)
     assert near == {(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)}
     far = {*zip(*map(np.ndarray.tolist, candidate_pairs(found, np.array([0.0, 31.0, 0.0]))), strict=True)}
     assert far == {(0, 1), (2, 3)}
-    unknown = candidate_pairs(found, np.array([0.0, np.nan, 0.0]))
-    assert len(unknown[0]) == len(near)
 
 
 def test_events_of_other_participants_are_not_compared(encoder: EventEncoder) -> None:
@@ -111,6 +109,32 @@ def test_events_of_other_participants_are_not_compared(encoder: EventEncoder) ->
     assert compared("storm harbour", "", "storm", "", "") == [(0, 2)]
     assert compared("storm harbour", "", "", "", "") == [(0, 2)]
     assert compared("storm harbour", "", "water", "", "") == []
+
+
+def test_reports_of_unknown_or_far_days_need_common_names(encoder: EventEncoder) -> None:
+    def compared(days: list[float], *names: str, **times: str) -> int:
+        rows = mentions()
+        for row, found in zip((rows[0], rows[2]), names, strict=True):
+            row |= {"names": set(found.split()), **times}
+        return len(candidate_pairs(pairs(encoder, rows), np.array(days))[0])
+
+    unknown, far, near = [np.nan] * 3, [0.0, 9.0, 0.0], [0.0, 3.0, 0.0]
+    for days in (unknown, far):
+        assert compared(days, "dorian florida", "michael florida") == 0
+        assert compared(days, "", "") == 0
+        assert compared(days, "dorian florida", "dorian") == 1
+        assert compared(days, "", "", time_start="2004-11-05", time_end="2004-11-05") == 1
+    assert compared(near, "", "") == compared([], "", "") == 1
+
+
+def test_stock_sentences_are_not_compared(encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = mentions()
+    rows[2]["text"] = rows[0]["text"]
+    rows[2] |= {name: rows[0][name] for name in ("trigger_start", "trigger_end")}
+    near = np.zeros(3)
+    assert len(candidate_pairs(pairs(encoder, rows), near)[0]) == 1
+    monkeypatch.setattr(groups, "STOCK_OVERLAP", 1)
+    assert len(candidate_pairs(pairs(encoder, rows), near)[0]) == 0
 
 
 def test_events_of_other_times_are_not_compared(encoder: EventEncoder) -> None:

@@ -363,8 +363,11 @@ def encode_events(run: StepRun) -> None:
     run.rows(VECTORS_TABLE, [key_of([text, event]) for text, event in events.items()], encoded)
     run.counts["distinct_event_texts"] = len(events)
     inputs = encoder.inputs()
-    keys = [inputs.key(event, place) for place, event in enumerate(events.values())]
-    if truncated := len(inputs.token_rows(keys)[1]):
+    # A token has a byte or more, and some are those of a prompt and of the model.
+    most = encoder.max_length - len(inputs.prompt.encode()) - 8
+    long = [event for event in events.values() if len(" ".join(event.values()).encode()) > most]
+    keys = [inputs.key(event, place) for place, event in enumerate(long)]
+    if truncated := len(inputs.token_rows(keys)[1]) if keys else 0:
         run.notes.append(f"Event texts truncated to {encoder.max_length} tokens: {truncated:,}.")
 
 
@@ -433,11 +436,11 @@ def select_chains(run: StepRun) -> None:
     run.counts["chains"] = long.num_rows
     if others := found.num_rows - chains.num_rows:
         run.notes.append(
-            "Chains of a word that names no participant, such as number or people, which are left out: "
+            'Chains left out because their word, such as "number" or "people", names no participant: '
             f"{others:,}."
         )
     if short := chains.num_rows - long.num_rows:
-        run.notes.append(f"Chains of fewer than {least} events, which are left out: {short:,}.")
+        run.notes.append(f"Chains left out because they have fewer than {least} events: {short:,}.")
 
 
 CHAINS = Step(

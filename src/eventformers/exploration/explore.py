@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +13,7 @@ from eventformers.datasets_scripts.events import check_factuality
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.datasets_scripts.reading.tables import read_parquet
-from eventformers.errors import EventformersError
+from eventformers.errors import DataFormatError, EventformersError
 from eventformers.evaluation.session import Session
 from eventformers.exploration import PAGE_FILE, REPORT_FILE, STATE_FOLDER, WORKING_FOLDER
 from eventformers.exploration.documents import DOCUMENTS, EXTRACTED_DOCUMENTS, EXTRACTED_EVENTS
@@ -292,13 +293,12 @@ def _new(records: Sequence[StepRecord], working: Path, earlier: Path | None) -> 
         return dict(read_json_object(earlier / REPORT_FILE).get("new", {}))
     found = {}
     for name, column in _IDS.items():
-        ids = [
-            set(read_parquet(folder / f"{name}.parquet", [column])[column].to_pylist())
-            for folder in (working, earlier)
-            if (folder / f"{name}.parquet").exists()
-        ]
-        if len(ids) == 2 and (number := len(ids[0] - ids[1])):
-            found[name] = number
+        tables = [folder / f"{name}.parquet" for folder in (working, earlier)]
+        # A damaged table of the earlier exploration is replaced, as its step has run again.
+        with suppress(DataFormatError):
+            now, before = (set(read_parquet(table, [column])[column].to_pylist()) for table in tables)
+            if number := len(now - before):
+                found[name] = number
     return found
 
 

@@ -15,6 +15,7 @@ from sklearn.cluster import MiniBatchKMeans
 from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, VECTORS_TABLE
 from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError
+from eventformers.exploration import STATE_FOLDER
 from eventformers.exploration.events import nearest, text_vectors
 from eventformers.exploration.steps import Step, StepRun
 from eventformers.exploration.types import EVENT_TYPES_TABLE, TYPES_TABLE, UNTYPED, event_terms
@@ -41,10 +42,9 @@ _PERPLEXITY = 15
 _MAP_NEIGHBOURS = 3 * _PERPLEXITY
 _ITERATIONS = (150, 250)
 """Iterations with and without exaggeration: at 10,000 texts, twice as many place neighbours no nearer."""
-_FURTHER = 75
-"""Iterations from the places of an earlier map, which stay about where they are."""
-_KNOWN_SHARE = 0.5
-"""Minimum share of texts that an earlier map has; otherwise the map is drawn from scratch."""
+_DRAWN = f"{STATE_FOLDER}/drawn.parquet"
+_DRAWN_SHARE = 0.5
+"""Minimum share of texts that t-SNE placed in an earlier map; otherwise the map is drawn again."""
 _FEWEST_TEXTS = 8
 """Number of texts below which a text has too few neighbours. They are placed on a circle, and so are texts
 with equal vectors."""
@@ -79,11 +79,13 @@ class Places(NamedTuple):
         points: `(n, 2)`.
         neighbours: positions of the nearest other texts, `(n, k)`, nearest first.
         distances: 1 - cosine of each, `(n, k)`.
+        is_drawn: whether t-SNE placed the text, `(n,)`.
     """
 
     points: Vectors
     neighbours: Positions
     distances: Vectors
+    is_drawn: NDArray[np.bool_]
 
 
 def draw_map(run: StepRun) -> None:
@@ -91,7 +93,7 @@ def draw_map(run: StepRun) -> None:
 
     Events with the same text have the same place. The regions are clusters of the places, named by the verbs
     and objects that are more frequent there than elsewhere. The rows of the map are in the order of the
-    events. Texts of an earlier map stay about where they are. Embedding Atlas reads the table with the
+    events. Texts of an earlier map stay where they are. Embedding Atlas reads the table with the
     columns `x`, `y` and `neighbors`, whose ids are row numbers.
 
     Raises:
@@ -99,11 +101,13 @@ def draw_map(run: StepRun) -> None:
     """
     events = run.table(EVENTS_TABLE, _COLUMNS)
     texts, vectors = text_vectors(run.table(VECTORS_TABLE))
-    earlier: dict[str, list[float]] = {}
+    drawn: dict[str, list[float]] = {}
     if run.earlier:
-        table = read_parquet(run.earlier / MAP_TABLE, ["text", "x", "y"])
-        earlier = {text: point for text, *point in zip(*table.to_pydict().values(), strict=True)}
-    places = place_texts(texts, vectors, run.notes, earlier)
+        table = read_parquet(run.earlier / _DRAWN)
+        drawn = {text: point for text, *point in zip(*table.to_pydict().values(), strict=True)}
+    places = place_texts(texts, vectors, run.notes, drawn)
+    kept = pa.table([texts, *places.points.T], ["text", "x", "y"]).filter(pa.array(places.is_drawn))
+    run.write(_DRAWN, kept)
     rows = events.to_pylist()
     row_of = {text: row for row, text in enumerate(texts)}
     text_of = np.array([row_of[row["text"]] for row in rows])
@@ -141,29 +145,34 @@ def place_texts(
     texts: Sequence[str],
     vectors: Vectors,
     notes: list[str],
-    earlier: Mapping[str, Sequence[float]] = MappingProxyType({}),
+    drawn: Mapping[str, Sequence[float]] = MappingProxyType({}),
 ) -> Places:
-    """Place texts in the plane by t-SNE, and find their neighbours.
+    """Place texts in the plane by t-SNE, or among those of an earlier map, and find their neighbours.
 
     Args:
         texts: distinct texts.
         vectors: their vectors at length 1, `(n, d)`.
         notes: gets a sentence if the search is approximate.
-        earlier: the places of texts in an earlier map.
+        drawn: the places of the texts that t-SNE placed in an earlier map. If they are enough, they stay, and
+            the others are placed among the nearest of them.
 
     Raises:
         EventformersError: openTSNE is not installed.
     """
-    number = len(texts)
-    found = nearest(texts, vectors, vectors, _MAP_NEIGHBOURS + 1, notes)
+    is_drawn = np.array([text in drawn for text in texts])
+    grows = is_drawn.mean() >= _DRAWN_SHARE
+    found = nearest(texts, vectors, vectors, (NEIGHBOURS if grows else _MAP_NEIGHBOURS) + 1, notes)
     near, distances = _self_first(found.events, np.maximum(0, 1 - found.scores))
     own = slice(1, NEIGHBOURS + 1)
-    if number < _FEWEST_TEXTS or not np.ptp(vectors, axis=0).any():
-        angles = 2 * np.pi * np.arange(number) / number
+    if grows:
+        points = np.array([drawn.get(text, (0.0, 0.0)) for text in texts])
+        points[~is_drawn] = _among(points[is_drawn], vectors[is_drawn], vectors[~is_drawn])
+    elif len(texts) < _FEWEST_TEXTS or not np.ptp(vectors, axis=0).any():
+        angles = 2 * np.pi * np.arange(len(texts)) / len(texts)
         points = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     else:
-        points = _tsne(vectors, near[:, 1:], distances[:, 1:], _start(texts, near, earlier))
-    return Places(points.astype(np.float32), near[:, own], distances[:, own])
+        points = _tsne(vectors, near[:, 1:], distances[:, 1:])
+    return Places(points.astype(np.float32), near[:, own], distances[:, own], is_drawn | (not grows))
 
 
 def _self_first(near: Positions, distances: Vectors) -> tuple[Positions, Vectors]:
@@ -177,24 +186,19 @@ def _self_first(near: Positions, distances: Vectors) -> tuple[Positions, Vectors
     return near, distances
 
 
-def _start(
-    texts: Sequence[str], near: Positions, earlier: Mapping[str, Sequence[float]]
-) -> NDArray[np.floating] | None:
-    """Return places to start from: those of an earlier map, and for a new text, the middle of its nearest
-    known ones; None if too few are known."""
-    is_known = np.array([text in earlier for text in texts])
-    if is_known.mean() < _KNOWN_SHARE:
-        return None
-    points = np.array([earlier.get(text, (0.0, 0.0)) for text in texts])
-    near = near[~is_known][:, 1 : NEIGHBOURS + 1]
-    weights = is_known[near][..., None]
-    points[~is_known] = (points[near] * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
-    return points
+def _among(points: NDArray[np.floating], vectors: Vectors, queries: Vectors) -> NDArray[np.floating]:
+    """Place new texts, `(m, 2)`: where the nearest of the placed ones are densest, by the kernel of t-SNE."""
+    if not len(queries):
+        return np.empty((0, 2))
+    names = [str(place) for place in range(len(points))]
+    near = points[nearest(names, vectors, queries, NEIGHBOURS, []).events]
+    kernel = 1 / (1 + np.square(near[:, :, None] - near[:, None]).sum(axis=-1))
+    densest = kernel.sum(axis=2).argmax(axis=1)
+    weights = kernel[np.arange(len(near)), densest]
+    return (near * weights[..., None]).sum(axis=1) / weights.sum(axis=1, keepdims=True)
 
 
-def _tsne(
-    vectors: Vectors, near: Positions, distances: Vectors, start: NDArray[np.floating] | None
-) -> NDArray[np.floating]:
+def _tsne(vectors: Vectors, near: Positions, distances: Vectors) -> NDArray[np.floating]:
     try:
         from openTSNE import TSNEEmbedding, affinity, initialization
         from openTSNE.nearest_neighbors import PrecomputedNeighbors
@@ -209,8 +213,6 @@ def _tsne(
     affinities = affinity.PerplexityBasedNN(
         perplexity=min(_PERPLEXITY, near.shape[1] / 3), knn_index=found, **repeatable
     )
-    if start is not None:
-        return np.asarray(TSNEEmbedding(start, affinities, **repeatable).optimize(_FURTHER, momentum=0.8))
     placed = TSNEEmbedding(initialization.pca(vectors, random_state=SEED), affinities, **repeatable)
     exaggerated, plain = _ITERATIONS
     placed = placed.optimize(exaggerated, exaggeration=12, momentum=0.5)
@@ -247,5 +249,5 @@ MAP = Step(
     draw_map,
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE, VECTORS_TABLE),
     may_read=(EVENT_TYPES_TABLE, TYPES_TABLE),
-    writes=(MAP_TABLE, REGIONS_TABLE),
+    writes=(MAP_TABLE, REGIONS_TABLE, _DRAWN),
 )

@@ -62,6 +62,7 @@ def _write(run: StepRun) -> None:
     network = actor_network(counted, run.table(ACTORS_TABLE, ["actor_id", "name", "kind"]))
     for name, write in _WRITERS.items():
         Path(run.path(name)).write_text(write(network) + "\n", encoding="utf-8")
+    run.counts |= {"linked_actors": len(network), "links_of_actors": network.number_of_edges()}
 
 
 NETWORK = Step(

@@ -39,17 +39,8 @@ _KNOWN = f"{STATE_FOLDER}/known_stories.parquet"
 _COLUMNS = (
     *("event_id", "document_id", "sentence", "sentence_start", "sentence_end", "trigger_start"),
     *("trigger_end", "trigger_kind", "lemma", "text", "subject", "object", "factuality"),
-    *(
-        "subject_id",
-        "object_id",
-        "subject_span",
-        "object_span",
-        "participants",
-        "time_start",
-        "time_end",
-        "place_text",
-        "country",
-    ),
+    *("subject_id", "object_id", "subject_span", "object_span", "participants", "time_start", "time_end"),
+    *("place_text", "place_id", "country"),
 )
 STORIES_SCHEMA = pa.schema(
     [
@@ -84,7 +75,7 @@ def find_stories(run: StepRun) -> None:
     }
     counted = events.filter(is_counted(events["factuality"], kinds)).to_pylist()
     rows = [
-        {**row, "actors": [actor_names.get(row[f"{role}_id"], row[role]) for role in _ROLES]}
+        {**row, "actors": [actor_names.get(row[f"{role}_id"], "") for role in _ROLES]}
         for row in counted
         if not has_only_stop_words(row["lemma"])
     ]
@@ -107,6 +98,15 @@ def find_stories(run: StepRun) -> None:
                 f"{row['object_span'] or row['object']} {row['actors'][1]}",
                 " ".join(one["text"] for one in row["participants"] or ()),
             ),
+            # The ids of those without a name have their document.
+            "names": {
+                one
+                for one in (
+                    *(row["subject_id"], row["object_id"], row["place_id"]),
+                    *(one["actor_id"] for one in row["participants"] or ()),
+                )
+                if one and "@" not in one
+            },
         }
         for row in rows
     ]

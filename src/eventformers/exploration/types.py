@@ -155,8 +155,8 @@ def find_types(run: StepRun) -> None:
     little by themselves, stop words such as "be" and `LIGHT_VERBS`, form no types of their own: their
     mentions are read with the words that complete the verb.
 
-    The types of an earlier exploration in the folder stay. Further ones are induced from the events that fit
-    none of them: groups of which at least half are new events.
+    The types of an earlier exploration in the folder stay. Further ones are induced from the new events that
+    fit none of them.
 
     Raises:
         EventformersError: an error of `encode_mentions`, or the curation names a type that does not exist.
@@ -278,17 +278,15 @@ def _with_induced(
     which have no names yet."""
     known = len(types.least)
     room = (num_types or (MOST_TYPES if known else MOST_AT_FIRST)) - known
-    left = np.flatnonzero(types.assign(vectors) == UNTYPED)
-    if room < 1 or not is_new[left].any():
+    is_left = types.assign(vectors) == UNTYPED
+    left = np.flatnonzero(is_left & is_new)
+    if room < 1 or not len(left):
         return 0, types
-    vectors, is_new, lemmas = vectors[left], is_new[left], [lemmas[place] for place in left.tolist()]
+    fewest = max(FEWEST_MENTIONS, math.isqrt(min(SAMPLE, np.count_nonzero(is_left))) // 4)
+    vectors, lemmas = vectors[left], [lemmas[place] for place in left.tolist()]
     sample = sample_mentions(lemmas, SAMPLE)
-    groups, level = group_mentions(
-        vectors[sample], [lemmas[place] for place in sample.tolist()], num_types and room, most=room
-    )
-    for group in np.unique(groups):
-        if 2 * np.count_nonzero(is_new[sample][groups == group]) < np.count_nonzero(groups == group):
-            groups[groups == group] = UNTYPED
+    verbs = [lemmas[place] for place in sample.tolist()]
+    groups, level = group_mentions(vectors[sample], verbs, num_types and room, room, fewest)
     labels = np.full(len(vectors), UNTYPED)
     labels[sample] = groups
     if groups.max(initial=UNTYPED) == UNTYPED:
@@ -336,7 +334,11 @@ def _list_digest(context: Context) -> str | None:
 
 
 def group_mentions(
-    vectors: Vectors, verbs: Sequence[str], num_types: int | None = None, most: int = MOST_TYPES
+    vectors: Vectors,
+    verbs: Sequence[str],
+    num_types: int | None = None,
+    most: int = MOST_TYPES,
+    fewest: int = FEWEST_MENTIONS,
 ) -> tuple[Labels, float]:
     """Group sampled mentions into types.
 
@@ -345,6 +347,7 @@ def group_mentions(
         verbs: the lemma of each mention's verb, `(n,)`.
         num_types: maximum number of types, however different their mentions; None finds the number.
         most: maximum number of types if it is found.
+        fewest: minimum number of mentions of a type, likewise.
 
     Returns:
         The type of each mention, 0 the largest, or `UNTYPED`, `(n,)`; and the mean cosine with the mentions
@@ -358,7 +361,6 @@ def group_mentions(
         return by_size(fcluster(tree, num_types, "maxclust")), -1.0
     level = _least_cosine(cosines, verbs)
     groups = by_size(fcluster(tree, max(1 - level, ALIKE), "distance"))
-    fewest = max(FEWEST_MENTIONS, math.isqrt(len(vectors)) // 4)
     number = min(most, int(np.count_nonzero(np.bincount(groups) >= fewest)))
     return np.where(groups < number, groups, UNTYPED), level
 

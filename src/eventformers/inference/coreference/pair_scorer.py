@@ -44,7 +44,7 @@ Mention = Mapping[str, Any]
 number of the `sentence`; the `lemma` of the trigger, and its `trigger_kind` (`verb`, `noun`, `adjective`);
 the words that name its `participants`, which may be none; its `arguments`: the texts of its subject, its
 object, and its other participants, times and places, each "" if unknown. Optional: `time_start`
-and `time_end`, as in events."""
+and `time_end`, as in events, and the `names` in it, which may be none."""
 
 NUM_FEATURES = 21
 
@@ -76,7 +76,7 @@ class MentionPairs:
         place_of = {name: place for place, name in enumerate(names)}
         self.document = np.array([place_of[one["document_id"]] for one in mentions])
         self.documents = text_overlaps([documents[name] for name in names], stop_words="english")
-        self._sentences = text_overlaps([one["text"] for one in mentions])
+        self.sentences = text_overlaps([one["text"] for one in mentions])
         self._windows = text_overlaps([_window(one) for one in mentions])
         arguments = [one["arguments"] for one in mentions]
         self._arguments = [
@@ -91,9 +91,12 @@ class MentionPairs:
         self._kind = np.unique([one["trigger_kind"] for one in mentions], return_inverse=True)[1]
         self._reports = np.array([lemma in REPORTING for lemma in lemmas])
         self.days = np.array([_days(one.get("time_start", ""), one.get("time_end", "")) for one in mentions])
-        self.participants = csr_array(
-            MultiLabelBinarizer(sparse_output=True).fit_transform([one["participants"] for one in mentions]),
-            dtype=np.int32,
+        self.participants, self.names = (
+            csr_array(
+                MultiLabelBinarizer(sparse_output=True).fit_transform([one.get(key, ()) for one in mentions]),
+                dtype=np.int32,
+            )
+            for key in ("participants", "names")
         )
 
     def features(self, first: Positions, second: Positions) -> NDArray[np.float32]:
@@ -112,7 +115,7 @@ class MentionPairs:
         columns = [
             np.einsum("nd,nd->n", self.vectors[first], self.vectors[second]),
             np.einsum("nd,nd->n", *(self._triggers[self._trigger[side]] for side in (first, second))),
-            _products(self._sentences, first, second),
+            _products(self.sentences, first, second),
             _products(self._windows, first, second),
             _products(self.documents, self.document[first], self.document[second]),
             same_document,

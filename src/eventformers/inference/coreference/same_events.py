@@ -32,6 +32,15 @@ LEAST_COSINE = 0.4
 DAYS_APART = 1
 """Days between the known times of two mentions from which on they are not compared; reports round times."""
 
+SERIES_DAYS = 3
+"""Days between two reports from which on, as if a day is unknown, events need more than alike words."""
+
+SHARED_NAMES = 0.5
+"""Minimum share of the names of two such mentions that both have, unless their times are the same."""
+
+STOCK_SENTENCE, STOCK_OVERLAP = 0.9, 0.25
+"""TF-IDF cosines: sentences that are more alike, in documents that are less, are stock phrases."""
+
 _DOCUMENTS_AT_ONCE = 512
 _PAIRS_AT_ONCE = 200_000
 _LARGEST = 3_000
@@ -51,6 +60,8 @@ def same_events(
     Mentions are compared within a document and with those of its most similar documents, so the cost grows
     with the number of mentions, not of their pairs. Mentions of two documents that both name participants,
     but no common one, are not compared, nor are those of other times: a series of reports has similar events.
+    With days, neither are stock sentences, and reports that are not of the same days need common names or
+    times.
     With given topics, all mentions of a topic are compared instead, and no others.
     Groups grow by average linkage on the probabilities, where a pair that is not compared counts as 0.
 
@@ -115,6 +126,8 @@ def pairs_within(topics: Labels) -> tuple[Positions, Positions]:
 def candidate_pairs(pairs: MentionPairs, days: NDArray[np.float64]) -> tuple[Positions, Positions]:
     """Find the pairs of mentions to compare, the earlier mention of each first."""
     order = np.argsort(pairs.document, kind="stable")
+    first_days, last_days = pairs.days.T
+    num_names = pairs.names.sum(axis=1)
     starts = np.searchsorted(pairs.document[order], np.arange(pairs.documents.shape[0] + 1))
     members = [order[start:end] for start, end in pairwise(starts)]
     named = pairs.participants.sum(axis=1) > 0
@@ -128,11 +141,19 @@ def candidate_pairs(pairs: MentionPairs, days: NDArray[np.float64]) -> tuple[Pos
         alike |= pairs.lemma[own][:, None] == pairs.lemma[others]
         shared = (pairs.participants[own] @ pairs.participants[others].T).toarray()
         strangers = (shared == 0) & named[own][:, None] & named[others]
-        # An unknown day is apart from none.
-        starts, ends = pairs.days.T
-        strangers |= (starts[own][:, None] > ends[others] + DAYS_APART) | (
-            starts[others] > ends[own][:, None] + DAYS_APART
+        # An unknown day is apart from none, and the same as none.
+        between = np.maximum(
+            first_days[own][:, None] - last_days[others], first_days[others] - last_days[own][:, None]
         )
+        strangers |= between > DAYS_APART
+        if len(days):
+            apart = ~(np.abs(days[pairs.document[others]] - days[document]) <= SERIES_DAYS)
+            common = (pairs.names[own] @ pairs.names[others].T).toarray()
+            of_either = num_names[own][:, None] + num_names[others] - common
+            strangers |= apart & (common < SHARED_NAMES * np.maximum(of_either, 1)) & ~(between <= DAYS_APART)
+            unlike = (pairs.documents[[document]] @ pairs.documents[pairs.document[others]].T).toarray()
+            copies = (pairs.sentences[own] @ pairs.sentences[others].T).toarray() >= STOCK_SENTENCE
+            strangers |= copies & (unlike < STOCK_OVERLAP)
         alike &= ~strangers | (pairs.document[own][:, None] == pairs.document[others])
         row, column = np.nonzero(alike)
         one, other = own[row], others[column]
