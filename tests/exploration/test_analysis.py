@@ -267,7 +267,7 @@ def test_types_continue_after_the_last_block(
     monkeypatch.setattr(steps, "_ROWS_AT_ONCE", 5)
     (tmp_path / "whole").mkdir()
     whole = run_step(types.TYPES, tmp_path / "whole", encoder, num_types=4)
-    encoding = Interruption(monkeypatch, types, "encode_mentions")
+    encoding = Interruption(monkeypatch, events_module, "encode_mentions")
     with pytest.raises(KeyboardInterrupt):
         run_step(types.TYPES, tmp_path, encoder, num_types=4)
     found = run_step(types.TYPES, tmp_path, encoder, num_types=4)
@@ -424,7 +424,7 @@ def test_stories_are_the_events_that_several_documents_tell_of(
         vectors = np.stack([np.random.default_rng(seed).normal(size=64) for seed in seeds])
         return SimpleNamespace(embeddings=vectors.astype(np.float32))
 
-    monkeypatch.setattr(stories, "encode_mentions", encode)
+    monkeypatch.setattr(events_module, "encode_mentions", encode)
     # Events are the same if their sentences are.
     monkeypatch.setattr(stories, "packaged_scorer", lambda: lambda features: (features[:, 0] > 0.9).float())
     events, documents = tables()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain, compress
 from pathlib import Path
@@ -55,7 +55,9 @@ from eventformers.extraction.pipeline import extract_shards
 from eventformers.extraction.shards import in_blocks, read_counts, read_shards, write_texts
 from eventformers.extraction.texts import TextDocument
 from eventformers.files import file_digest, files_digest, remove_folder, write_text
-from eventformers.inference.encoding.vectors import Vectors
+from eventformers.inference.encoding.vectors import Vectors, unit_vectors
+from eventformers.inference.induction.induce import usual_trigger_input
+from eventformers.inference.induction.mention_encoding import TriggerInput, encode_mentions
 from eventformers.inference.induction.type_naming import has_only_stop_words
 from eventformers.inference.search.candidate_index import CandidateIndex, Candidates, SearchKind
 from eventformers.provenance import installed_version
@@ -93,7 +95,13 @@ def extract_events(run: StepRun) -> None:
     an interrupted run.
     """
     keys = [key_of([(one.document_id, one.text, one.date) for one in block]) for block in _blocks(run)]
-    found = _earlier(run.earlier) if run.earlier else {}
+    found = {}
+    if run.earlier:
+        known = read_parquet(run.earlier / _BLOCKS_TABLE).to_pydict()
+        counts_of = [ExtractionCounts.from_dict(json.loads(one)) for one in known["counts"]]
+        found = _divided(
+            known["key"], counts_of, [read_parquet(run.earlier / name) for name, _, _ in _TABLES]
+        )
     missing = [key not in found for key in keys]
     shards = _write_shards(run, chain.from_iterable(compress(_blocks(run), missing)))
     pipeline = run.context.settings.pipeline or installed_pipeline()
@@ -207,13 +215,6 @@ def _tell_of_language(run: StepRun, language: str) -> None:
     for note in notes:
         _logger.warning(note)
     run.notes += notes
-
-
-def _earlier(folder: Path) -> dict[str, _Parsed]:
-    """Read what an earlier exploration found, by the key of each block."""
-    blocks = read_parquet(folder / _BLOCKS_TABLE).to_pydict()
-    counts = [ExtractionCounts.from_dict(json.loads(one)) for one in blocks["counts"]]
-    return _divided(blocks["key"], counts, [read_parquet(folder / name) for name, _, _ in _TABLES])
 
 
 def _divided(
@@ -369,6 +370,56 @@ def encode_events(run: StepRun) -> None:
     keys = [inputs.key(event, place) for place, event in enumerate(long)]
     if truncated := len(inputs.token_rows(keys)[1]) if keys else 0:
         run.notes.append(f"Event texts truncated to {encoder.max_length} tokens: {truncated:,}.")
+
+
+def kept_vectors(
+    run: StepRun,
+    name: str,
+    items: Sequence[Any],
+    encode: Callable[[Sequence[Any]], Vectors],
+    also: str | None = None,
+) -> tuple[Vectors, list[str]]:
+    """Return the vector of each item, `(n, d)`, and its key; see `StepRun.rows`."""
+
+    def encoded(numbers: Sequence[int]) -> pa.Table:
+        return pa.table({"embedding": vector_column(encode([items[number] for number in numbers]))})
+
+    keys = [key_of(item) for item in items]
+    return vectors_of(run.rows(name, keys, encoded, also)), keys
+
+
+def mention_vectors(
+    run: StepRun,
+    name: str,
+    role: str,
+    mentions: Sequence[Mapping[str, Any]],
+    trigger_input: TriggerInput | None = None,
+    also: str | None = None,
+) -> tuple[Vectors, list[str]]:
+    """Return the vector of each trigger in its sentence, `(n, d)` at length 1, and its key.
+
+    Args:
+        run: the step.
+        name: the file of the vectors; see `StepRun.rows`.
+        role: the role of the encoder.
+        mentions: `text`, a sentence, `trigger_start` and `trigger_end`; further columns are ignored.
+        trigger_input: see `encode_mentions`; None takes that of the encoder.
+        also: file of another step with vectors by the same encoder.
+    """
+    settings, encoder = run.context.settings, run.context.encoder(role)
+
+    def encode(block: Sequence[dict[str, Any]]) -> Vectors:
+        read = encode_mentions(
+            encoder,
+            block,
+            trigger_input=trigger_input or usual_trigger_input(encoder, block),
+            batch_size=settings.batch_size,
+            show_progress=settings.show_progress,
+        )
+        return unit_vectors(read.embeddings, [one["text"] for one in block])
+
+    columns = ("text", "trigger_start", "trigger_end")
+    return kept_vectors(run, name, [{key: one[key] for key in columns} for one in mentions], encode, also)
 
 
 VECTORS = Step(

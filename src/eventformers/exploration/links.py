@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 
 from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, LINK_SCHEMA
 from eventformers.exploration import STATE_FOLDER
-from eventformers.exploration.events import vector_column, vectors_of
-from eventformers.exploration.steps import Step, StepRun, key_of, keys_file
-from eventformers.inference.encoding.vectors import Vectors
+from eventformers.exploration.events import kept_vectors
+from eventformers.exploration.steps import Step, StepRun, keys_file
 from eventformers.inference.grounding.knowledge_base import (
     FALLBACK_LANGUAGE,
     KnowledgeBase,
@@ -51,14 +50,9 @@ def link_events(run: StepRun) -> None:
     entries = knowledge_base.in_languages({language})
     model = grounding_model(encoder, batch_size=settings.batch_size, show_progress=settings.show_progress)
 
-    def vectors(name: str, texts: Sequence[Any], read: Callable[[Sequence[Any]], Vectors]) -> Vectors:
-        def encoded(numbers: Sequence[int]) -> pa.Table:
-            return pa.table({"embedding": vector_column(read([texts[number] for number in numbers]))})
-
-        return vectors_of(run.rows(name, [key_of(text) for text in texts], encoded))
-
     known = [EventText.from_row(row) for row in entries.to_list()]
-    index = CandidateIndex(entries["event_id"][:], vectors(_ENTRIES, known, model.read_events))
+    vectors, _ = kept_vectors(run, _ENTRIES, known, model.read_events)
+    index = CandidateIndex(entries["event_id"][:], vectors)
     threshold = find_threshold(None, encoder, None, 0.0, TOP, index)
     run.notes += [f"{threshold.note}."] if threshold.note else []
     if len(languages) > 1:
@@ -67,7 +61,7 @@ def link_events(run: StepRun) -> None:
     texts = {row["document_id"]: row for row in documents.to_pylist()}
     rows = run.table(EVENTS_TABLE, _COLUMNS).to_pylist()
     mentions = [_mention(row, texts[row["document_id"]]) for row in rows]
-    queries = vectors(_MENTIONS, mentions, model.read_mentions)
+    queries, _ = kept_vectors(run, _MENTIONS, mentions, model.read_mentions)
     parts = [LINK_SCHEMA.empty_table()]
     for start in range(0, len(rows), _BLOCK_EVENTS):
         block = slice(start, start + _BLOCK_EVENTS)

@@ -146,7 +146,11 @@ def _page(
     factuality: Sequence[str],
     edits: dict[str, Any] | None,
 ) -> str:
-    plotly = _plotly() if "map" in tables else ""
+    plotly = ""
+    if "map" in tables and find_spec("plotly"):
+        from plotly.offline import get_plotlyjs
+
+        plotly = get_plotlyjs()
     notes = list(report.get("notes", []))
     if "map" in tables and not plotly:
         del tables["map"]
@@ -217,15 +221,6 @@ def _packed_script(source: str) -> str:
     return compressed(source.encode())
 
 
-def _plotly() -> str:
-    """The source of plotly.js; "" if plotly is not installed."""
-    if find_spec("plotly") is None:
-        return ""
-    from plotly.offline import get_plotlyjs
-
-    return get_plotlyjs()
-
-
 def _types(tables: dict[str, pa.Table]) -> list[dict[str, Any]]:
     if "types" not in tables:
         return []
@@ -261,12 +256,12 @@ def _types(tables: dict[str, pa.Table]) -> list[dict[str, Any]]:
     ]
 
 
-def _downloads(folder: Path) -> list[dict[str, str]]:
+def _downloads(folder: Path) -> list[dict[str, Any]]:
     wide = dict.fromkeys(WIDE_FILES.values(), "a row an event, with all that is known of it")
     network = dict.fromkeys(NETWORK_FILES, "the network of who acts on whom")
     files = {f"{name}.parquet": holds for name, holds in _TABLES.items()} | wide | network
     return [
-        {"file": name, "holds": holds, "size": _size((folder / name).stat().st_size)}
+        {"file": name, "holds": holds, "size": (folder / name).stat().st_size}
         for name, holds in files.items()
         if (folder / name).exists()
     ]
@@ -280,14 +275,6 @@ def _shown(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return ", ".join(map(_shown, value)) if isinstance(value, list) else str(value)
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "bytes" or count >= 10 else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
 
 
 def _wide_table(name: str) -> Step:

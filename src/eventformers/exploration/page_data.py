@@ -41,7 +41,7 @@ def packed(columns: Mapping[str, pa.Array | pa.ChunkedArray | np.ndarray]) -> st
         columns.
     """
     body = bytearray()
-    described = {name: _column(_array(values), body) for name, values in columns.items()}
+    described = {name: _column(values, body) for name, values in columns.items()}
     rows = max((len(values) for values in columns.values()), default=0)
     header = json.dumps(
         {"rows": rows, "columns": described}, ensure_ascii=False, separators=(",", ":")
@@ -60,13 +60,9 @@ def compressed(content: bytes) -> str:
     return base64.b64encode(gzip.compress(content, _LEVEL, mtime=0)).decode()
 
 
-def _array(values: pa.Array | pa.ChunkedArray | np.ndarray) -> pa.Array:
-    if isinstance(values, pa.ChunkedArray):
-        return values.combine_chunks()
-    return pa.array(values) if isinstance(values, np.ndarray) else values
-
-
-def _column(values: pa.Array, body: bytearray) -> dict[str, Any]:
+def _column(values: pa.Array | pa.ChunkedArray | np.ndarray, body: bytearray) -> dict[str, Any]:
+    values = pa.array(values) if isinstance(values, np.ndarray) else values
+    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if pa.types.is_list(values.type):
         lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
         starts = np.concatenate([[0], np.cumsum(lengths)])

@@ -228,7 +228,11 @@ def find_completions(run: StepRun) -> None:
     graph = index.record.graph
     templates = relation_templates(graph_of(graph), None, trained_templates(encoder))
     relations = [one for one in templates.relations if one in EVENT_RELATIONS] or list(templates.relations)
-    texts = _chained_first(events, chains)
+    ids, texts = events["event_id"].to_pylist(), events["text"].to_pylist()
+    text_of = dict(zip(ids, texts, strict=True))
+    chained = [] if chains is None else chains["event_ids"].to_pylist()
+    # Events of chains come first.
+    texts = list(dict.fromkeys([*(text_of[one] for chain in chained for one in chain), *texts]))
     lemma_of = dict(zip(events["text"].to_pylist(), events["lemma"].to_pylist(), strict=True))
     chosen = texts[: MOST_QUERIES // len(relations)]
     completed = complete_many(
@@ -279,13 +283,6 @@ def _are_alike(one: str, other: str) -> bool:
     """
     length = min(len(one), len(other))
     return one[:length] == other[:length] or (length > 5 and one[: length - 1] == other[: length - 1])
-
-
-def _chained_first(events: pa.Table, chains: pa.Table | None) -> list[str]:
-    ids, texts = events["event_id"].to_pylist(), events["text"].to_pylist()
-    text_of = dict(zip(ids, texts, strict=True))
-    chained: Sequence[Sequence[str]] = [] if chains is None else chains["event_ids"].to_pylist()
-    return list(dict.fromkeys([*(text_of[one] for chain in chained for one in chain), *texts]))
 
 
 def graph_config(graph: str | Path, config: str | None) -> str:

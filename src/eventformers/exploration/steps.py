@@ -246,23 +246,32 @@ class StepRun:
             for part in parts:
                 writer.write_table(part)
 
-    def rows(self, name: str, keys: Sequence[str], make: Callable[[Sequence[int]], pa.Table]) -> pa.Table:
+    def rows(
+        self,
+        name: str,
+        keys: Sequence[str],
+        make: Callable[[Sequence[int]], pa.Table],
+        also: str | None = None,
+    ) -> pa.Table:
         """Return a row for each key, and write them; only those that the earlier exploration lacks are made.
 
         Args:
             name: the file of the result. The step's `writes` has it and its `keys_file`.
             keys: the digest of what each row is made from, besides the step's settings and models.
             make: makes rows from their numbers. A row must not depend on the others.
+            also: the result of an earlier step that has equal rows for equal keys.
         """
         parts: list[pa.Table] = []
         places: dict[str, int] = {}
-        if self.earlier:
-            parts = [read_parquet(self.earlier / name)]
-            known = read_parquet(self.earlier / keys_file(name))["key"].to_pylist()
-            places = {key: place for place, key in enumerate(known)}
+        held = 0
+        for folder, known in ((self.earlier, name), (self.folder, also)):
+            if folder and known and (folder / known).exists():
+                of_known = read_parquet(folder / keys_file(known))["key"].to_pylist()
+                places |= {key: place for place, key in enumerate(of_known, start=held)}
+                parts.append(read_parquet(folder / known))
+                held += len(of_known)
         number_of = {key: number for number, key in reversed(list(enumerate(keys))) if key not in places}
         missing = sorted(number_of.values())
-        held = parts[0].num_rows if parts else 0
         places |= {keys[number]: place for place, number in enumerate(missing, start=held)}
         # Without any row, the columns of no row.
         for start in range(0, len(missing), _ROWS_AT_ONCE) if missing or parts else [0]:

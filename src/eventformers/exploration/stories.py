@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,13 @@ from eventformers.datasets_scripts.events import ACTORS_TABLE, DOCUMENTS_TABLE, 
 from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.exploration import STATE_FOLDER
 from eventformers.exploration.curation import curate
-from eventformers.exploration.events import vector_column, vectors_of
-from eventformers.exploration.steps import Context, Step, StepRun, key_of, keys_file
+from eventformers.exploration.events import kept_vectors, mention_vectors
+from eventformers.exploration.steps import Context, Step, StepRun, keys_file
+from eventformers.exploration.types import MENTIONS
 from eventformers.files import file_digest
 from eventformers.inference.coreference.pair_scorer import WEIGHTS, MentionPairs, packaged_scorer
 from eventformers.inference.coreference.same_events import same_events
-from eventformers.inference.encoding.vectors import Vectors, unit_vectors
-from eventformers.inference.induction.mention_encoding import encode_mentions
+from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.induction.type_naming import has_only_stop_words
 
 STORIES_TABLE = "stories.parquet"
@@ -110,39 +111,27 @@ def find_stories(run: StepRun) -> None:
         }
         for row in rows
     ]
-    encoder = run.context.encoder(_ROLE)
+    # Without a model of types, the same encoder has read most of them.
+    also = MENTIONS if run.context.settings.models.get("types") is None else None
+    vectors, _ = mention_vectors(run, _MENTIONS, _ROLE, mentions, "span", also)
 
-    def encoded(numbers: Sequence[int]) -> pa.Table:
-        block = [mentions[number] for number in numbers]
-        settings = run.context.settings
-        read = encode_mentions(
-            encoder,
-            block,
-            trigger_input="span",
-            batch_size=settings.batch_size,
-            show_progress=settings.show_progress,
-        )
-        vectors = unit_vectors(read.embeddings, [mention["text"] for mention in block])
-        return pa.table({"embedding": vector_column(vectors)})
+    encode = partial(
+        run.context.encoder(_ROLE).encode, batch_size=run.context.settings.batch_size, normalize=True
+    )
 
     def encode_triggers(triggers: Sequence[str]) -> Vectors:
-        def encoded(numbers: Sequence[int]) -> pa.Table:
-            block = [triggers[number] for number in numbers]
-            vectors = encoder.encode(block, batch_size=run.context.settings.batch_size, normalize=True)
-            return pa.table({"embedding": vector_column(vectors)})
+        return kept_vectors(run, _TRIGGERS, triggers, encode)[0]
 
-        return vectors_of(run.rows(_TRIGGERS, [key_of(trigger) for trigger in triggers], encoded))
-
-    keys = [key_of([one["text"], one["trigger_start"], one["trigger_end"]]) for one in mentions]
-    vectors = run.rows(_MENTIONS, keys, encoded)
     groups: list[list[Row]] = []
     if not mentions:
         encode_triggers([])
     else:
-        pairs = MentionPairs(mentions, texts, vectors_of(vectors), encode_triggers)
-        labels = same_events(
-            pairs, packaged_scorer(), threshold=THRESHOLD, days=_days(row["date"] for row in documents)
-        )
+        # A month or a year is no day.
+        dates = [row["date"][:10] if len(row["date"]) >= 10 else "NaT" for row in documents]
+        days = np.array(dates, dtype="datetime64[D]")
+        known_days = np.where(np.isnat(days), np.nan, days.astype(np.float64))
+        pairs = MentionPairs(mentions, texts, vectors, encode_triggers)
+        labels = same_events(pairs, packaged_scorer(), threshold=THRESHOLD, days=known_days)
         of_label: dict[int, list[Row]] = {}
         for label, row in zip(labels.tolist(), rows, strict=True):
             of_label.setdefault(label, []).append(row)
@@ -233,12 +222,6 @@ def _commonest(values: Iterable[str]) -> str:
     return next((value for value, _ in Counter(filter(None, values)).most_common(1)), "")
 
 
-def _days(dates: Iterable[str]) -> list[float]:
-    # A month or a year is no day.
-    days = np.array([date[:10] if len(date) >= 10 else "NaT" for date in dates], dtype="datetime64[D]")
-    return np.where(np.isnat(days), np.nan, days.astype(np.float64)).tolist()
-
-
 def _settings(context: Context) -> dict[str, Any] | None:
     if not context.settings.stories:
         return None
@@ -255,6 +238,7 @@ STORIES = Step(
     "stories",
     find_stories,
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE, ACTORS_TABLE),
+    may_read=(MENTIONS, keys_file(MENTIONS)),
     writes=(
         *(STORIES_TABLE, EVENT_STORIES_TABLE, _KNOWN),
         *(file for name in (_MENTIONS, _TRIGGERS) for file in (name, keys_file(name))),

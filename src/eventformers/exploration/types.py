@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, count
 from typing import Any, Literal, NamedTuple
 
@@ -22,15 +22,15 @@ from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, 
 from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.exploration import STATE_FOLDER
 from eventformers.exploration.curation import Curated, curate
-from eventformers.exploration.events import vector_column, vectors_of
-from eventformers.exploration.steps import Context, Step, StepRun, key_of, keys_file
+from eventformers.exploration.events import mention_vectors, vector_column, vectors_of
+from eventformers.exploration.steps import Context, Step, StepRun, keys_file
 from eventformers.files import file_digest
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.encoding.vectors import Positions, Vectors, unit_vectors
+from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.inference.induction.clustering import ALIKE, by_size
-from eventformers.inference.induction.induce import NAME_PARTS, usual_trigger_input
+from eventformers.inference.induction.induce import NAME_PARTS
 from eventformers.inference.induction.mention_distances import Labels
-from eventformers.inference.induction.mention_encoding import encode_labels, encode_mentions
+from eventformers.inference.induction.mention_encoding import encode_labels
 from eventformers.inference.induction.type_list import (
     FAMILIES,
     ListedType,
@@ -93,7 +93,8 @@ TOP = 5
 
 SEED = 0
 _CANDIDATES = 20
-_MENTIONS = f"{STATE_FOLDER}/mentions.parquet"
+MENTIONS = f"{STATE_FOLDER}/mentions.parquet"
+"""File of the vectors of all events in their sentences, by the encoder of types."""
 _KNOWN = f"{STATE_FOLDER}/known_types.parquet"
 _COLUMNS = (
     *("event_id", "document_id", "sentence_start", "sentence_end", "trigger", "trigger_start"),
@@ -156,7 +157,7 @@ def find_types(run: StepRun) -> None:
     mentions are read with the words that complete the verb.
 
     The types of an earlier exploration in the folder stay. Further ones are induced from the new events that
-    fit none of them.
+    fit none of them, if at least half of all events that fit a further type and no known one are new.
 
     Raises:
         EventformersError: an error of `encode_mentions`, or the curation names a type that does not exist.
@@ -233,7 +234,9 @@ def _types_of(
         for number in range(len(types.names), len(types.least)):
             verbs = Counter(terms[place][0] for place in np.flatnonzero(labels == number))
             name, _ = _name([term.label for term in words[number]], verbs)
-            types.names.append(_distinct(name or f"type {number}", types.names))
+            name = name or f"type {number}"
+            numbered = (f"{name} ({number})" for number in count(2))
+            types.names.append(next(one for one in chain([name], numbered) if one not in types.names))
     types.families.extend([""] * (len(types.names) - len(types.families)))
     if not all(types.families):
         families = read_type_list(FAMILIES)
@@ -282,11 +285,12 @@ def _with_induced(
     left = np.flatnonzero(is_left & is_new)
     if room < 1 or not len(left):
         return 0, types
-    fewest = max(FEWEST_MENTIONS, math.isqrt(min(SAMPLE, np.count_nonzero(is_left))) // 4)
+    others = vectors[is_left & ~is_new]
     vectors, lemmas = vectors[left], [lemmas[place] for place in left.tolist()]
     sample = sample_mentions(lemmas, SAMPLE)
     verbs = [lemmas[place] for place in sample.tolist()]
-    groups, level = group_mentions(vectors[sample], verbs, num_types and room, room, fewest)
+    among = min(SAMPLE, len(sample) + len(others))
+    groups, level = group_mentions(vectors[sample], verbs, num_types and room, room, among)
     labels = np.full(len(vectors), UNTYPED)
     labels[sample] = groups
     if groups.max(initial=UNTYPED) == UNTYPED:
@@ -300,7 +304,9 @@ def _with_induced(
         least = np.maximum(level, NEAR_SHARE * lengths**2) / lengths
         found = Types([], [], _units(means), least.astype(np.float32))
         labels = found.assign(vectors)
-    order = [number for number, _ in Counter(labels[labels != UNTYPED].tolist()).most_common()]
+    before = Counter(found.assign(others).tolist())
+    sizes = Counter(labels[labels != UNTYPED].tolist()).most_common()
+    order = np.array([number for number, size in sizes if size >= before[number]], dtype=np.int64)
     centroids = np.concatenate([types.centroids, found.centroids[order]])
     return len(sample), Types(
         types.names, types.families, centroids, np.concatenate([types.least, found.least[order]])
@@ -313,12 +319,6 @@ def _called(curated: Curated, types: Types, type_id: int) -> tuple[str, str]:
     while origin in curated.origins:
         origin = curated.origins[origin]
     return curated.names.get(type_id) or types.names[type_id], types.families[origin]
-
-
-def _distinct(name: str, others: Collection[str]) -> str:
-    """Return a name that no other type has."""
-    numbered = (f"{name} ({number})" for number in count(2))
-    return next(one for one in chain([name], numbered) if one not in others)
 
 
 def _with_rest(labels: Labels, number: int) -> Labels:
@@ -338,7 +338,7 @@ def group_mentions(
     verbs: Sequence[str],
     num_types: int | None = None,
     most: int = MOST_TYPES,
-    fewest: int = FEWEST_MENTIONS,
+    among: int = 0,
 ) -> tuple[Labels, float]:
     """Group sampled mentions into types.
 
@@ -347,7 +347,7 @@ def group_mentions(
         verbs: the lemma of each mention's verb, `(n,)`.
         num_types: maximum number of types, however different their mentions; None finds the number.
         most: maximum number of types if it is found.
-        fewest: minimum number of mentions of a type, likewise.
+        among: number of mentions that these are some of, for the minimum size of a type.
 
     Returns:
         The type of each mention, 0 the largest, or `UNTYPED`, `(n,)`; and the mean cosine with the mentions
@@ -361,6 +361,7 @@ def group_mentions(
         return by_size(fcluster(tree, num_types, "maxclust")), -1.0
     level = _least_cosine(cosines, verbs)
     groups = by_size(fcluster(tree, max(1 - level, ALIKE), "distance"))
+    fewest = max(FEWEST_MENTIONS, math.isqrt(max(among, len(vectors))) // 4)
     number = min(most, int(np.count_nonzero(np.bincount(groups) >= fewest)))
     return np.where(groups < number, groups, UNTYPED), level
 
@@ -418,36 +419,17 @@ def mention_end(row: Row, sentence: str) -> int:
 def _encode(run: StepRun, rows: Sequence[Row]) -> tuple[Vectors, NDArray[np.bool_]]:
     """Encode the mentions of all events, `(n, d)` at length 1; and whether an earlier exploration lacks them,
     `(n,)`."""
-    settings, encoder = run.context.settings, run.context.encoder("types")
     columns = run.table(DOCUMENTS_TABLE, ["document_id", "text"]).to_pydict()
-    mentions = list(_mentions(rows, dict(zip(*columns.values(), strict=True))))
-
-    def encoded(numbers: Sequence[int]) -> pa.Table:
-        block = [mentions[number] for number in numbers]
-        read = encode_mentions(
-            encoder,
-            block,
-            trigger_input=usual_trigger_input(encoder, block),
-            batch_size=settings.batch_size,
-            show_progress=settings.show_progress,
-        )
-        vectors = unit_vectors(read.embeddings, [rows[number]["text"] for number in numbers])
-        return pa.table({"embedding": vector_column(vectors)})
-
-    keys = [key_of(mention) for mention in mentions]
-    known = set(read_parquet(run.earlier / keys_file(_MENTIONS))["key"].to_pylist()) if run.earlier else ()
-    return vectors_of(run.rows(_MENTIONS, keys, encoded)), np.array([key not in known for key in keys])
-
-
-def _mentions(rows: Sequence[Row], texts: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    texts = dict(zip(*columns.values(), strict=True))
+    mentions = []
     for row in rows:
         start = row["sentence_start"]
         sentence = texts[row["document_id"]][start : row["sentence_end"]]
-        yield {
-            "text": sentence,
-            "trigger_start": row["trigger_start"] - start,
-            "trigger_end": mention_end(row, sentence),
-        }
+        place = {"trigger_start": row["trigger_start"] - start, "trigger_end": mention_end(row, sentence)}
+        mentions.append({"text": sentence, **place})
+    vectors, keys = mention_vectors(run, MENTIONS, "types", mentions)
+    known = set(read_parquet(run.earlier / keys_file(MENTIONS))["key"].to_pylist()) if run.earlier else ()
+    return vectors, np.array([key not in known for key in keys])
 
 
 def _says_little(verb: str) -> bool:
@@ -542,7 +524,7 @@ TYPES = Step(
     "types",
     find_types,
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
-    writes=(TYPES_TABLE, EVENT_TYPES_TABLE, _KNOWN, _MENTIONS, keys_file(_MENTIONS)),
+    writes=(TYPES_TABLE, EVENT_TYPES_TABLE, _KNOWN, MENTIONS, keys_file(MENTIONS)),
     models=("types",),
     settings=lambda context: {
         "num_types": context.settings.num_types,
