@@ -38,7 +38,7 @@ def explore(
         pipeline: str | None = english_pipeline,
         types: Path | None = tiny_encoder,
     ) -> Outcome:
-        given = ["--events", str(tiny_encoder), "--device", "cpu"]
+        given = ["--events", str(tiny_encoder), "--device", "cpu", "--no-stories"]
         if pipeline is not None:
             given += ["--pipeline", pipeline]
         if types is not None:

@@ -55,6 +55,7 @@ def explore(
             "events": tiny_encoder,
             "types": tiny_encoder,
             "device": "cpu",
+            "stories": False,
             **options,
         }
         return eventformers.explore(ROWS if texts is None else texts, tmp_path / "out", **chosen)

@@ -217,7 +217,7 @@ def test_an_extraction_has_fewer_tools(tiny_encoder: Path, exploration: Path) ->
     assert tools.search_events(words="storm")["total"] == 3
     for run, needed in (
         (lambda: tools.search_events(like="storm"), "explore without --skip vectors"),
-        (lambda: tools.search_stories(), "explore --stories"),
+        (lambda: tools.search_stories(), "--no-stories"),
         (lambda: tools.ground_text("a text"), "--knowledge-base"),
     ):
         with pytest.raises(EventformersError, match=needed):

@@ -52,9 +52,7 @@ def explore(
         str, typer.Option(help="Bi-encoder of links to the knowledge base, likewise.")
     ] = "event_grounding",
     commonsense: Annotated[str | None, typer.Option(help="Model of completions, likewise.")] = None,
-    stories: Annotated[
-        bool, typer.Option("--stories", help="Group the events that are the same event.")
-    ] = False,
+    stories: Annotated[bool, typer.Option(help="Find the events that several documents report.")] = True,
     next_events: Annotated[
         bool,
         typer.Option(

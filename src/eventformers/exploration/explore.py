@@ -118,7 +118,7 @@ def explore(
     types: Model = None,
     grounding: Model = "event_grounding",
     commonsense: Model = None,
-    stories: bool = False,
+    stories: bool = True,
     next_events: bool = False,
     num_types: int | None = None,
     type_list: str | Path | None = None,

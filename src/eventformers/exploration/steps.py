@@ -51,7 +51,7 @@ class ExploreSettings:
     pipeline: str | None = None
     triggers: str = "all"
     models: Mapping[str, Model] = field(default_factory=dict)
-    stories: bool = False
+    stories: bool = True
     next_events: bool = False
     num_types: int | None = None
     type_list: str | Path | None = None

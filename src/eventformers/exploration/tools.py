@@ -222,7 +222,7 @@ class ExplorationTools:
         offset: Offset = 0,
     ) -> Answer:
         """Find stories: events that are the same event, in one document or many; largest first."""
-        self._needs("stories", "explore --stories")
+        self._needs("stories", "explore without --no-stories")
         condition = (
             "contains(lower(concat_ws(' ', name, array_to_string(actors, ' '), place_text, country)), ?)"
         )
@@ -241,7 +241,7 @@ class ExplorationTools:
         offset: Offset = 0,
     ) -> Answer:
         """Read a story: its events with the sentences and documents that report them."""
-        self._needs("stories", "explore --stories")
+        self._needs("stories", "explore without --no-stories")
         answer = self._events(["story_id = ?"], [story_id], limit, offset)
         if not answer["total"]:
             raise EventformersError(
