@@ -36,8 +36,9 @@ def exploration(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     out = tmp_path_factory.mktemp("explored") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("eventformers.loading.encoders._default_encoder", lambda: tiny_encoder)
-        # The samples tell of few events twice.
+        # The samples tell of few events twice, and without names.
         patch.setattr("eventformers.exploration.stories.THRESHOLD", 0.1)
+        patch.setattr("eventformers.inference.coreference.same_events.SHARED_NAMES", 0)
         eventformers.explore(
             EXTRACTED, out, events=tiny_encoder, types=tiny_encoder, stories=True, skip=["map", "page"]
         )
