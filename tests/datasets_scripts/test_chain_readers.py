@@ -77,7 +77,7 @@ def test_plain_json_lines_take_lists_and_objects(tmp_path: Path) -> None:
     assert skipped == {"blank_line": 1}
 
 
-def test_cloze_items_give_their_context_alone(tmp_path: Path) -> None:
+def test_cloze_items_give_their_context_alone_or_all_parts(tmp_path: Path) -> None:
     path = tmp_path / "mcnc_dev.txt"
     path.write_text(
         "rocket|rose at|station\nexploded\n\nHOLDOUT_SEP\n\nwe|on|voyage\nNEG_SEP\n\n"
@@ -93,6 +93,15 @@ def test_cloze_items_give_their_context_alone(tmp_path: Path) -> None:
     ]
     assert [document.document_id for document in documents] == ["mcnc_dev/0", "mcnc_dev/1"]
     assert skipped == {"cloze_held_out_event": 2, "cloze_wrong_candidate": 3}
+    first, second = read_cloze_items(path, SkippedRows())
+    assert [event["predicate"] for event in first.context] == ["rose at", "exploded"]
+    assert [event["predicate"] for event in first.held_out] == ["on"]
+    assert [event["predicate"] for event in first.wrong] == ["b", "e"]
+    assert [(item.item_id, item.line) for item in (first, second)] == [
+        ("mcnc_dev/0", 11),
+        ("mcnc_dev/1", 17),
+    ]
+    assert checked_question(second, path) is second
 
 
 @pytest.mark.parametrize(
@@ -104,8 +113,11 @@ def test_cloze_items_give_their_context_alone(tmp_path: Path) -> None:
         ('{"events": 3}\n', 1, 'no "events" list'),
         ("[]\n", 1, "JSON of type list"),
         ('{"events": [\n', 1, "invalid JSON"),
+        (f'{{"events": {"[" * 100_000}\n', 1, "JSON"),
+        (f'{{"events": {"1" * 5_000}\n', 1, "JSON"),
         ("", None, "an empty file"),
     ],
+    ids=range(9),
 )
 def test_bad_json_lines_name_file_and_line(tmp_path: Path, text: str, line: int | None, found: str) -> None:
     path = tmp_path / "bad.jsonl"
@@ -139,13 +151,17 @@ def test_broken_gzip_is_told(tmp_path: Path) -> None:
         ("a|b|c\nHOLDOUT_SEP\n", "the end of the file inside an item"),
         ("a|b|c\n", "the end of the file inside an item"),
         ("||\n", "an event without any word"),
+        ("HOLDOUT_SEP\na|b|c\nNEG_SEP\nd|e|f\nDOC_SEP\n", "line 5: found an item without context"),
+        ("a|b|c\nHOLDOUT_SEP\nNEG_SEP\nd|e|f\nDOC_SEP\n", "an item with 0 held-out events"),
+        ("a|b|c\nHOLDOUT_SEP\na|b|c\nx|y|z\nNEG_SEP\nd|e|f\nDOC_SEP\n", "an item with 2 held-out events"),
+        ("a|b|c\nHOLDOUT_SEP\nx|y|z\nNEG_SEP\nDOC_SEP\n", "line 5: found an item with one choice"),
     ],
 )
-def test_bad_cloze_files_are_refused(tmp_path: Path, text: str, found: str) -> None:
+def test_bad_cloze_items_are_refused(tmp_path: Path, text: str, found: str) -> None:
     path = tmp_path / "mcnc_dev.txt"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DataFormatError, match=found):
-        read(path)
+        [checked_question(item, path) for item in read_cloze_items(path, SkippedRows())]
 
 
 def test_the_filter_says_why_an_event_goes() -> None:
@@ -171,50 +187,6 @@ def test_the_real_cloze_files_are_read_whole(shared_data: Path) -> None:
     assert Counter(document.source for document in documents) == {"mcnc_dev": 2000, "cmcnc_dev": 71}
     assert sum(len(document.events) for document in documents) == 29_659
     assert skipped == {"cloze_held_out_event": 2071, "cloze_wrong_candidate": 17_187}
-
-
-@pytest.mark.parametrize("text", ["[" * 100_000, "1" * 5_000])
-def test_json_that_python_cannot_read(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "deep.jsonl"
-    path.write_text(f'{{"events": {text}\n', encoding="utf-8")
-    with pytest.raises(DataFormatError, match=r"deep\.jsonl"):
-        list(read_documents([path], SkippedRows()))
-
-
-def test_items_keep_their_parts_and_lines(tmp_path: Path) -> None:
-    path = tmp_path / "mcnc_dev.txt"
-    path.write_text(
-        "rocket|rose at|station\nexploded\n\nHOLDOUT_SEP\n\nwe|on|voyage\nNEG_SEP\n\n"
-        "a|b|c\nd|e|f\nDOC_SEP\n\n"
-        "|fell|\nHOLDOUT_SEP\nx|y|z\nNEG_SEP\nu|v|w\n",
-        encoding="utf-8",
-    )
-    first, second = read_cloze_items(path, SkippedRows())
-    assert [event["predicate"] for event in first.context] == ["rose at", "exploded"]
-    assert [event["predicate"] for event in first.held_out] == ["on"]
-    assert [event["predicate"] for event in first.wrong] == ["b", "e"]
-    assert [(item.item_id, item.line) for item in (first, second)] == [
-        ("mcnc_dev/0", 11),
-        ("mcnc_dev/1", 17),
-    ]
-    assert checked_question(second, path) is second
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("HOLDOUT_SEP\na|b|c\nNEG_SEP\nd|e|f\nDOC_SEP\n", "line 5: found an item without context"),
-        ("a|b|c\nHOLDOUT_SEP\nNEG_SEP\nd|e|f\nDOC_SEP\n", "an item with 0 held-out events"),
-        ("a|b|c\nHOLDOUT_SEP\na|b|c\nx|y|z\nNEG_SEP\nd|e|f\nDOC_SEP\n", "an item with 2 held-out events"),
-        ("a|b|c\nHOLDOUT_SEP\nx|y|z\nNEG_SEP\nDOC_SEP\n", "line 5: found an item with one choice"),
-    ],
-)
-def test_items_that_cannot_be_asked_are_refused(tmp_path: Path, text: str, found: str) -> None:
-    path = tmp_path / "mcnc_dev.txt"
-    path.write_text(text, encoding="utf-8")
-    (item,) = read_cloze_items(path, SkippedRows())
-    with pytest.raises(DataFormatError, match=found):
-        checked_question(item, path)
 
 
 LINE = "rescued crew_member cat from <TUP> fed crew_member cat _NULL_ <TUP> named boy cat _NULL_"

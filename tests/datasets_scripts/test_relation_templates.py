@@ -14,51 +14,44 @@ from eventformers.datasets_scripts.relation_templates import (
 )
 from eventformers.errors import EventformersError, UnknownNameError
 
+PAIRS = """\
+atomic
+John leaves John's book | xWant | to read
+John leaves John's book. as a result, John wants | to read
+John wants to read. because John | leaves John's book
 
-@pytest.mark.parametrize(
-    ("graph", "triple", "forward", "reverse"),
-    [
-        (
-            "atomic",
-            ("John leaves John's book", "xWant", "to read"),
-            ("John leaves John's book. as a result, John wants", "to read"),
-            ("John wants to read. because John", "leaves John's book"),
-        ),
-        (
-            "atomic",
-            ("PersonX thanks PersonY's mother", "oReact", "happy for PersonX"),
-            ("John thanks Tom's mother. as a result, Tom or others feel", "happy for John"),
-            ("Tom or others feel happy for John. because John", "thanks Tom's mother"),
-        ),
-        (
-            "atomic",
-            ("PersonX wears ___ to school", "xNeed", "to buy clothes"),
-            ("John wears  to school. but before, John needed", "to buy clothes"),
-            ("John needs to buy clothes. as a result John", "wears  to school"),
-        ),
-        (
-            "conceptnet",
-            ("small mammal", "HasProperty", "underground"),
-            ("small mammal can be characterized by being or having", "underground"),
-            ("underground is the property of", "small mammal"),
-        ),
-        (
-            "conceptnet",
-            ("run", "MotivatedByGoal", "keep fit"),
-            ("run is a step towards accomplishing the goal", "keep fit"),
-            ("keep fit motivate", "run"),
-        ),
-        (
-            "conceptnet",
-            ("personx", "NotMadeOf", "___"),
-            ("personx is not made of", "___"),
-            ("___ is not used to make", "personx"),
-        ),
-    ],
-)
-def test_premises_and_alternatives(
-    graph: str, triple: tuple[str, str, str], forward: tuple[str, str], reverse: tuple[str, str]
-) -> None:
+atomic
+PersonX thanks PersonY's mother | oReact | happy for PersonX
+John thanks Tom's mother. as a result, Tom or others feel | happy for John
+Tom or others feel happy for John. because John | thanks Tom's mother
+
+atomic
+PersonX wears ___ to school | xNeed | to buy clothes
+John wears  to school. but before, John needed | to buy clothes
+John needs to buy clothes. as a result John | wears  to school
+
+conceptnet
+small mammal | HasProperty | underground
+small mammal can be characterized by being or having | underground
+underground is the property of | small mammal
+
+conceptnet
+run | MotivatedByGoal | keep fit
+run is a step towards accomplishing the goal | keep fit
+keep fit motivate | run
+
+conceptnet
+personx | NotMadeOf | ___
+personx is not made of | ___
+___ is not used to make | personx
+"""
+"""A graph, a triple, and its forward and reverse pair."""
+
+
+@pytest.mark.parametrize("lines", PAIRS.split("\n\n"))
+def test_premises_and_alternatives(lines: str) -> None:
+    graph, *rows = lines.splitlines()
+    triple, forward, reverse = (tuple(row.split(" | ")) for row in rows)
     templates = relation_templates(graph)
     assert templates.pair(*triple, "forward") == forward
     assert templates.pair(*triple, "reverse") == reverse

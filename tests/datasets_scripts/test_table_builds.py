@@ -402,15 +402,21 @@ def test_rows_that_contradict_their_document_are_refused_or_left_out(
     assert builder.report.skipped.num_malformed == 1
 
 
-def test_one_row_may_state_the_licence_of_its_document(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ("a,s,p,o,MIT\na,t,q,r,\nb,s,p,q,\nb,t,q,r,MIT\n", [("MIT", 2), ("MIT", 2)]),
+        ("a,s,p,o,mit\nb,t,p,o,CC BY 4.0\n", [("MIT", 1), ("CC-BY-4.0", 1)]),
+    ],
+)
+def test_one_row_may_state_the_licence_of_its_document_in_any_case(
+    tmp_path: Path, rows: str, found: list[tuple[str, int]]
+) -> None:
     path = tmp_path / "events.csv"
-    path.write_text(
-        "document_id,subject,predicate,object,license\na,s,p,o,MIT\na,t,q,r,\nb,s,p,q,\nb,t,q,r,MIT\n",
-        encoding="utf-8",
-    )
-    builder = BUILDERS["event_chains"]("documents", data_dir=path)
-    rows = [row for table in builder.tables() for row in table.to_pylist()]
-    assert [(row["license"], len(row["events"])) for row in rows] == [("MIT", 2), ("MIT", 2)]
+    path.write_text(f"document_id,subject,predicate,object,license\n{rows}", encoding="utf-8")
+    builder = BUILDERS["event_chains"]("documents", data_dir=path, open_licenses_only=True)
+    documents = [row for table in builder.tables() for row in table.to_pylist()]
+    assert [(row["license"], len(row["events"])) for row in documents] == found
 
 
 def test_a_flag_is_0_or_1(tmp_path: Path) -> None:
@@ -444,13 +450,3 @@ def test_own_tables_have_no_licence_of_a_published_file(tmp_path: Path) -> None:
         builder.split = next(iter(builder.split_files))
         list(builder.tables())
         assert builder.report.licenses == ["unspecified"]
-
-
-def test_a_stated_licence_in_any_case_is_open(tmp_path: Path) -> None:
-    path = tmp_path / "events.csv"
-    path.write_text(
-        "document_id,subject,predicate,object,license\na,s,p,o,mit\nb,t,p,o,CC BY 4.0\n", encoding="utf-8"
-    )
-    builder = BUILDERS["event_chains"]("documents", data_dir=path, open_licenses_only=True)
-    rows = [row for table in builder.tables() for row in table.to_pylist()]
-    assert [row["license"] for row in rows] == ["MIT", "CC-BY-4.0"]

@@ -125,28 +125,25 @@ def test_double_precision_decides_what_single_precision_cannot(spread):
     assert len(set(ranks.mean)) > 40
 
 
-def test_the_precision_that_a_process_allows_changes_nothing():
-    allowed = torch.get_float32_matmul_precision()
-    try:
-        torch.set_float32_matmul_precision("medium")
-        graph = random_graph(0, premises=5, alternatives=30, rows=40, values=None)
-        ranks = rank(*graph, device="cpu")
-        assert torch.get_float32_matmul_precision() == "medium"
-    finally:
-        torch.set_float32_matmul_precision(allowed)
-    assert ranks.mean.tolist() == rank(*graph, device="cpu", rerank=unchanged).mean.tolist()
-
-
-def test_a_process_may_allow_less_precision_by_the_newer_setting():
+@pytest.mark.parametrize("newer", [False, True])
+def test_the_precision_that_a_process_allows_changes_nothing(newer):
     products = torch.backends.mkldnn.matmul
-    allowed = products.fp32_precision
+    allowed = products.fp32_precision if newer else torch.get_float32_matmul_precision()
+    less = "tf32" if newer else "medium"
+
+    def allow(precision: str) -> None:
+        if newer:
+            products.fp32_precision = precision
+        else:
+            torch.set_float32_matmul_precision(precision)
+
+    graph = random_graph(0, premises=5, alternatives=30, rows=40, values=None)
     try:
-        products.fp32_precision = "tf32"
-        graph = random_graph(0, premises=5, alternatives=30, rows=40, values=None)
+        allow(less)
         ranks = rank(*graph, device="cpu")
-        assert products.fp32_precision == "tf32"
+        assert less == (products.fp32_precision if newer else torch.get_float32_matmul_precision())
     finally:
-        products.fp32_precision = allowed
+        allow(allowed)
     assert ranks.mean.tolist() == rank(*graph, device="cpu", rerank=unchanged).mean.tolist()
 
 
