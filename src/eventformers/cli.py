@@ -93,8 +93,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Exception as error:
-        message = _usage_fault(error) if hasattr(error, "format_message") else describe_fault(error)
-        if message is None:
+        if hasattr(error, "format_message"):
+            # A wrong command line; without a message, an empty one printed the help.
+            path = getattr(getattr(error, "ctx", None), "command_path", "eventformers")
+            message = one_line(str(error.format_message())).rstrip(".")
+            message = f"{message}; see {path} --help" if message else ""
+        elif (message := describe_fault(error)) is None:
             raise
         if message:
             errors.print(f"error: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
@@ -102,13 +106,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if code == INTERRUPTED:
         errors.print("interrupted; run the command again, train and extract with --resume", highlight=False)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _usage_fault(error: Exception) -> str:
-    """Describe a wrong command line in one line; empty if an empty command line printed the help."""
-    message = one_line(str(error.format_message()))  # type: ignore[attr-defined]
-    path = getattr(getattr(error, "ctx", None), "command_path", "eventformers")
-    return f"{message.rstrip('.')}; see {path} --help" if message else ""
 
 
 if __name__ == "__main__":

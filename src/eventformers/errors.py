@@ -65,11 +65,8 @@ class DataFormatError(EventformersError):
     """A row of a raw file cannot be read.
 
     Args:
-        path: the file.
         line: its line, counted from 1, or its row of a Parquet file; None if the fault is in the file as a
             whole.
-        found: the malformed content.
-        accepted: the accepted content.
         way_on: what the user can do instead of fixing the file.
     """
 
@@ -124,8 +121,6 @@ class UnknownNameError(EventformersError):
 
     Args:
         kind: the kind of name, such as "task" or "metric".
-        name: the received name.
-        known: the accepted names.
     """
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:

@@ -153,22 +153,20 @@ def _remove_left_overs(folder: Path, name: str, *, alone: bool = False) -> None:
     """
     for left_over in folder.glob(f".{name}.*.tmp"):
         process = left_over.name.removesuffix(".tmp").rpartition(".")[2]
-        if not process.isdecimal() or (_runs(int(process)) and not (alone and int(process) == os.getpid())):
+        if not process.isdecimal():
             continue
+        if not (alone and int(process) == os.getpid()):
+            try:
+                os.kill(int(process), 0)
+                continue
+            except ProcessLookupError:
+                pass
+            except (OSError, OverflowError):
+                continue
         if left_over.is_dir():
             shutil.rmtree(left_over, ignore_errors=True)
         else:
             left_over.unlink(missing_ok=True)
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
 
 
 @contextmanager
@@ -361,7 +359,15 @@ def _finish(folder: Path) -> None:
         for name in names["coming"]:
             if (staging / _NEW / name).exists():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                _move(staging / _NEW / name, folder / name)
+                try:
+                    os.replace(staging / _NEW / name, folder / name)
+                except OSError as error:
+                    if error.errno != errno.EXDEV:
+                        raise
+                    # A folder inside may be on another disk.
+                    with replaced_file(folder / name) as temporary:
+                        shutil.copy2(staging / _NEW / name, temporary)
+                    (staging / _NEW / name).unlink()
         plan.unlink()
     shutil.rmtree(staging, ignore_errors=True)
 
@@ -382,15 +388,3 @@ def _read_plan(plan: Path) -> dict[str, list[str]]:
     if not all(inside):
         raise EventformersError(f"{plan}: names a file outside of its folder; remove {plan.parent}")
     return names
-
-
-def _move(source: Path, target: Path) -> None:
-    try:
-        os.replace(source, target)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        # A folder inside may be on another disk.
-        with replaced_file(target) as temporary:
-            shutil.copy2(source, temporary)
-        source.unlink()

@@ -19,7 +19,7 @@ from huggingface_hub.errors import HfHubHTTPError, RevisionNotFoundError
 
 from eventformers import __version__
 from eventformers.errors import EventformersError, counted, shown
-from eventformers.publishing.folders import SPACE_SDKS, LocalRepository, find_release, read_folder
+from eventformers.publishing.folders import SPACE_SDKS, find_release, read_folder
 from eventformers.publishing.plan import (
     LOG_IN,
     MAIN,
@@ -42,7 +42,6 @@ class Pushed:
     """The result of a push for one repository.
 
     Attributes:
-        plan: the planned changes.
         commit: the current commit of the branch; None after a dry run.
         url: address of the repository's page.
     """
@@ -117,13 +116,17 @@ def push(
         EventformersError: an argument is invalid, a folder is incomplete or does not load, the licences are
             not accepted, the Hub refuses, the connection is lost, or the pushed files do not load back.
     """
-    found = _found(target, everything, include)
+    is_release = everything or not isinstance(target, (str, Path))
+    if everything and isinstance(target, (str, Path)):
+        found = find_release(target, include)
+    else:
+        targets = [target] if isinstance(target, (str, Path)) else target
+        found = [read_folder(one, include) for one in targets]
     for pattern in include:
         if not any(fnmatch(path, pattern) for local in found for path in local.files):
             raise EventformersError(
                 f"--include: no file to send matches {shown(pattern)}; see the lines of --dry-run without it"
             )
-    is_release = everything or not isinstance(target, (str, Path))
     owner = repo_id.partition("/")[0]
     if is_release and "/" in repo_id:
         raise EventformersError(
@@ -136,7 +139,11 @@ def push(
     for reference, option in ((revision, "--revision"), (tag, "--tag")):
         if reference is not None:
             check_revision(reference, option)
-    _check_licenses(found, accept_licenses)
+    reasons = [reason for local in found if (reason := local.needs_acceptance())]
+    if reasons and not accept_licenses:
+        raise EventformersError(
+            f"{'; '.join(reasons)}; find out whether you may publish that, and pass --accept-licenses"
+        )
     api = HfApi(endpoint=endpoint, token=token or get_token(), library_name="eventformers")
     if api.token is None and not dry_run:
         raise EventformersError(f"not logged in; {LOG_IN}")
@@ -148,7 +155,15 @@ def push(
         for local, name in named
     ]
     for plan in plans:
-        _check_tag(api, plan, tag)
+        if tag is None or plan.head is None:
+            continue
+        with hub_faults(plan.repo_id):
+            refs = api.list_repo_refs(plan.repo_id, repo_type=plan.local.repo_type)
+        there = next((each.target_commit for each in refs.tags if each.name == tag), None)
+        if there is not None and not (plan.is_done and there == plan.head):
+            raise EventformersError(
+                f"--tag: {plan.repo_id} already has a tag {tag}, at commit {there[:12]}; choose another name"
+            )
     title = message or f"Push with eventformers {__version__}"
     heads = _Pushing(api, plans, title, dry_run, tell).run()
     pushed = tuple(Pushed(plan, heads.get(plan.address), f"{api.endpoint}/{plan.address}") for plan in plans)
@@ -156,37 +171,17 @@ def push(
         return Push(pushed, None, dry_run)
     if tag is not None:
         for one in pushed:
-            _tag(api, one, tag)
+            plan = one.plan
+            with hub_faults(f"{plan.repo_id} is pushed, but has no tag {tag}"):
+                api.create_tag(
+                    plan.repo_id,
+                    tag=tag,
+                    revision=one.commit,
+                    repo_type=plan.local.repo_type,
+                    exist_ok=True,
+                )
     address = None if collection is None else _collect(api, plans, collection, owner, private)
     return Push(pushed, address, dry_run)
-
-
-def _found(
-    target: str | Path | Sequence[str | Path], everything: bool, include: Sequence[str]
-) -> list[LocalRepository]:
-    if not isinstance(target, (str, Path)):
-        return [read_folder(one, include) for one in target]
-    return find_release(target, include) if everything else [read_folder(target, include)]
-
-
-def _check_licenses(found: Sequence[LocalRepository], accepted: bool) -> None:
-    reasons = [reason for local in found if (reason := local.needs_acceptance())]
-    if reasons and not accepted:
-        raise EventformersError(
-            f"{'; '.join(reasons)}; find out whether you may publish that, and pass --accept-licenses"
-        )
-
-
-def _check_tag(api: HfApi, plan: PushPlan, tag: str | None) -> None:
-    if tag is None or plan.head is None:
-        return
-    with hub_faults(plan.repo_id):
-        refs = api.list_repo_refs(plan.repo_id, repo_type=plan.local.repo_type)
-    there = next((each.target_commit for each in refs.tags if each.name == tag), None)
-    if there is not None and not (plan.is_done and there == plan.head):
-        raise EventformersError(
-            f"--tag: {plan.repo_id} already has a tag {tag}, at commit {there[:12]}; choose another name"
-        )
 
 
 class _Pushing:
@@ -320,14 +315,6 @@ class _Pushing:
         except HfHubHTTPError as error:
             logger.warning("%s: the branch %s could not be removed (%s)", plan.repo_id, STAGING, error)
         return after.head
-
-
-def _tag(api: HfApi, pushed: Pushed, tag: str) -> None:
-    plan = pushed.plan
-    with hub_faults(f"{plan.repo_id} is pushed, but has no tag {tag}"):
-        api.create_tag(
-            plan.repo_id, tag=tag, revision=pushed.commit, repo_type=plan.local.repo_type, exist_ok=True
-        )
 
 
 def _collect(api: HfApi, plans: Sequence[PushPlan], title: str, owner: str, private: bool) -> str:

@@ -16,7 +16,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_type_hints
 
 from huggingface_hub.dataclasses import type_validator
@@ -72,7 +72,13 @@ def _imported(path: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError):
-        half_imported = _half_imported_modules(module.partition(".")[0])
+        package = module.partition(".")[0]
+        half_imported = {
+            name: module
+            for name, module in sys.modules.items()
+            if name.partition(".")[0] == package != __package__
+            and getattr(getattr(module, "__spec__", None), "_initializing", False)
+        }
         if not half_imported:
             raise
         for half in half_imported:
@@ -81,17 +87,6 @@ def _imported(path: str) -> Any:
             return getattr(importlib.import_module(module), name)
         finally:
             sys.modules.update({**half_imported, **sys.modules})
-
-
-def _half_imported_modules(package: str) -> dict[str, ModuleType]:
-    if package == __package__:
-        return {}
-    return {
-        name: module
-        for name, module in sys.modules.items()
-        if name.partition(".")[0] == package
-        and getattr(getattr(module, "__spec__", None), "_initializing", False)
-    }
 
 
 # Compared by identity: the registry has each method once.

@@ -55,22 +55,17 @@ def _register_models(method: Method) -> None:
 
 
 def _register_processor(method: Method) -> None:
-    auto = importlib.import_module(PROCESSING_AUTO)
-    auto.AutoProcessor.register(method.config_class, _loaded_on_use(method.processor), exist_ok=True)
-
-
-def _loaded_on_use(path: str) -> type:
-    """Make a class that loads a processor with the one at the path.
-
-    The import of a processor is often what makes transformers import its own, and this registration run.
-    """
+    """Register a class that loads a processor with the method's on use: the import of a processor is often
+    what makes transformers import its own, and this registration run."""
     from eventformers.methods import load_object
 
     def from_pretrained(*args: Any, **kwargs: Any) -> Any:
-        return load_object(path).from_pretrained(*args, **kwargs)
+        return load_object(method.processor).from_pretrained(*args, **kwargs)
 
-    module, _, name = path.rpartition(".")
-    return type(name, (), {"__module__": module, "from_pretrained": staticmethod(from_pretrained)})
+    module, _, name = method.processor.rpartition(".")
+    members = {"__module__": module, "from_pretrained": staticmethod(from_pretrained)}
+    auto = importlib.import_module(PROCESSING_AUTO)
+    auto.AutoProcessor.register(method.config_class, type(name, (), members), exist_ok=True)
 
 
 def _register_pipelines(method: Method) -> None:

@@ -54,7 +54,9 @@ def quiet_libraries() -> None:
         # Deprecation warnings are for developers.
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         warnings.filterwarnings("ignore", category=FutureWarning)
-        warnings.showwarning = _show_warning
+        warnings.showwarning = lambda message, category, filename, lineno, file=None, line=None: print(
+            f"warning: {one_line(str(message))}", file=file or sys.stderr
+        )
     ours = logging.getLogger("eventformers")
     if not ours.handlers:
         handler = _StandardError()
@@ -97,17 +99,6 @@ def one_line(text: str) -> str:
     """Return a message as one line of visible characters, with very long words truncated."""
     # A path or an argument can be very long.
     return visible(" ".join(word if len(word) <= 300 else f"{word[:200]}…" for word in text.split()))
-
-
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    print(f"warning: {one_line(str(message))}", file=file or sys.stderr)
 
 
 class _StandardError(logging.StreamHandler[TextIO]):

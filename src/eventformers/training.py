@@ -46,7 +46,6 @@ class FinishedRun:
     """A finished run.
 
     Args:
-        folder: the model repository.
         pushed_to: address of the repository that the run was pushed to; None without `push_to_hub`.
     """
 
@@ -171,15 +170,14 @@ def train(
             if create_model_card:
                 card = _card(run, folder.name, encoder or PACKAGED_ENCODER, results)
                 write_card(staging, card, earlier=folder)
-        pushed_to = _push(run, folder) if run.arguments.push_to_hub else None
-        return FinishedRun(folder, run, results, pushed_to)
-
-
-def _push(run: TrainingRun, folder: Path) -> str:
-    """Publish the final state, with scores and card, of a run that pushed during training."""
-    asked = run.arguments
-    private, revision = bool(asked.hub_private_repo), asked.hub_revision
-    return push(folder, str(asked.hub_model_id), private=private, revision=revision).repositories[0].url
+        finished = FinishedRun(folder, run, results)
+        if run.arguments.push_to_hub:
+            # The final state, with scores and card.
+            asked = run.arguments
+            private, revision = bool(asked.hub_private_repo), asked.hub_revision
+            pushed = push(folder, str(asked.hub_model_id), private=private, revision=revision)
+            finished.pushed_to = pushed.repositories[0].url
+        return finished
 
 
 @contextmanager
@@ -247,30 +245,23 @@ def _trained_on(run: TrainingRun) -> TrainedOn | None:
     return TrainedOn.from_report(run.data, validation_rows=run.validation_rows) if run.data else None
 
 
-def _languages(run: TrainingRun) -> str | list[str]:
-    """Return the language or languages of the training rows that the build report states; else English."""
+def _card(run: TrainingRun, name: str, encoder: str, results: list[TaskResult]) -> ModelCard:
+    recipe, sections = run.recipe, run.chosen
+    if len(run.stages) > 1:
+        rows = [[code(stage.name), number(stage.steps), duration(stage.seconds)] for stage in run.stages]
+        note = (
+            "Each stage starts from the model of the previous one; the settings above are of the last stage."
+        )
+        content = f"{note}\n\n{table(['stage', 'optimizer steps', 'time'], rows)}"
+        sections = {"Stages of training": content, **sections}
     statistics = run.data.get("statistics", {})
     # The statistics of several splits are nested under their names.
-    found = statistics.get("train", statistics).get("languages") or ["en"]
-    return found[0] if len(found) == 1 else found
-
-
-def _stages_section(run: TrainingRun) -> dict[str, str]:
-    """Describe the stages of a run with several."""
-    if len(run.stages) < 2:
-        return {}
-    rows = [[code(stage.name), number(stage.steps), duration(stage.seconds)] for stage in run.stages]
-    note = "Each stage starts from the model of the previous one; the settings above are of the last stage."
-    return {"Stages of training": f"{note}\n\n{table(['stage', 'optimizer steps', 'time'], rows)}"}
-
-
-def _card(run: TrainingRun, name: str, encoder: str, results: list[TaskResult]) -> ModelCard:
-    recipe = run.recipe
+    languages = statistics.get("train", statistics).get("languages") or ["en"]
     return ModelCard(
         name=name,
         method=run.method.name,
         config=run.model.config.to_dict(),
-        language=_languages(run),
+        language=languages[0] if len(languages) == 1 else languages,
         base_model=encoder,
         trained_on=_trained_on(run),
         recipe=recipe.name,
@@ -286,6 +277,6 @@ def _card(run: TrainingRun, name: str, encoder: str, results: list[TaskResult]) 
         history=run.history,
         results=results,
         results_note=recipe.note,
-        sections={**_stages_section(run), **run.chosen},
+        sections=sections,
         parameters=sum(parameter.numel() for parameter in run.model.base_model.parameters()),
     )

@@ -6,6 +6,7 @@ import os
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import leaderboard_inputs
 import numpy as np
 import pytest
 import yaml
@@ -35,31 +36,22 @@ from eventformers.evaluation.significance import answers_of
 
 def make_result(**changes) -> TaskResult:
     settings = {"pooling": "mean", "event_order": "subject_predicate_object"}
-    result = TaskResult(
-        task="hard_similarity",
-        model="org/encoder",
-        model_revision="a" * 40,
-        variant="",
-        main_score="accuracy",
-        main_value=43.5,
-        scores={"accuracy": 43.5, "ties": 0, "count": 2},
-        undefined={},
-        baseline=BaselineRecord("start", "b" * 40, 11.3, {"accuracy": 11.3}, settings),
-        baseline_missing=None,
-        dataset=DatasetRecord("event_similarity", "hard", "test", 2, "f" * 64, "local", None, None, ["MIT"]),
-        settings=settings,
-        truncated=0,
-        seed=7,
-        timing={"seconds": 0.5},
-        versions={"python": "3.11.7", "torch": None},
-        git_commit=None,
-        created="2026-01-15T10:30:00+00:00",
-        predictions=[
+    values = {
+        "model": "org/encoder",
+        "model_revision": "a" * 40,
+        "main_value": 43.5,
+        "scores": {"accuracy": 43.5, "ties": 0, "count": 2},
+        "baseline": BaselineRecord("start", "b" * 40, 11.3, {"accuracy": 11.3}, settings),
+        "dataset": DatasetRecord(
+            "event_similarity", "hard", "test", 2, "f" * 64, "local", None, None, ["MIT"]
+        ),
+        "seed": 7,
+        "predictions": [
             {"similar": 0.5, "dissimilar": 0.1, "correct": True},
             {"similar": 0.1, "correct": False},
         ],
-    )
-    return replace(result, **changes)
+    }
+    return leaderboard_inputs.make_result(**{**values, **changes})
 
 
 def other_rows(result: TaskResult) -> TaskResult:

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from leaderboard_inputs import make_result
 from scipy.stats import norm, spearmanr
 
 from eventformers.baselines import get_baseline
 from eventformers.cli import main
 from eventformers.errors import EventformersError
 from eventformers.evaluation import significance
-from eventformers.evaluation.results import DatasetRecord, TaskResult
+from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.significance import (
     answers_of,
     clusters_of,
@@ -26,38 +27,8 @@ from eventformers.evaluation.significance import (
 
 
 def result(predictions: list[dict[str, object]], model: str = "a", fingerprint: str = "f") -> TaskResult:
-    record = DatasetRecord(
-        name="event_chains",
-        config="mcnc",
-        split="test",
-        rows=len(predictions),
-        fingerprint=fingerprint,
-        origin="local",
-        hub_id=None,
-        revision=None,
-        licenses=[],
-    )
-    return TaskResult(
-        task="mcnc",
-        model=model,
-        model_revision="r",
-        variant="",
-        main_score="accuracy",
-        main_value=None,
-        scores={},
-        undefined={},
-        baseline=None,
-        baseline_missing=None,
-        dataset=record,
-        settings={},
-        truncated=0,
-        seed=None,
-        timing={},
-        versions={},
-        git_commit=None,
-        created="",
-        predictions=predictions,  # type: ignore[arg-type]
-    )
+    made = make_result("mcnc", model=model, predictions=predictions)
+    return replace(made, dataset=replace(made.dataset, rows=len(predictions), fingerprint=fingerprint))
 
 
 def test_interval_and_p_are_those_of_the_normal_limit() -> None:
@@ -164,7 +135,8 @@ def test_resampled_correlations_are_those_of_the_drawn_pairs() -> None:
         spearmanr(pairs[:, 0], pairs[:, 2]).statistic - spearmanr(pairs[:, 1], pairs[:, 2]).statistic
         for pairs in columns[drawn[:-1]]
     ]
-    found = significance._correlation_gains(columns, significance._counts(drawn, 12), 1)
+    counts = np.stack([np.bincount(pairs, minlength=12) for pairs in drawn])
+    found = significance._correlation_gains(columns, counts, 1)
     # The last resample is one pair, which has no order.
     assert found == pytest.approx([*expected, 0.0])
 

@@ -214,16 +214,6 @@ def validate_card(call: Call) -> Answer:
     )
 
 
-def _tags(card: Json) -> list[str]:
-    """The tags that a repository is found by."""
-    tags = []
-    for name in ("library_name", "pipeline_tag", "tags", "language", "license", "datasets", "base_model"):
-        values = card.get(name) or []
-        prefix = {"license": "license:", "datasets": "dataset:", "base_model": "base_model:"}.get(name, "")
-        tags += [f"{prefix}{value}" for value in (values if isinstance(values, list) else [values])]
-    return tags
-
-
 def _information(call: Call, repository: Repository, commit: Commit) -> dict[str, Any]:
     card = card_metadata(commit.files.get("README.md", File(b"")).content.decode(errors="replace"))[0]
     siblings = []
@@ -239,7 +229,7 @@ def _information(call: Call, repository: Repository, commit: Commit) -> dict[str
         "private": repository.private,
         "gated": False,
         "disabled": False,
-        "tags": _tags(card),
+        "tags": [],
         "createdAt": repository.created,
         "lastModified": commit.date,
         "cardData": card,
@@ -265,15 +255,12 @@ def tell_repository(call: Call) -> Answer:
 @route("GET", "/api/{kind}")
 def list_repositories(call: Call) -> Answer:
     found = []
-    author, search = call.query.get("author"), call.query.get("search", [""])[0].lower()
+    author = call.query.get("author")
     for repository in call.hub.repositories.all(call.parts["kind"]):
         seen = call.sees(repository.owner, repository.private)
-        if seen and (not author or repository.owner == author[0]) and search in repository.name.lower():
-            told = _information(call, repository, repository.at("main"))
-            if set(call.query.get("filter", [])) <= set(told["tags"]):
-                found.append(told)
-    limit = call.query.get("limit", [""])[0]
-    return json_answer(found[: int(limit)] if limit else found)
+        if seen and (not author or repository.owner == author[0]):
+            found.append(_information(call, repository, repository.at("main")))
+    return json_answer(found)
 
 
 # What is in a repository.

@@ -13,7 +13,7 @@ from server import LoopbackHub
 
 from eventformers.errors import EventformersError
 from eventformers.evaluation.results import write_eval_results
-from eventformers.leaderboard import build_leaderboard
+from eventformers.leaderboard.board import build_leaderboard
 from eventformers.leaderboard.sources import read_author, read_collection, read_repository
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
+from leaderboard_inputs import make_result
 from transformers import AutoTokenizer
 
 from eventformers import build_dataset
 from eventformers.errors import EventformersError
 from eventformers.evaluate_metrics import METRICS
-from eventformers.evaluation.results import DatasetRecord, TaskResult, write_result
+from eventformers.evaluation.results import write_result
 from eventformers.loading.models import folder_revision
 from eventformers.methods import all_methods, load_method
 from eventformers.model_cards import TrainedOn
@@ -55,29 +55,7 @@ def asked(source: Path, kind: str = "model", configs: tuple[str, ...] = ()) -> A
 
 def score(folder: Path) -> Path:
     """A result of the model as it is in the folder."""
-    rows = DatasetRecord("event_similarity", "hard", "test", 1, "0" * 64, "samples", None, None, [])
-    values: dict[str, Any] = {
-        "task": "hard_similarity",
-        "model": "model",
-        "model_revision": folder_revision(folder),
-        "variant": "",
-        "main_score": "accuracy",
-        "main_value": 50.0,
-        "scores": {"accuracy": 50.0},
-        "undefined": {},
-        "baseline": None,
-        "baseline_missing": "a test",
-        "dataset": rows,
-        "settings": {},
-        "truncated": 0,
-        "seed": 1,
-        "timing": {},
-        "versions": {},
-        "git_commit": None,
-        "created": "2026-01-01",
-        "predictions": [],
-    }
-    return write_result(TaskResult(**values), folder)
+    return write_result(make_result(model="model", model_revision=folder_revision(folder)), folder)
 
 
 def test_weights_that_were_changed_since_they_were_scored(model: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from leaderboard_inputs import measured, write_seeds
 
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.leaderboard import Leaderboard, Row, build_leaderboard, leaderboard
+from eventformers.leaderboard.board import Leaderboard, Row, build_leaderboard, leaderboard
 from eventformers.leaderboard.sources import BaselineScore
 
 

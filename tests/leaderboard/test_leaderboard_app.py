@@ -16,8 +16,8 @@ from leaderboard_inputs import make_result, measured
 import eventformers
 from eventformers.errors import EventformersError
 from eventformers.evaluation.results import write_result
-from eventformers.leaderboard import build_leaderboard
 from eventformers.leaderboard import page as leaderboard_app
+from eventformers.leaderboard.board import build_leaderboard
 
 SPACE = Path(leaderboard_app.__file__).with_name("space")
 

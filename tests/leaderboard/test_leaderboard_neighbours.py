@@ -10,7 +10,7 @@ import pytest
 from leaderboard_inputs import make_result, measured
 
 from eventformers.evaluation.results import write_result
-from eventformers.leaderboard import build_leaderboard, leaderboard
+from eventformers.leaderboard.board import build_leaderboard, leaderboard
 from eventformers.leaderboard.page import CLOSE, cell_text, close_note, leaderboard_page, markdown, to_json
 
 QUESTIONS = 115

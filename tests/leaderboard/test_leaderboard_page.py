@@ -17,7 +17,7 @@ from html_pages import Page
 from leaderboard_inputs import measured
 
 from eventformers.errors import EventformersError
-from eventformers.leaderboard import build_leaderboard
+from eventformers.leaderboard.board import build_leaderboard
 from eventformers.leaderboard.page import cell_text, leaderboard_page, markdown, to_json, write_page
 
 BAD_NAME = "<script>document.title='run'</script> | & \"quoted\""

@@ -9,7 +9,7 @@ from leaderboard_inputs import measured, write_seeds
 
 from eventformers.cli import main
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
-from eventformers.leaderboard import build_leaderboard, leaderboard
+from eventformers.leaderboard.board import build_leaderboard, leaderboard
 from eventformers.leaderboard.page import markdown, to_json
 from eventformers.leaderboard.sources import PUBLISHED_FILE, add_published, read_folder
 

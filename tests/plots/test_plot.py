@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import matplotlib.figure
 import matplotlib.image
 import numpy as np
 import pytest
@@ -105,9 +104,8 @@ def test_the_picture_and_the_table_are_written(run_folder, raw_folder, tmp_path)
 
 
 def test_a_name_with_sums_of_money_is_no_formula(tmp_path):
-    axes = matplotlib.figure.Figure().subplots()
-    plot._write_name(axes, np.zeros((1, 2)), "$a^b^c, $3", (0.1, 0.2, 0.3))
-    axes.figure.savefig(tmp_path / "money.png")
+    group = plot.EventGroup(0, "$a^b^c, $3", 1, [])
+    plot.draw_groups({"": np.zeros((1, 2))}, np.zeros(1, int), [group]).savefig(tmp_path / "money.png")
 
 
 def test_a_vector_picture_names_the_axes_and_repeats_itself(run_folder, raw_folder, tmp_path):
@@ -189,12 +187,15 @@ def test_events_of_any_other_model_are_grouped_by_region(head, tiny_encoder, raw
     assert "by region" in (tmp_path / "p.md").read_text(encoding="utf-8")
 
 
-def test_regions_are_those_of_the_figure():
-    places = np.array([[0.0, 0.0], [0.1, 0.0], [0.0, 0.1], [9.0, 9.0]])
-    vectors = np.eye(4, dtype=np.float32)
-    members, centres = plot._regions(np.repeat(places, 3, axis=0), np.repeat(vectors, 3, axis=0), 0)
-    assert len(centres) == 4
-    assert members.tolist() == np.repeat(members[::3], 3).tolist()
+def test_regions_are_those_of_the_figure(tiny_encoder, raw_folder, tmp_path, monkeypatch):
+    places = np.repeat([[0.0, 0.0], [0.1, 0.0], [9.0, 9.0]], 2, axis=0)
+    drawn = []
+    monkeypatch.setattr(plot, "place_mentions", lambda vectors, **_: places)
+    monkeypatch.setattr(plot, "describe_groups", lambda events, cosines, members: drawn.append(members) or [])
+    plot_events(tiny_encoder, tmp_path / "p.png", data=raw_folder)
+    (members,) = drawn
+    assert members.tolist() == np.repeat(members[::2], 2).tolist()
+    assert {*members.tolist()} == {0, 1, 2}
 
 
 def test_principal_components_beside_another_model(

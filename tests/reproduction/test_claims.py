@@ -17,7 +17,7 @@ from eventformers.evaluation.results import TaskResult
 from eventformers.reproduction import comparisons
 from eventformers.reproduction.comparisons import RowComparison, claims_sections, compare_rows, verdict
 from eventformers.reproduction.runs import ReproducedRow, ScoredSplit
-from eventformers.reproduction.tables import Column, PaperRow, PaperTable, paper_tables, with_each_other
+from eventformers.reproduction.tables import Column, PaperRow, PaperTable, paper_tables
 
 DEV, TEST = (ScoredSplit("copa", split, "f", False) for split in ("validation", "test"))
 COLUMN = Column("copa", "COPA", "accuracy", ("validation", "test"))
@@ -51,7 +51,7 @@ def _compared(
     data = SimpleNamespace(clusters=None)
     monkeypatch.setattr(comparisons, "load_data", lambda *arguments: data)
     papers = [row.paper for row in rows]
-    pairs = with_each_other(papers[0].label, papers)
+    pairs = tuple((papers[0].label, row.label) for row in papers[1:])
     table = PaperTable("T", "mico", (COLUMN, PART), (), pairs, drawn or {})
     call = SimpleNamespace(table=table, evaluation_data=None, session=SimpleNamespace(data=None))
     found = compare_rows(call, rows)

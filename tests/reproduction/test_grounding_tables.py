@@ -110,17 +110,6 @@ def _content(table) -> dict:
     return json.loads(table.path.with_suffix(".json").read_text())
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_every_row_fits_its_table(name):
-    table = get_table("grounding", name)
-    assert all(len(table.published(row)) == len(table.columns) for row in table.rows)
-    assert (
-        len({row.label for row in table.rows}) == len(table.rows) == sum(bool(row.slug) for row in table.rows)
-    )
-    assert len({row.slug for row in table.rows}) == len(table.rows)
-    assert len({column.key for column in table.columns}) == len(table.columns)
-
-
 @pytest.mark.parametrize("recipe", ["paper-multilingual", "paper-crosslingual", "minilm-current-events"])
 @pytest.mark.parametrize(
     "row",

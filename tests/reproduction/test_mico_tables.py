@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import functools
 import json
 import os
 from collections.abc import Callable
@@ -12,7 +11,7 @@ import pytest
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 from eventformers.datasets_scripts.base import SAMPLES
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
 from eventformers.evaluation.results import TaskResult, write_result
 from eventformers.evaluation.tasks import TASKS
@@ -120,23 +119,6 @@ def measured(monkeypatch, tiny_encoder):
 
 def _rows(table) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in table.rows}
-
-
-@pytest.mark.parametrize("name", paper_tables()["mico"])
-def test_every_row_fits_its_table_and_its_settings_are_accepted(name):
-    table = get_table("mico", name)
-    for row in table.rows:
-        published = table.published(row)
-        assert len(published) == len(table.columns)
-        assert all(score is None or 0 < score < 100 for score in published.values())
-        if not row.slug or row.baseline:
-            continue
-        tasks = MICO.tasks_of(resolve_recipe(MICO, MICO.paper_recipe, row.overrides, 1))
-        for column, score in published.items():
-            assert score is None or column.task in tasks, row.label
-    runs = [(row.slug, row.rerank) for row in table.rows if row.slug]
-    assert len(set(runs)) == len(runs) > 0
-    assert len({row.label for row in table.rows}) == len(table.rows)
 
 
 @pytest.mark.parametrize("recipe", ["paper-bert-base", "paper-bert-base-atomic"])
@@ -359,24 +341,6 @@ def test_columns_that_the_evaluation_data_lack_stay_empty(call, trained, data, c
     assert "| Social IQA | validation | 6 | 1,954 | local |" in table.path.read_text()
     with pytest.raises(EventformersError, match="no raw file"):
         call("table4", evaluation_data=data / "CN-82K")
-
-
-def test_rows_are_trained_and_scored(call, monkeypatch):
-    # Cards run their usage examples in fresh processes, which takes longer than all of this.
-    monkeypatch.setattr(
-        reproduced_runs, "train", functools.partial(reproduced_runs.train, create_model_card=False)
-    )
-    settings = ["max_steps=1", "per_device_train_batch_size=4"]
-    rows = _rows(call("table2", recipe="minilm-conceptnet", settings=settings))
-    for graph in ("ConceptNet", "ATOMIC"):
-        row = rows[f"MICO, this encoder, {graph}"]
-        assert row[-1].startswith("trained")
-        assert [score == "–" for score in row[:-1:2]] == [False, False, False, True, False]
-
-
-def test_an_unknown_table_lists_the_known_ones(call):
-    with pytest.raises(UnknownNameError, match=r"table2.*table7"):
-        call("table9")
 
 
 def _columns(name: str):

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from eventformers.errors import DataFormatError
-from eventformers.reproduction.tables import read_tables
+from eventformers.methods import load_method
+from eventformers.reproduction.tables import get_table, paper_tables, read_tables
+from eventformers.trainers.run import resolve_recipe
 
 PAPER = """\
 title: Someone (2022)
@@ -33,7 +35,6 @@ def _read(folder: Path, text: str = PAPER, old: str = "", new: str = ""):
     assert old in text
     path = folder / "paper.yaml"
     path.write_text(text.replace(old, new) if old else text)
-    read_tables.cache_clear()
     return read_tables(path)
 
 
@@ -83,3 +84,23 @@ def test_a_fault_is_named_with_file_and_line(tmp_path, old: str, new: str, line:
     assert raised.value.line == line
     assert "paper.yaml" in str(raised.value)
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("paper", "name"), [(paper, name) for paper, tables in paper_tables().items() for name in tables]
+)
+def test_rows_have_names_of_their_own_and_settings_that_recipes_know(paper: str, name: str):
+    table = get_table(paper, name)
+    for row in table.rows:
+        if row.slug and not row.baseline:
+            method = load_method(row.method or table.method)
+            recipe = resolve_recipe(method, method.paper_recipe, row.overrides, 1)
+            scored = [column.task for column, score in table.published(row).items() if score is not None]
+            assert paper != "mico" or {*scored} <= {*method.tasks_of(recipe)}, row.label
+            if paper == "mulcl" and not row.method:
+                before = [] if row.label.startswith("HeterEvent") else ["masked_words", "sequence", "graph"]
+                assert [stage["name"] for stage in recipe.stages][:-1] == before
+    assert len({column.key for column in table.columns}) == len(table.columns)
+    assert len({row.label for row in table.rows}) == len(table.rows)
+    run = [(row.slug, row.rerank, row.context_layers) for row in table.rows if row.slug]
+    assert len({*run}) == len(run) > 0

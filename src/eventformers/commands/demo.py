@@ -35,9 +35,6 @@ class Showing:
     """Queries and candidates of a method's demo, which shows the nearest neighbours among the samples.
 
     Args:
-        query: name of a query.
-        nearest: name of a neighbour.
-        queries: makes the queries.
         candidates: loads the candidates from the samples.
         number: number of neighbours for each query.
     """
@@ -54,7 +51,6 @@ class Demonstration:
     """A finished demo.
 
     Args:
-        showing: the queries and candidates.
         neighbours: query, text and cosine, query by query, nearest first.
     """
 
@@ -114,9 +110,6 @@ def run_demo(
 def find_neighbours(model: EventEncoder, showing: Showing) -> list[tuple[str, str, float]]:
     """Find the sample texts nearest to the queries, excluding the queries themselves.
 
-    Args:
-        showing: the queries and candidates.
-
     Returns:
         Query, text and cosine, query by query, nearest first.
     """
@@ -140,19 +133,6 @@ def _samples(builder: str, config: str) -> Dataset:
     return load_built(None, config, builder=builder)["train"]
 
 
-def _shown_premises() -> Texts:
-    asked = (("dog", "CapableOf"), ("umbrella", "UsedFor"), ("book", "AtLocation"))
-    templates = relation_templates("conceptnet")
-    return _texts(templates.premise(relation, head, "forward") for head, relation in asked)
-
-
-def _sample_mentions() -> Texts:
-    return _texts(
-        f"{row['context_left']}[ENT_START] {row['mention']} [ENT_END]{row['context_right']}"
-        for row in _samples("event_hierarchies", "mentions")
-    )
-
-
 NEAREST_EVENT = Showing(
     "event",
     "nearest event",
@@ -171,7 +151,10 @@ NEAREST_EVENT = Showing(
 NEAREST_ALTERNATIVES = Showing(
     "premise",
     "nearest alternatives",
-    _shown_premises,
+    lambda: _texts(
+        relation_templates("conceptnet").premise(relation, head, "forward")
+        for head, relation in (("dog", "CapableOf"), ("umbrella", "UsedFor"), ("book", "AtLocation"))
+    ),
     lambda: _texts(_samples("commonsense_graphs", "conceptnet_inductive_pairs")["alternative"]),
     number=3,
 )
@@ -202,7 +185,10 @@ NEAREST_MENTIONS = Showing(
             "Elle prit sa retraite après les [ENT_START] Jeux olympiques de Pékin [ENT_END].",
         )
     ),
-    _sample_mentions,
+    lambda: _texts(
+        f"{row['context_left']}[ENT_START] {row['mention']} [ENT_END]{row['context_right']}"
+        for row in _samples("event_hierarchies", "mentions")
+    ),
     number=3,
 )
 """For a method that links mentions to events."""

@@ -61,13 +61,16 @@ def embed(
     from eventformers.inference.encoding.event_files import embed_file
 
     chosen, file = model_and_argument(model, words, "FILE")
+    if devices is not None and processes is not None:
+        raise EventformersError("received --devices and --processes; accepted: one of them")
+    named = [one.strip() for one in devices.split(",")] if devices is not None else None
     report = embed_file(
         chosen,
         file,
         output,
         device=device,
         dtype=dtype,
-        devices=_devices(devices, processes),
+        devices=["cpu"] * processes if processes is not None else named,
         batch_size=batch_size_of(batch_size),
         normalize=normalize,
         prompt_name=prompt_name,
@@ -80,16 +83,3 @@ def embed(
     )
     kind = "vector" if precision == "float32" else f"{precision} vector"
     console.print(f"Wrote {counted(report.rows, kind)} of size {report.dimension} to {output}.")
-
-
-def _devices(devices: str | None, processes: int | None) -> list[str] | None:
-    """Return the device of each process; None for a single process.
-
-    Raises:
-        EventformersError: both options are given.
-    """
-    if devices is not None and processes is not None:
-        raise EventformersError("received --devices and --processes; accepted: one of them")
-    if processes is not None:
-        return ["cpu"] * processes
-    return None if devices is None else [device.strip() for device in devices.split(",")]

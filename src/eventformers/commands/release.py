@@ -13,7 +13,7 @@ from eventformers.commands.hub import AcceptLicenses, Collection, show_push, siz
 from eventformers.commands.options import console, errors
 
 if TYPE_CHECKING:
-    from eventformers.release.suite import Release, ReleaseItem
+    from eventformers.release.suite import ReleaseItem
 
 
 def release(
@@ -68,28 +68,13 @@ def release(
         dry_run=dry_run,
         tell=lambda step: errors.print(f"push: {step}", soft_wrap=True, highlight=False),
     )
-    _show(done)
-    if done.push is not None:
-        show_push(done.push, collection)
-
-
-def _show(done: Release) -> None:
-    table = Table(
-        "repository",
-        "kind",
-        "licences",
-        *(Column(name, justify="right") for name in ("size", "hours")),
-        "state",
-    )
+    numbers = [Column(name, justify="right") for name in ("size", "hours")]
+    table = Table("repository", "kind", "licences", *numbers, "state")
     for item in done.items:
-        table.add_row(
-            item.repo_id,
-            item.kind,
-            ", ".join(item.licenses),
-            _size(item),
-            _hours(item),
-            _state(item),
-        )
+        state = "ready" if item.is_done else "to train" if item.kind == "model" else "to write"
+        state = state if item.left_out is None else "left out"
+        licenses = ", ".join(item.licenses)
+        table.add_row(item.repo_id, item.kind, licenses, _size(item), _hours(item), state)
     console.print(table)
     kept = [item for item in done.items if item.left_out is None]
     unknown = [item.repo_id for item in kept if "?" in (_size(item), _hours(item))]
@@ -105,6 +90,8 @@ def _show(done: Release) -> None:
             console.print(f"Left out: {item.repo_id}: {item.left_out}", soft_wrap=True)
     if done.push is None:
         console.print("Dry run: only the datasets were built; nothing was trained or sent.")
+    else:
+        show_push(done.push, collection)
 
 
 def _size(item: ReleaseItem) -> str:
@@ -118,9 +105,3 @@ def _hours(item: ReleaseItem) -> str:
     if item.kind != "model" or item.left_out is not None:
         return ""
     return "?" if item.hours is None else f"{item.hours:.2f}"
-
-
-def _state(item: ReleaseItem) -> str:
-    if item.left_out is not None:
-        return "left out"
-    return "ready" if item.is_done else "to train" if item.kind == "model" else "to write"

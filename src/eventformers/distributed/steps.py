@@ -34,7 +34,6 @@ from eventformers.extraction.texts import DistinctIdentifiers, TextDocument
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding.event_tables import read_table_events
 from eventformers.inference.grounding.ground import ground
-from eventformers.inference.grounding.grounded_text import GroundedMention
 from eventformers.inference.grounding.knowledge_base import KnowledgeBase, load_knowledge_base
 from eventformers.inference.induction.fitted_types import FittedTypes, load_fitted_types
 from eventformers.inference.induction.mention_files import load_mentions
@@ -292,14 +291,35 @@ class LinkEvents(ShardStep):
     def prepare(self) -> Compute:
         """See `ShardStep`."""
         encoder = encoder_of(self.model, self.device, self.dtype)
-        known = _knowledge_of(self.knowledge_base, _written(self.knowledge_base))
+        places = [Path(part).expanduser() for part in self.knowledge_base.split(os.pathsep)]
+        files = [file for place in places for file in (place.rglob("*") if place.is_dir() else [place])]
+        # The times at which they were written; none for a Hub id.
+        written = tuple((str(file), file.stat().st_mtime_ns) for file in sorted(files) if file.is_file())
+        known = _knowledge_of(self.knowledge_base, written)
 
         def compute(documents: list[Document]) -> pa.Table:
             tables = _tables(documents)
             if not tables["events"].num_rows:
                 return LINK_SCHEMA.empty_table()
             found = ground(encoder, tables, known, index=self.index, **self.settings)
-            rows = [row for mention in found.mentions for row in _link_rows(mention)]
+            rows = []
+            for mention in found.mentions:
+                above: dict[str, list[str]] = {}
+                for ancestor in mention.ancestors:
+                    for event_id in ancestor.of:
+                        above.setdefault(event_id, []).append(ancestor.title)
+                rows += [
+                    {
+                        "event_id": mention.mention.mention_id,
+                        "rank": rank,
+                        "knowledge_base_id": candidate.event_id,
+                        "title": candidate.title,
+                        "score": candidate.score,
+                        "linked": candidate.linked,
+                        "ancestors": above.get(candidate.event_id, []),
+                    }
+                    for rank, candidate in enumerate(mention.candidates, start=1)
+                ]
             return pa.Table.from_pylist(rows, schema=LINK_SCHEMA)
 
         return compute
@@ -353,11 +373,15 @@ class CountCoEvents(PipelineStep):
                 yield document
             with shard_file(self.output_folder, f"{rank:05d}.pairs.parquet") as write:
                 for table in counter.tables():
-                    write(_pairs(table))
+                    lists = table["co_events"].combine_chunks()
+                    anchors = table["event"].combine_chunks().take(lists.value_parent_indices())
+                    columns = [part.field(role) for part in (anchors, lists.flatten()) for role in _ROLES]
+                    columns.append(table["frequencies"].combine_chunks().flatten())
+                    write(pa.table(columns, names=PAIRS_SCHEMA.names).cast(PAIRS_SCHEMA))
         with shard_file(self.output_folder, f"{rank:05d}.events.parquet") as write:
             rows = sorted(occurrences.items())
-            columns = [*zip(*(event for event, _ in rows), strict=True)] or [(), (), ()]
-            write(pa.table([*map(list, columns), [count for _, count in rows]], schema=OCCURRENCES_SCHEMA))
+            roles = [*zip(*(event for event, _ in rows), strict=True)] or [(), (), ()]
+            write(pa.table([*map(list, roles), [count for _, count in rows]], schema=OCCURRENCES_SCHEMA))
         self.stat_update("events", value=occurrences.total())
 
 
@@ -367,13 +391,6 @@ def _types_of(
 ) -> FittedTypes:
     """Encode the mentions of an induction once for all tasks of a process; `written` is its file's time."""
     return load_fitted_types(induction, encoder_of(model, device, dtype))
-
-
-def _written(source: str) -> tuple[tuple[str, int], ...]:
-    """The files of a source and the times at which they were written; none for a Hub id."""
-    places = [Path(part).expanduser() for part in source.split(os.pathsep)]
-    files = [file for place in places for file in (place.rglob("*") if place.is_dir() else [place])]
-    return tuple((str(file), file.stat().st_mtime_ns) for file in sorted(files) if file.is_file())
 
 
 @lru_cache(maxsize=2)
@@ -406,31 +423,3 @@ def _tables(documents: list[Document]) -> dict[str, pa.Table]:
         "documents": pa.Table.from_pylist(texts, schema=DOCUMENT_SCHEMA),
         "events": pa.Table.from_pylist(events, schema=EVENT_SCHEMA),
     }
-
-
-def _link_rows(mention: GroundedMention) -> Iterator[dict[str, Any]]:
-    above: dict[str, list[str]] = {}
-    for ancestor in mention.ancestors:
-        for event_id in ancestor.of:
-            above.setdefault(event_id, []).append(ancestor.title)
-    for rank, candidate in enumerate(mention.candidates, start=1):
-        yield {
-            "event_id": mention.mention.mention_id,
-            "rank": rank,
-            "knowledge_base_id": candidate.event_id,
-            "title": candidate.title,
-            "score": candidate.score,
-            "linked": candidate.linked,
-            "ancestors": above.get(candidate.event_id, []),
-        }
-
-
-def _pairs(table: pa.Table) -> pa.Table:
-    """One row for each pair of a table of `CooccurrenceCounter`."""
-    lists = table["co_events"].combine_chunks()
-    anchors = table["event"].combine_chunks().take(lists.value_parent_indices())
-    others = lists.flatten()
-    columns = [part.field(role) for part in (anchors, others) for role in _ROLES]
-    return pa.table(
-        [*columns, table["frequencies"].combine_chunks().flatten()], names=PAIRS_SCHEMA.names
-    ).cast(PAIRS_SCHEMA)

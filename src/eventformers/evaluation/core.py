@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,7 +49,6 @@ class Scored:
     Attributes:
         scores: the metric's scores as JSON values, with None for NaN.
         undefined: the reason for each score that is None.
-        main_value: the task's main score.
         parts: the metric's scores of each part of the output.
         output: the protocol's output, with one prediction per row.
         seconds: time to embed and compare.
@@ -61,19 +60,6 @@ class Scored:
     parts: dict[str, dict[str, JsonValue]]
     output: ProtocolOutput
     seconds: float
-
-
-@dataclass(frozen=True)
-class _TrainingStart:
-    """What the training of a model started from.
-
-    Attributes:
-        encoder: Hub id or folder of the start encoder; None if unknown.
-        seed: the seed of the run; None if unknown.
-    """
-
-    encoder: str | None
-    seed: int | None
 
 
 @takes_malformed
@@ -160,11 +146,19 @@ def evaluate(
             if path and not overwrite:
                 # Fails before the work instead of after it.
                 check_same_data(path, record.fingerprint)
-            training = _read_training_start(model, encoder.revision)
+            has_record, start, recorded_seed = _read_training_start(model, encoder.revision)
             scored = _run(chosen, prepared.scorer, scored_data.task_rows)
-            recorded, missing = _baseline(
-                chosen, scored_data, record, encoder, baseline, training, held, computing
-            )
+            recorded: BaselineRecord | None = None
+            if baseline is False:
+                missing: str | None = "left out on request"
+            elif baseline is None and not has_record:
+                missing = "the model has no training record: it is a plain encoder, or its start is unknown"
+            elif baseline is None and start is None:
+                missing = "neither the model's run.json nor base_model of its card names a start encoder"
+            else:
+                recorded, missing = _baseline(
+                    chosen, scored_data, record, encoder, baseline, start, held, computing
+                )
             result = make_result(
                 chosen,
                 record,
@@ -176,7 +170,7 @@ def evaluate(
                 baseline_missing=missing,
                 settings=_encoder_settings(encoder, batch_size) | chosen.kind.record(prepared),
                 truncated=encoder.truncated,
-                seed=training.seed if training and seed is None else seed,
+                seed=recorded_seed if seed is None else seed,
                 load_seconds=load_seconds,
                 shared_texts=encoder.remembered,
                 parameters=sum(weights.numel() for weights in encoder.model.parameters()),
@@ -194,11 +188,6 @@ def _run(task: Task, scorer: object, rows: TaskRows) -> Scored:
 
 def measure(task: Task, output: ProtocolOutput, seconds: float) -> Scored:
     """Apply a task's metric to a protocol's output.
-
-    Args:
-        task: the task.
-        output: the metric's inputs and the predictions.
-        seconds: time to compute them.
 
     Raises:
         EventformersError: the metric rejects the values.
@@ -278,21 +267,21 @@ def _baseline(
     scored_data: TaskData,
     record: DatasetRecord,
     encoder: EventEncoder,
-    baseline: str | Path | EventEncoder | Literal[False] | None,
-    training: _TrainingStart | None,
+    baseline: str | Path | EventEncoder | None,
+    start: str | None,
     session: Session,
     computing: Computing,
 ) -> tuple[BaselineRecord | None, str | None]:
-    """Score the untrained encoder; return its record, or None and the reason why it has none."""
-    if baseline is False:
-        return None, "left out on request"
+    """Score the named or recorded untrained encoder; return its record, or None and why it has none."""
     named = baseline is not None
-    if baseline is None:
-        if training is None:
-            return None, "the model has no training record: it is a plain encoder, or its start is unknown"
-        if training.encoder is None:
-            return None, "neither the model's run.json nor base_model of its card names a start encoder"
-        baseline = _start_encoder(training.encoder)
+    if baseline is None and start != PACKAGED_ENCODER:
+        baseline = start
+    elif baseline is None:
+        # Prefer the package to the Hub.
+        with suppress(EventformersError):
+            resolve_encoder(None)
+            start = None
+        baseline = start
     reading: dict[str, str | None] = {}
     if not isinstance(baseline, EventEncoder):
         reading = {
@@ -350,39 +339,25 @@ def _encoder_settings(encoder: EventEncoder, batch_size: BatchSize) -> dict[str,
     }
 
 
-def _start_encoder(recorded: str) -> str | None:
-    """Return the argument of `load_encoder` for a recorded start encoder; prefer the package to the Hub."""
-    if recorded != PACKAGED_ENCODER:
-        return recorded
-    try:
-        resolve_encoder(None)
-    except EventformersError:
-        return recorded
-    return None
-
-
 def _read_training_start(
     model: str | Path | EventEncoder | None, revision: str | None
-) -> _TrainingStart | None:
-    """Read the start of a trained model from its files; None for a plain or a loaded encoder.
+) -> tuple[bool, str | None, int | None]:
+    """Read the start of a trained model from its files: whether it has a record, its encoder and its seed.
 
     A run's folder has `run.json`, which is not pushed, since it names local folders. A repository has the
-    start encoder as `base_model` of its card, and the seed in its training arguments.
+    start encoder as `base_model` of its card, and the seed in its training arguments. A plain or a loaded
+    encoder has no record.
     """
     if model is None or isinstance(model, EventEncoder):
-        return None
+        return False, None, None
     source = resolve_encoder(model)
     if record := read_object(source, "run.json", revision):
-        recipe = record.get("recipe")
+        recipe, encoder = record.get("recipe"), record.get("encoder")
         seed = recipe.get("seed") if isinstance(recipe, Mapping) else None
-        return _TrainingStart(_text(record.get("encoder")), seed if isinstance(seed, int) else None)
     # Only our training writes this file. Cards of plain encoders may name a base model, too.
-    if not (arguments := read_object(source, "training_args.json", revision)):
-        return None
-    card, seed = find_file(source, "README.md", revision), arguments.get("seed")
-    base = read_front_matter(card).get("base_model") if card else None
-    return _TrainingStart(_text(base), seed if isinstance(seed, int) else None)
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+    elif arguments := read_object(source, "training_args.json", revision):
+        card, seed = find_file(source, "README.md", revision), arguments.get("seed")
+        encoder = read_front_matter(card).get("base_model") if card else None
+    else:
+        return False, None, None
+    return True, encoder if isinstance(encoder, str) else None, seed if isinstance(seed, int) else None

@@ -6,9 +6,10 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from datasets import Dataset, DatasetDict
 from huggingface_hub import hf_hub_download
@@ -145,7 +146,6 @@ def load_task_data(task: Task, data: str | Path | None, store: DataStore | None 
     """Load the data of a task, from the first of its configs that the data has.
 
     Args:
-        task: the task.
         data: raw files, a built folder or a Hub id; None or `samples` takes the samples.
         store: caches the loaded data; None caches nothing.
 
@@ -171,26 +171,19 @@ def load_task_data(task: Task, data: str | Path | None, store: DataStore | None 
             name: held.load(data, task.dataset, name, chosen)
             for name in (*task.companions, *task.companions_by_split)
         }
-        if data is not None:
-            _check_settings(built, task.kind.data_settings, data)
+        stated = built.report.get("settings") if data is not None and task.kind.data_settings else None
+        stated = stated if isinstance(stated, Mapping) else {}
+        other = {name: value for name, value in task.kind.data_settings.items() if stated.get(name) != value}
+        if data is not None and other:
+            # Settings that choose rows would be ignored, but named in the result.
+            found = ", ".join(f"{name}={shown(stated[name])}" for name in other if name in stated)
+            asked = ", ".join(f"{name}={value}" for name, value in other.items())
+            raise EventformersError(
+                f"{data}: found data built {f'with {found}' if found else 'with unknown settings'}; accepted "
+                f"for {asked}: raw files, or data built with it"
+            )
         return TaskData(task, config, built, companions)
     raise cast(EventformersError, missing)
-
-
-def _check_settings(built: BuiltData, wanted: Mapping[str, object], data: str | Path) -> None:
-    """Raise `EventformersError` if built data lack settings of the task that choose rows: they would be
-    ignored, but named in the result."""
-    if not wanted:
-        return
-    held = built.report.get("settings")
-    stated = held if isinstance(held, Mapping) else {}
-    if other := {name: value for name, value in wanted.items() if stated.get(name) != value}:
-        found = ", ".join(f"{name}={shown(stated[name])}" for name in other if name in stated)
-        asked = ", ".join(f"{name}={value}" for name, value in other.items())
-        raise EventformersError(
-            f"{data}: found data built {f'with {found}' if found else 'with unknown settings'}; accepted for "
-            f"{asked}: raw files, or data built with it"
-        )
 
 
 def load_data(
@@ -214,9 +207,17 @@ def describe_data(held: TaskData, data: str | Path | None) -> DatasetRecord:
     data = without_samples(data)
     is_local = data is None or os.pathsep in str(data) or Path(data).expanduser().exists()
     hub_id = None if is_local else str(data)
-    report, *companions = ({} if hub_id else one.report for one in (held.built, *held.companions.values()))
+    reports: list[Mapping[str, Any]]
+    reports = [{} if hub_id else one.report for one in (held.built, *held.companions.values())]
+    report = reports[0]
     rows = held.rows
     licenses = report.get("licenses") or (rows.unique("license") if "license" in rows.column_names else [])
+    revision = None
+    if hub_id:
+        # The commit of the dataset or of its cached copy.
+        with suppress(HfHubHTTPError, HFValidationError, OSError):
+            revision = Path(hf_hub_download(hub_id, "README.md", repo_type="dataset")).parent.name
+    skipped = [one["malformed"] for one in reports if isinstance(one.get("malformed"), Mapping)]
     return DatasetRecord(
         name=held.task.dataset,
         config=held.config,
@@ -225,24 +226,10 @@ def describe_data(held: TaskData, data: str | Path | None) -> DatasetRecord:
         fingerprint=held.fingerprint,
         origin="hub" if hub_id else "samples" if report.get("sample") else "local",
         hub_id=hub_id,
-        revision=_hub_commit(hub_id) if hub_id else None,
+        revision=revision,
         licenses=sorted(map(str, licenses)) if isinstance(licenses, list) else [],
-        malformed=sum(_num_malformed(one) for one in (report, *companions)),
+        malformed=sum(int(one["count"]) for one in skipped),
     )
-
-
-def _num_malformed(report: Mapping[str, object]) -> int:
-    """Count the malformed parts that a build skipped; 0 if its report has no count."""
-    listed = report.get("malformed")
-    return int(listed["count"]) if isinstance(listed, Mapping) else 0
-
-
-def _hub_commit(hub_id: str) -> str | None:
-    """Find the commit of a Hub dataset or of its cached copy; None if neither is available."""
-    try:
-        return Path(hf_hub_download(hub_id, "README.md", repo_type="dataset")).parent.name
-    except (HfHubHTTPError, HFValidationError, OSError):
-        return None
 
 
 logger = logging.getLogger(__name__)

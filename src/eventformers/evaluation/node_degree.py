@@ -18,7 +18,6 @@ from eventformers.evaluation.tasks.base import Row, Task
 from eventformers.evaluation.tasks.chains import Chains, read_chain_question, read_steps
 from eventformers.evaluation.tasks.pairs import Pairs, events_of_pairs
 from eventformers.inference.chains.virtual_context import (
-    VirtualContext,
     chain_index,
     context_weights,
     words_of,
@@ -69,25 +68,21 @@ def average_degrees(chains: Sequence[Sequence[Event]]) -> npt.NDArray[np.float64
     Returns:
         `(chains,)`.
     """
-    parts = [
-        _degrees_of_block(chains[start : start + _BLOCK_CHAINS])
-        for start in range(0, len(chains), _BLOCK_CHAINS)
-    ]
-    return np.concatenate(parts) if parts else np.empty(0)
-
-
-def _degrees_of_block(chains: Sequence[Sequence[Event]]) -> npt.NDArray[np.float64]:
-    numbers: dict[str, int] = {}
-    words = [
-        [numbers.setdefault(word, len(numbers)) for word in words_of(event)]
-        for chain in chains
-        for event in chain
-    ]
-    rows = iter(range(len(words)))
-    graph = build_event_graph(_padded([[next(rows) for _ in chain] for chain in chains]), _padded(words))
-    ends = graph.node_chain[graph.edge_index[0, graph.edge_type != SELF_LOOP]]
-    degrees = torch.bincount(ends, minlength=len(chains))
-    return (degrees / graph.nodes_of_chain).double().numpy()
+    parts = [np.empty(0)]
+    for start in range(0, len(chains), _BLOCK_CHAINS):
+        block = chains[start : start + _BLOCK_CHAINS]
+        numbers: dict[str, int] = {}
+        words = [
+            [numbers.setdefault(word, len(numbers)) for word in words_of(event)]
+            for chain in block
+            for event in chain
+        ]
+        rows = iter(range(len(words)))
+        graph = build_event_graph(_padded([[next(rows) for _ in chain] for chain in block]), _padded(words))
+        ends = graph.node_chain[graph.edge_index[0, graph.edge_type != SELF_LOOP]]
+        degrees = torch.bincount(ends, minlength=len(block))
+        parts.append((degrees / graph.nodes_of_chain).double().numpy())
+    return np.concatenate(parts)
 
 
 def _padded(rows: Sequence[Sequence[int]]) -> torch.Tensor:
@@ -105,8 +100,23 @@ def degrees_of_questions(task: Task, rows: Iterable[Row]) -> npt.NDArray[np.floa
     Raises:
         EventformersError: the task has no chains and no virtual contexts, or a row is not a valid question.
     """
-    if isinstance(task.kind, Pairs) and task.kind.settings.context is not None:
-        return _degrees_in_contexts(list(map(events_of_pairs, rows)), task.kind.settings.context)
+    if isinstance(task.kind, Pairs) and (context := task.kind.settings.context) is not None:
+        of_rows = list(map(events_of_pairs, rows))
+        events = [event for row in of_rows for event in row]
+        index = chain_index(context)
+        nearest = index.nearest(events, context.retrieved)
+        of_events = [
+            [[*index.contexts[position], event] for position in positions] or [[event]]
+            for event, (positions, _) in zip(events, nearest, strict=True)
+        ]
+        degrees = iter(average_degrees([chain for of_event in of_events for chain in of_event]))
+        means = iter(
+            [
+                context_weights(matches) @ [next(degrees) for _ in of_event]
+                for of_event, (_, matches) in zip(of_events, nearest, strict=True)
+            ]
+        )
+        return np.array([np.mean([next(means) for _ in row]) for row in of_rows])
     if not isinstance(task.kind, Chains):
         raise EventformersError(
             f"{task.name} reads no chains; accepted: a task on narrative chains, or on pairs with "
@@ -119,24 +129,6 @@ def degrees_of_questions(task: Task, rows: Iterable[Row]) -> npt.NDArray[np.floa
         states, labels = read_steps(row, number)
         chains.append([state[label] for state, label in zip(states, [0, *labels], strict=True)])
     return average_degrees(chains)
-
-
-def _degrees_in_contexts(rows: Sequence[Sequence[Event]], context: VirtualContext) -> npt.NDArray[np.float64]:
-    index = chain_index(context)
-    events = [event for row in rows for event in row]
-    nearest = index.nearest(events, context.retrieved)
-    chains = [
-        [[*index.contexts[position], event] for position in positions] or [[event]]
-        for event, (positions, _) in zip(events, nearest, strict=True)
-    ]
-    degrees = iter(average_degrees([chain for of_event in chains for chain in of_event]))
-    of_events = iter(
-        [
-            context_weights(matches) @ [next(degrees) for _ in of_event]
-            for of_event, (_, matches) in zip(chains, nearest, strict=True)
-        ]
-    )
-    return np.array([np.mean([next(of_events) for _ in row]) for row in rows])
 
 
 def scores_by_degree(result: TaskResult, degrees: npt.NDArray[np.float64]) -> list[DegreeBin]:

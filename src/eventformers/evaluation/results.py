@@ -281,7 +281,14 @@ def read_result(path: str | Path, *, with_predictions: bool = True) -> TaskResul
         raise DataFormatError(path, None, first_line(error), "a result file") from error
     if not isinstance(content, dict) or content.get("format") not in (1, RESULT_FORMAT):
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
-        raise DataFormatError(path, None, f"format {found}", _accepted_format(found))
+        is_newer = isinstance(found, int) and found > RESULT_FORMAT
+        hint = (
+            "this one is of a newer eventformers: update this package"
+            if is_newer
+            else "evaluate the model again"
+        )
+        accepted = f"a result file of format 1 or {RESULT_FORMAT}; {hint}, or leave the file out"
+        raise DataFormatError(path, None, f"format {found}", accepted)
     baseline = content.get("baseline")
     try:
         content["dataset"] = _record(DatasetRecord, content["dataset"])
@@ -316,8 +323,25 @@ def result_pairs(first: Path, second: Path) -> list[tuple[TaskResult, TaskResult
     """
     if not first.is_dir() and not second.is_dir():
         return [(read_result(first), read_result(second))]
-    found = [_by_task(path) if path.is_dir() else [read_result(path)] for path in (first, second)]
-    ours, others = ({(one.task, one.dataset.split): one for one in results} for results in found)
+    found: list[dict[tuple[str, str], TaskResult]] = []
+    for place in (first, second):
+        files: dict[tuple[str, str], Path] = {}
+        found.append({})
+        for path in sorted((place / "results").glob("*/*/*.json")) if place.is_dir() else [place]:
+            result = read_result(path)
+            key = result.task, result.dataset.split
+            if key in files:
+                raise EventformersError(
+                    f"{place} has several results of {result.task}: {files[key]} and {path}; accepted: one "
+                    "of these files"
+                )
+            files[key], found[-1][key] = path, result
+        if not files:
+            raise EventformersError(
+                f"{place}: found no results/MODEL/REVISION/TASK.json; accepted: a result file, or a folder "
+                "that train or evaluate -o wrote"
+            )
+    ours, others = found
     if not (common := [key for key in ours if key in others]):
         told = [", ".join(f"{task} ({split})" for task, split in results) for results in (ours, others)]
         raise EventformersError(
@@ -342,28 +366,6 @@ def _read_predictions(path: Path, written: str) -> list[dict[str, JsonValue]]:
     return rows
 
 
-def _by_task(folder: Path) -> list[TaskResult]:
-    """Read the results in a folder, one of each task and split."""
-    paths = sorted((folder / "results").glob("*/*/*.json"))
-    first: dict[tuple[str, str], Path] = {}
-    results = []
-    for path in paths:
-        result = read_result(path)
-        other = first.setdefault((result.task, result.dataset.split), path)
-        if other != path:
-            raise EventformersError(
-                f"{folder} has several results of {result.task}: {other} and {path}; accepted: one of these "
-                "files"
-            )
-        results.append(result)
-    if not results:
-        raise EventformersError(
-            f"{folder}: found no results/MODEL/REVISION/TASK.json; accepted: a result file, or a folder that "
-            "train or evaluate -o wrote"
-        )
-    return results
-
-
 def _record(kind: type[Record], content: Mapping[str, Any]) -> Record:
     # Predictions are most of a file, and only their readers know what each has.
     rows = content.get("predictions", [])
@@ -372,14 +374,6 @@ def _record(kind: type[Record], content: Mapping[str, Any]) -> Record:
     others = {name: value for name, value in content.items() if name != "predictions"}
     check_types(others, get_type_hints(kind))
     return kind(**content)
-
-
-def _accepted_format(found: object) -> str:
-    """Say which format is accepted, and what to do with a file of another format."""
-    accepted = f"a result file of format 1 or {RESULT_FORMAT}"
-    if isinstance(found, int) and found > RESULT_FORMAT:
-        return f"{accepted}; this one is of a newer eventformers: update this package, or leave the file out"
-    return f"{accepted}; evaluate the model again, or leave the file out"
 
 
 def load_results(directory: str | Path) -> list[TaskResult]:

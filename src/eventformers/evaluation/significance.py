@@ -18,7 +18,6 @@ from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.data import load_data
 from eventformers.evaluation.results import PREDICTIONS_SUFFIX, TaskResult, require_same_data
 from eventformers.evaluation.tasks import TASKS, get_task
-from eventformers.evaluation.tasks.base import JsonValue
 
 CONFIDENCE = 0.95
 """The share of resamples inside the confidence interval."""
@@ -91,7 +90,14 @@ def paired_bootstrap(
     member = _cluster_numbers(clusters, first.size)
     gain = np.bincount(member, weights=100 * (first - second))
     count = np.bincount(member).astype(np.float64)
-    return _bootstrapped((gain, count), _ratio_of_sums, len(gain), first.size, "points", num_resamples, seed)
+
+    def mean_gain(
+        gain: NDArray[np.float64], count: NDArray[np.float64], axis: int = -1
+    ) -> NDArray[np.float64]:
+        # A ratio, since clusters differ in size.
+        return gain.sum(axis=axis) / count.sum(axis=axis)
+
+    return _bootstrapped((gain, count), mean_gain, len(gain), first.size, "points", num_resamples, seed)
 
 
 def paired_correlations(
@@ -133,7 +139,10 @@ def paired_correlations(
     groups = int(member.max()) + 1
 
     def gains(drawn: NDArray[np.int64], axis: int = -1) -> NDArray[np.float64]:
-        counts = _counts(np.atleast_2d(drawn), groups)
+        drawn = np.atleast_2d(drawn)
+        places = (groups * np.arange(len(drawn))[:, None] + drawn).ravel()
+        # How often each resample has each group, and so each of its pairs.
+        counts = np.bincount(places, minlength=len(drawn) * groups).reshape(-1, groups)
         return _correlation_gains(columns, counts[:, member], len(first))
 
     numbers = (np.arange(groups),)
@@ -199,7 +208,6 @@ def compare_answers(
 
     Args:
         answers_a: from `answers_of`, of the model that is expected to be better, or the mean of several runs.
-        answers_b: the same of the other model.
         num_resamples: number of resamples, drawn with replacement.
         clusters: the cluster of each row; None makes each row a cluster.
 
@@ -311,12 +319,6 @@ def _bootstrapped(
     )
 
 
-def _counts(drawn: NDArray[np.int64], groups: int) -> NDArray[np.int64]:
-    """Count how often each resample, `(resamples, draws)`, has each group; returns `(resamples, groups)`."""
-    first = groups * np.arange(len(drawn))[:, None]
-    return np.bincount((first + drawn).ravel(), minlength=len(drawn) * groups).reshape(-1, groups)
-
-
 def _correlation_gains(
     columns: NDArray[np.float64], counts: NDArray[np.int64], runs: int
 ) -> NDArray[np.float64]:
@@ -325,7 +327,15 @@ def _correlation_gains(
     From similarities and ratings, `(pairs, columns)`, and the count of each pair in each resample,
     `(resamples, pairs)`; returns `(resamples,)`.
     """
-    ranks = np.stack([_ranks(values, counts) for values in columns.T])
+    of_columns = []
+    for values in columns.T:
+        # The values are sorted once, since a resample only repeats them: its ranks follow from the counts.
+        _, position, sizes = np.unique(values, return_inverse=True, return_counts=True)
+        by_value = counts[:, np.argsort(position, kind="stable")]
+        of_distinct = np.add.reduceat(by_value, sizes.cumsum() - sizes, axis=1)
+        # Equal values have their mean rank.
+        of_columns.append((of_distinct.cumsum(axis=1) - (of_distinct - 1) / 2)[:, position])
+    ranks = np.stack(of_columns)
     total = counts.sum(axis=1, keepdims=True)
     centred = ranks - (counts * ranks).sum(axis=-1, keepdims=True) / total
     variances = (counts * centred**2).sum(axis=-1)
@@ -337,18 +347,6 @@ def _correlation_gains(
     return gains
 
 
-def _ranks(values: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Compute the rank of each value in every resample; equal values have their mean rank.
-
-    The values are sorted once, since a resample only repeats them: its ranks follow from the counts.
-    """
-    _, position, sizes = np.unique(values, return_inverse=True, return_counts=True)
-    by_value = counts[:, np.argsort(position, kind="stable")]
-    of_distinct = np.add.reduceat(by_value, sizes.cumsum() - sizes, axis=1)
-    ranks = of_distinct.cumsum(axis=1) - (of_distinct - 1) / 2
-    return ranks[:, position]
-
-
 def graded_pairs(result: TaskResult) -> tuple[list[float], list[float]] | None:
     """Read similarities and ratings; None if the predictions are of another kind."""
     read = [(row.get("prediction"), row.get("reference")) for row in result.predictions]
@@ -357,13 +355,6 @@ def graded_pairs(result: TaskResult) -> tuple[list[float], list[float]] | None:
         return None
     predicted, references = zip(*numbers, strict=True)
     return list(predicted), list(references)
-
-
-def _ratio_of_sums(
-    gain: NDArray[np.float64], count: NDArray[np.float64], axis: int = -1
-) -> NDArray[np.float64]:
-    """Compute the mean over questions, which is a ratio since clusters differ in size."""
-    return gain.sum(axis=axis) / count.sum(axis=axis)
 
 
 def _cluster_numbers(
@@ -406,7 +397,12 @@ def answers_of(result: TaskResult, part: str = "", score: str = "") -> list[list
     for row, prediction in enumerate(result.predictions):
         value = prediction.get(key, None if part else prediction.get("chance"))
         if has_ranks and "rank" in prediction:
-            value = _of_rank(prediction["rank"], score, value)
+            rank = math.inf if prediction["rank"] is None else prediction["rank"]
+            if isinstance(rank, (int, float)) and rank > 0:
+                if score.startswith("hits_at_"):
+                    value = rank <= int(score.removeprefix("hits_at_"))
+                elif score == "mrr" and value is None:
+                    value = 1 / rank
         values = value if isinstance(value, list) else [value]
         if (not values and not part) or not all(isinstance(one, (bool, int, float)) for one in values):
             raise EventformersError(
@@ -415,17 +411,6 @@ def answers_of(result: TaskResult, part: str = "", score: str = "") -> list[list
             )
         answers.append([float(one) for one in values if isinstance(one, (bool, int, float))])
     return answers
-
-
-def _of_rank(rank: JsonValue, score: str, otherwise: JsonValue) -> JsonValue:
-    """Return the reciprocal of a rank or whether it is high enough for a score; else `otherwise`."""
-    if rank is None:
-        rank = math.inf
-    if not isinstance(rank, (int, float)) or rank <= 0:
-        return otherwise
-    if score.startswith("hits_at_"):
-        return rank <= int(score.removeprefix("hits_at_"))
-    return 1 / rank if score == "mrr" and otherwise is None else otherwise
 
 
 def mean_answers(of_runs: Sequence[Answers]) -> Answers:

@@ -41,7 +41,6 @@ def same_data(
     fingerprint or revision occurs in a column, other versions are left out of that column.
 
     Args:
-        found: a table from `measurement_table`.
         fingerprints: first digits of chosen fingerprints; `unknown` for results without one.
         revisions: first digits of chosen revisions.
 
@@ -122,9 +121,7 @@ class ScoreColumn:
     Attributes:
         metric: the metric's key of the score.
         data: short name of the data, as in `Measurement.data`.
-        dataset_revision: commit of the dataset on the Hub, if known.
         origin: `samples`, `local` or `hub`, if known.
-        rows: number of rows, if known.
     """
 
     task: str
@@ -300,12 +297,19 @@ def build_leaderboard(
         if not of_papers.all()
         else (found[~of_papers], [])
     )
-    own_papers, beside_samples = _beside(kept, found[of_papers])
-    kept = pd.concat([kept, own_papers])
+    # The samples are not the data of a paper.
+    of_samples = {tuple(key) for key in kept.loc[kept.origin == "samples", COLUMN].to_numpy().tolist()}
+    papers = found[of_papers]
+    is_kept = [tuple(key) not in of_samples for key in papers[COLUMN].to_numpy().tolist()]
+    beside_samples = papers.drop(papers.index[is_kept])
+    left_out += [
+        f"{task}: left out the published score of {model}, since the results are of the samples"
+        for task, model in zip(beside_samples.task, beside_samples.model, strict=True)
+    ]
+    kept = pd.concat([kept, papers[pd.Series(is_kept, papers.index, dtype=bool)]])
     by_dataset = dict(list(kept.groupby(kept.task.map(lambda name: TASKS[name].dataset))))
     order = dict.fromkeys(task.dataset for task in TASKS.values())
     boards = [_board(name, by_dataset[name], sort) for name in order if name in by_dataset]
-    left_out = [*left_out, *beside_samples]
     return Leaderboard(tuple(boards), tuple(left_out))
 
 
@@ -313,37 +317,42 @@ SORTABLE = ("model", "parameters", "speed")
 """The keys for sorting rows other than tasks."""
 
 
-def _beside(found: pd.DataFrame, published: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Select the published scores that may stand beside the measurements, and name the others: the samples
-    are not the data of a paper."""
-    of_samples = {tuple(key) for key in found.loc[found.origin == "samples", COLUMN].to_numpy().tolist()}
-    is_kept = [tuple(key) not in of_samples for key in published[COLUMN].to_numpy().tolist()]
-    kept = published[pd.Series(is_kept, published.index, dtype=bool)]
-    others = published.drop(kept.index)
-    told = [
-        f"{task}: left out the published score of {model}, since the results are of the samples"
-        for task, model in zip(others.task, others.model, strict=True)
-    ]
-    return kept, told
-
-
 def _board(dataset: str, found: pd.DataFrame, sort: str | None) -> Board:
-    columns = tuple(_columns(found))
+    columns = []
+    order = found.task.map(list(TASKS).index)
+    for (_, name, split, metric), own in found.groupby([order, *COLUMN]):
+        task, facts = TASKS[name], _first_known(own, ["data", "dataset_revision", "origin", "rows"])
+        columns.append(ScoreColumn(task.name, task.title, task.description, split, metric, **facts))
     of_papers = found.is_published.astype(bool)
     published = list(_rows("published", found[of_papers], columns))
     found = found[~of_papers]
     is_baseline = found.is_baseline.astype(bool)
-    baselines = pd.concat([found[is_baseline], _start_encoders(found)])
+    baselines = list(_rows("baseline", pd.concat([found[is_baseline], _start_encoders(found)]), columns))
+    plain = {row.model: row.cells for row in baselines if not row.variant}
+    # Scores of papers, in the columns with the rows that they were measured on.
+    systems: dict[str, list[Cell | None]] = {}
+    for place, column in enumerate(columns):
+        task = TASKS[column.task]
+        if column.metric == task.main_score:
+            for system, value in task.published_scores_on(column.split, column.rows, column.origin).items():
+                systems.setdefault(system, [None] * len(columns))[place] = Cell(value)
     rows = [
         *_ranked(list(_rows("model", found[~is_baseline], columns))),
-        *_distinct(list(_rows("baseline", baselines, columns))),
-        *_published(columns),
+        # Without those whose variant changes no score.
+        *(
+            row
+            for row in baselines
+            if not row.variant
+            or row.model not in plain
+            or any(cell and cell != other for cell, other in zip(row.cells, plain[row.model], strict=True))
+        ),
+        *(Row("published", system, "", tuple(cells)) for system, cells in systems.items()),
         *(
             replace(row, cells=tuple(cell and replace(cell, count=0) for cell in row.cells))
             for row in published
         ),
     ]
-    return sorted_board(Board(dataset, BUILDERS[dataset].TITLE, columns, tuple(rows)), sort)
+    return sorted_board(Board(dataset, BUILDERS[dataset].TITLE, tuple(columns), tuple(rows)), sort)
 
 
 def sorted_board(board: Board, sort: str | None) -> Board:
@@ -370,14 +379,6 @@ def sorted_board(board: Board, sort: str | None) -> Board:
     return replace(board, rows=tuple(sorted(board.rows, key=order)), sorted_by=by)
 
 
-def _columns(found: pd.DataFrame) -> Iterator[ScoreColumn]:
-    """Yield a column for each task, split and metric, in the order of the tasks."""
-    order = found.task.map(list(TASKS).index)
-    for (_, name, split, metric), own in found.groupby([order, *COLUMN]):
-        task, facts = TASKS[name], _first_known(own, ["data", "dataset_revision", "origin", "rows"])
-        yield ScoreColumn(task.name, task.title, task.description, split, metric, **facts)
-
-
 def _start_encoders(found: pd.DataFrame) -> pd.DataFrame:
     """Make rows of the untrained encoders in the records of models."""
     own = found[found.baseline.notna()]
@@ -399,7 +400,11 @@ def _start_encoders(found: pd.DataFrame) -> pd.DataFrame:
 
 def _rows(kind: Kind, found: pd.DataFrame, columns: Sequence[ScoreColumn]) -> Iterator[Row]:
     newest = _newest(found)
-    names = [_without_seed(*one) for one in zip(newest.model, newest.seed, strict=True)]
+    # Without the recorded seed at their end.
+    names = [
+        named[1] if (named := _SEED.fullmatch(model)) and pd.notna(seed) and int(named[2]) == seed else model
+        for model, seed in zip(newest.model, newest.seed, strict=True)
+    ]
     for (name, variant), own in newest.groupby([pd.Series(names, newest.index), "variant"], sort=False):
         runs = own.drop_duplicates(["seed", "model", "revision"])
         # Two runs with the same seed are different models, so they get separate rows.
@@ -431,15 +436,23 @@ def _newest(found: pd.DataFrame) -> pd.DataFrame:
     return known.drop_duplicates([*place, "revision"], keep="last")
 
 
-def _without_seed(model: str, seed: int | None) -> str:
-    """Remove the recorded seed from the end of a model's name."""
-    named = _SEED.fullmatch(model)
-    return named[1] if named and pd.notna(seed) and int(named[2]) == seed else model
-
-
 def _row(kind: Kind, model: str, variant: str, own: pd.DataFrame, columns: Sequence[ScoreColumn]) -> Row:
     timed = own.dropna(subset=["texts", "seconds"])
-    cells = {key: _cell(of_column) for key, of_column in own.groupby(COLUMN)}
+    cells = {}
+    for key, runs in own.groupby(COLUMN):
+        known = runs.dropna(subset="value")
+        values = known.value.tolist()
+        answers = [one for one in known.answers if isinstance(one, list)]
+        has_answers = len(answers) == len(known) > 0 and len({tuple(map(len, one)) for one in answers}) == 1
+        cells[key] = Cell(
+            # These sum exactly, so the result does not depend on the order of files.
+            fmean(values) if values else None,
+            stdev(values) if len(values) > 1 else None,
+            len(values),
+            len(runs) - len(values),
+            answers=mean_answers(answers) if has_answers else None,
+            clusters=next((one for one in known.clusters if isinstance(one, list)), None),
+        )
     return Row(
         kind=kind,
         model=model,
@@ -453,20 +466,6 @@ def _row(kind: Kind, model: str, variant: str, own: pd.DataFrame, columns: Seque
     )
 
 
-def _cell(runs: pd.DataFrame) -> Cell:
-    known = runs.dropna(subset="value")
-    defined = known.value.tolist()
-    # fmean and stdev sum exactly, so the result does not depend on the order of files.
-    mean, spread = fmean(defined) if defined else None, stdev(defined) if len(defined) > 1 else None
-    answers = [one for one in known.answers if isinstance(one, list)]
-    has_answers = len(answers) == len(known) > 0 and len({tuple(map(len, one)) for one in answers}) == 1
-    return Cell(
-        *(mean, spread, len(defined), len(runs) - len(defined)),
-        answers=mean_answers(answers) if has_answers else None,
-        clusters=next((one for one in known.clusters if isinstance(one, list)), None),
-    )
-
-
 def _first_known(found: pd.DataFrame, names: list[str]) -> dict[str, Any]:
     """Return the first known value of each column, or None."""
     return {name: _known(value) for name, value in found[names].bfill().iloc[0].items()}
@@ -477,61 +476,23 @@ def _known(value: Any) -> Any:
 
 
 def _ranked(rows: Sequence[Row]) -> list[Row]:
-    """Add ranks and comparisons in each column to rows; after two equal scores, the next rank is skipped."""
-    scores = pd.DataFrame([[cell.value if cell else None for cell in row.cells] for row in rows], dtype=float)
-    ranks = scores.round(9).rank(method="min", ascending=False)
-    ranked = [
-        replace(
-            row,
-            cells=tuple(
-                replace(cell, rank=None if pd.isna(rank) else int(rank)) if cell else None
-                for cell, rank in zip(row.cells, own, strict=True)
-            ),
-        )
-        for row, own in zip(rows, ranks.to_numpy(), strict=True)
-    ]
-    return _compared(ranked) if rows else ranked
-
-
-def _compared(rows: Sequence[Row]) -> list[Row]:
-    """Compare each row with the one whose score is next below, in each column, if both have answers."""
+    """Rank the rows in each column, and compare each with the one whose score is next below, if both have
+    answers; after two equal scores, the next rank is skipped."""
     columns = []
     for cells in zip(*(row.cells for row in rows), strict=True):
-        scores = {place: cell.value for place, cell in enumerate(cells) if cell and cell.value is not None}
-        compared = list(cells)
-        for place, following in pairwise(sorted(scores, key=lambda place: -scores[place])):
-            one, other = cells[place], cells[following]
+        values = pd.Series([cell.value if cell else None for cell in cells], dtype=float)
+        ranks = values.round(9).rank(method="min", ascending=False)
+        ranked = [
+            cell and replace(cell, rank=None if pd.isna(rank) else int(rank))
+            for cell, rank in zip(cells, ranks, strict=True)
+        ]
+        order = values.dropna().sort_values(ascending=False, kind="stable").index
+        for place, following in pairwise(order):
+            one, other = ranked[place], cells[following]
             if one and other and one.answers is not None and other.answers is not None:
                 comparison = compare_answers(
                     one.answers, other.answers, num_resamples=NUM_RESAMPLES, clusters=one.clusters
                 )
-                compared[place] = replace(one, next_model=rows[following].model, comparison=comparison)
-        columns.append(compared)
+                ranked[place] = replace(one, next_model=rows[following].model, comparison=comparison)
+        columns.append(ranked)
     return [replace(row, cells=cells) for row, cells in zip(rows, zip(*columns, strict=True), strict=True)]
-
-
-def _distinct(rows: Sequence[Row]) -> list[Row]:
-    """Remove baselines whose variant changes no score."""
-    plain = {row.model: row.cells for row in rows if not row.variant}
-    return [
-        row
-        for row in rows
-        if not row.variant
-        or row.model not in plain
-        or any(cell and cell != other for cell, other in zip(row.cells, plain[row.model], strict=True))
-    ]
-
-
-def _published(columns: Sequence[ScoreColumn]) -> list[Row]:
-    """Make rows of published scores, in the columns with the rows that they were measured on."""
-    systems: dict[str, list[Cell | None]] = {}
-    for task in dict.fromkeys(column.task for column in columns):
-        places = [place for place, column in enumerate(columns) if column.task == task]
-        for place in places:
-            column = columns[place]
-            if column.metric != TASKS[task].main_score:
-                continue
-            known = TASKS[task].published_scores_on(column.split, column.rows, column.origin)
-            for system, value in known.items():
-                systems.setdefault(system, [None] * len(columns))[place] = Cell(value)
-    return [Row("published", system, "", tuple(cells)) for system, cells in systems.items()]

@@ -8,7 +8,6 @@ import html
 import json
 import os
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -152,7 +151,18 @@ def to_json(leaderboard: Leaderboard) -> str:
     """Format the leaderboard as JSON; unknown values have no key."""
     content = {
         "format": FORMAT,
-        "boards": [_board_json(board) for board in leaderboard.boards],
+        "boards": [
+            {
+                "dataset": board.dataset,
+                "title": board.title,
+                "columns": [
+                    _known({"key": column.key, **vars(column), "description": None})
+                    for column in board.columns
+                ],
+                "rows": [_row_json(row, board) for row in board.rows],
+            }
+            for board in leaderboard.boards
+        ],
         "left_out": list(leaderboard.left_out),
     }
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -171,32 +181,35 @@ def _linked(row: Row) -> str:
     return escaped(row.model)
 
 
-def _board_json(board: Board) -> dict[str, JsonValue]:
-    return {
-        "dataset": board.dataset,
-        "title": board.title,
-        "columns": [
-            _known({"key": column.key, **vars(column), "description": None}) for column in board.columns
-        ],
-        "rows": [_row_json(row, board) for row in board.rows],
-    }
-
-
 def _row_json(row: Row, board: Board) -> dict[str, JsonValue]:
-    scores: dict[str, JsonValue] = {
-        column.key: _known(
+    scores: dict[str, JsonValue] = {}
+    for cell, column in zip(row.cells, board.columns, strict=True):
+        if cell is None:
+            continue
+        found = cell.comparison
+        following: dict[str, JsonValue] | None = (
+            None
+            if found is None
+            else {
+                "model": cell.next_model,
+                "significant": not cell.is_close,
+                **{
+                    name: getattr(found, name)
+                    for name in ("difference", "low", "high", "p_value", "questions")
+                },
+                "resamples": found.resamples,
+            }
+        )
+        scores[column.key] = _known(
             {
                 "value": cell.value,
                 "spread": cell.spread,
                 "runs": cell.count or None,
                 "not_defined": cell.undefined or None,
                 "rank": cell.rank,
-                "next": _comparison(cell),
+                "next": following,
             }
         )
-        for cell, column in zip(row.cells, board.columns, strict=True)
-        if cell is not None
-    }
     return _known(
         {
             "kind": row.kind,
@@ -213,22 +226,6 @@ def _row_json(row: Row, board: Board) -> dict[str, JsonValue]:
     )
 
 
-def _comparison(cell: Cell) -> dict[str, JsonValue] | None:
-    found = cell.comparison
-    if found is None:
-        return None
-    return {
-        "model": cell.next_model,
-        "significant": not cell.is_close,
-        "difference": found.difference,
-        "low": found.low,
-        "high": found.high,
-        "p_value": found.p_value,
-        "questions": found.questions,
-        "resamples": found.resamples,
-    }
-
-
 def _known(values: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return {name: value for name, value in values.items() if value is not None}
 
@@ -242,6 +239,16 @@ def leaderboard_page(leaderboard: Leaderboard, folder: str | Path = ".") -> str:
     Args:
         folder: folder of the page; links to cards of local models are relative to it.
     """
+
+    def address(card: str | None) -> str | None:
+        if card is None or card.startswith(("https://", "http://")):
+            return card
+        try:
+            return quote(Path(os.path.relpath(card, folder)).as_posix())
+        except ValueError:
+            # A path on another Windows drive has no relative form.
+            return Path(card).absolute().as_uri()
+
     script = _SCRIPT.read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return render_page(
@@ -251,7 +258,7 @@ def leaderboard_page(leaderboard: Leaderboard, folder: str | Path = ".") -> str:
         correlations=CORRELATIONS,
         models=sum(row.kind == "model" for board in leaderboard.boards for row in board.rows),
         close_note=close_note(leaderboard),
-        address=partial(_address, folder=Path(folder)),
+        address=address,
         **{
             one.__name__: one
             for one in (cell_text, column_facts, comparison_text, count_text, rank_text, speed_text)
@@ -278,17 +285,6 @@ def write_page(text: str, path: str | Path) -> Path:
     with write_explained(path):
         write_text(path, text)
     return path
-
-
-def _address(card: str | None, folder: Path) -> str | None:
-    """Return the target of a card's link: its address, or its path relative to the page."""
-    if card is None or card.startswith(("https://", "http://")):
-        return card
-    try:
-        return quote(Path(os.path.relpath(card, folder)).as_posix())
-    except ValueError:
-        # A path on another Windows drive has no relative form.
-        return Path(card).absolute().as_uri()
 
 
 _FRAME = "width: 100%; height: 88vh; border: 0; color-scheme: light dark"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -36,9 +37,7 @@ class PublishedScore:
     """A score that a paper or a page reports.
 
     Attributes:
-        task: the task's name.
         score: the task's main score: percent, or a correlation.
-        model: name of the model or system.
         source: where it is published: a citation or an address.
     """
 
@@ -63,9 +62,7 @@ def add_published(
 
     Args:
         output: the folder; created if missing.
-        task: the task's name.
         score: the task's main score, in percent from 0 to 100; a correlation from -1 to 1.
-        model: name of the model or system.
         source: where it is published: a citation or an address.
         split: the split; None takes the split that the task's published scores are on, or its first.
         overwrite: replace another score of the same task, split, model and source.
@@ -176,20 +173,15 @@ class Measurement:
     """A main score of a model, with its facts for a leaderboard. Facts missing in a source are None.
 
     Attributes:
-        task: a name in `TASKS`.
         metric: the metric's key of the score.
         model: Hub id, or the name of the model's folder.
         value: the score; None if the metric is not defined.
-        source: file or repository of the score.
-        revision: the model's revision.
         variant: settings that differ from the model's own, without the split.
-        rows: number of scored rows.
         origin: `samples`, `local` or `hub`.
         fingerprint: fingerprint of the rows, at least its first `DATA_DIGITS` digits.
         dataset_revision: commit of the dataset on the Hub.
         baseline: the untrained encoder's score.
         is_baseline: True for a baseline, False for a trained model.
-        parameters: number of the model's parameters.
         texts: number of distinct texts encoded in `seconds`.
         seconds: time for encoding and comparing.
         card: address or path of the model's card.
@@ -241,9 +233,6 @@ def read_folder(folder: str | Path) -> list[Measurement]:
     Reads the result files in every `results/` below the folder, except in hidden folders. Without any, reads
     the folder's `.eval_results` and the `model-index` of its card.
 
-    Args:
-        folder: the folder.
-
     Raises:
         DataFormatError: a file is not a result, or has another version.
         EventformersError: the folder does not exist or has no results.
@@ -251,18 +240,12 @@ def read_folder(folder: str | Path) -> list[Measurement]:
     folder = Path(folder).expanduser()
     if not folder.is_dir():
         raise EventformersError(f"{folder}: no such folder; accepted: a folder with results/")
-    files = list(_result_files(folder))
-    if files:
-        found = [
-            one
-            for path in files
-            for one in (
-                _of_papers(path)
-                if path.name == PUBLISHED_FILE
-                else [from_result(_result_of_task(path), path)]
-            )
-        ]
-    else:
+    places = [folder] if folder.name == "results" else []
+    for place, names, _ in walk_with_links(folder):
+        names[:] = [name for name in names if not name.startswith(".")]
+        places += [place / "results"] if "results" in names else []
+    found = [one for results in places for one in _results_in(results)]
+    if not found:
         found = read_model_files(folder, folder.resolve().name, card=str(folder / CARD), source=str(folder))
     if not found:
         raise EventformersError(
@@ -272,22 +255,34 @@ def read_folder(folder: str | Path) -> list[Measurement]:
     return found
 
 
-def _result_of_task(path: Path) -> TaskResult:
-    result = read_result(path)
-    if result.task != path.stem:
-        raise DataFormatError(
-            path, None, f"the task {shown(result.task)}", f"{path.stem}, as the file's name"
-        )
-    return result
+def _results_in(results: Path) -> Iterator[Measurement]:
+    """Read the measurements of a folder `results`, in the order of the paths."""
+    if (path := results / PUBLISHED_FILE).is_file():
+        for one in read_published(path):
+            yield Measurement(
+                task=one.task,
+                split=one.split,
+                metric=TASKS[one.task].main_score,
+                model=one.model,
+                value=one.score,
+                source=str(path),
+                variant=one.source,
+                card=one.source if one.source.startswith(("https://", "http://")) else None,
+                is_published=True,
+            )
+    for path in sorted(results.glob("*/*/*.json")):
+        if path.stem in TASKS:
+            result = read_result(path)
+            if result.task != path.stem:
+                found = f"the task {shown(result.task)}"
+                raise DataFormatError(path, None, found, f"{path.stem}, as the file's name")
+            yield from_result(result, path)
+        elif not path.parent.name.startswith("checkpoint-") and not path.parent.parent.name.startswith("."):
+            logger.warning("%s: left out, unknown task", path)
 
 
 def from_result(result: TaskResult, path: Path) -> Measurement:
-    """Make a measurement from a result file.
-
-    Args:
-        result: its content.
-        path: the file, `results/MODEL/REVISION/TASK.json` in the folder of a run.
-    """
+    """Make a measurement from a result file, `results/MODEL/REVISION/TASK.json` in the folder of a run."""
     baseline = result.baseline
     parts = [part for part in result.variant.split("-") if part != result.dataset.split]
     seconds = result.timing.get("seconds")
@@ -295,6 +290,17 @@ def from_result(result: TaskResult, path: Path) -> Measurement:
     timed = bool(seconds) and not result.timing.get("shared_texts")
     texts = result.timing.get("distinct_texts", result.timing.get("distinct_events"))
     device = result.settings.get("device")
+    untrained = None
+    if baseline is not None:
+        reading = (baseline.settings.get("pooling"), baseline.settings.get("event_order"))
+        told = ", ".join(str(name).replace("_", " ") for name in reading if name)
+        untrained = BaselineScore(baseline.model, baseline.model_revision, baseline.main_value, told)
+    answers: Answers | None = None
+    # The predictions of some tasks give no answers, as clusters.
+    with suppress(EventformersError):
+        answers = answers_of(result) or None
+    folder = path.parents[3]
+    holds_model = (folder / CARD).is_file() and (folder / "config.json").is_file()
     return Measurement(
         task=result.task,
         split=result.dataset.split,
@@ -309,29 +315,17 @@ def from_result(result: TaskResult, path: Path) -> Measurement:
         fingerprint=result.dataset.fingerprint,
         dataset_revision=result.dataset.revision,
         seed=result.seed,
-        baseline=None
-        if baseline is None
-        else BaselineScore(
-            baseline.model, baseline.model_revision, baseline.main_value, _reading(baseline.settings)
-        ),
+        baseline=untrained,
         is_baseline=result.baseline_missing == NO_START or (baseline is None and result.seed is None),
         parameters=result.parameters,
         texts=int(texts) if timed and texts else None,
         seconds=float(seconds) if timed and texts and seconds else None,
         device=str(device) if timed and device else None,
-        card=_run_card(path),
+        card=str(folder / CARD) if holds_model else None,
         created=result.created,
-        answers=_answers(result),
+        answers=answers,
         clusters=clusters_of(result),
     )
-
-
-def _answers(result: TaskResult) -> Answers | None:
-    """Read the answers of a result; None for a task whose predictions do not give them, as clusters."""
-    try:
-        return answers_of(result) or None
-    except EventformersError:
-        return None
 
 
 def read_model_files(
@@ -349,9 +343,6 @@ def read_model_files(
 
     Args:
         folder: the repository, or a copy of these files.
-        model: the model's name.
-        card: address or path of the card.
-        parameters: number of the model's parameters, if known.
         source: name of the repository in errors and warnings.
 
     Raises:
@@ -363,8 +354,13 @@ def read_model_files(
     )
     found: list[Measurement] = []
     others: list[str] = []
+    accepted = "a list of entries in the Hub's format, with dataset (id and task_id) and value"
     for path in sorted(folder.glob(ENTRIES)):
-        for entry in _entries(path):
+        try:
+            entries = parse_eval_result_entries(parse_yaml(read_regular_text(path, accepted), path, accepted))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataFormatError(path, None, f"{type(error).__name__}: {error}", accepted) from error
+        for entry in entries:
             one = _from_entry(entry, path, measured)
             if one is None:
                 others.append(f"{entry.dataset_id} {entry.task_id}")
@@ -372,69 +368,24 @@ def read_model_files(
                 found.append(one)
     told = {(one.task, one.split) for one in found}
     for result in _model_index(folder / CARD):
-        if result.task_name not in TASKS:
+        task = str(result.task_name)
+        if task not in TASKS:
             others.append(str(result.task_name or result.dataset_name))
-        elif (result.task_name, _split(result.task_name, result.dataset_split)) not in told:
-            found.append(_from_index(result, folder / CARD, measured))
+        elif (task, split := _split(task, result.dataset_split)) not in told:
+            value = _number(result.metric_value, folder / CARD)
+            revision_of_data = result.dataset_revision
+            found.append(
+                measured(
+                    task=task,
+                    split=split,
+                    metric=result.metric_type,
+                    value=value,
+                    dataset_revision=revision_of_data,
+                )
+            )
     if others:
         logger.warning("%s: left out results of unknown tasks: %s", source, ", ".join(sorted(set(others))))
     return found
-
-
-def _result_files(folder: Path) -> Iterator[Path]:
-    """Yield the result files below a folder, in the order of their paths."""
-    if folder.name == "results":
-        yield from _results_in(folder)
-    for place, names, _ in walk_with_links(folder):
-        names[:] = [name for name in names if not name.startswith(".")]
-        if "results" in names:
-            yield from _results_in(place / "results")
-
-
-def _of_papers(path: Path) -> Iterator[Measurement]:
-    for one in read_published(path):
-        yield Measurement(
-            task=one.task,
-            split=one.split,
-            metric=TASKS[one.task].main_score,
-            model=one.model,
-            value=one.score,
-            source=str(path),
-            variant=one.source,
-            card=one.source if one.source.startswith(("https://", "http://")) else None,
-            is_published=True,
-        )
-
-
-def _results_in(results: Path) -> Iterator[Path]:
-    if (results / PUBLISHED_FILE).is_file():
-        yield results / PUBLISHED_FILE
-    for path in sorted(results.glob("*/*/*.json")):
-        if path.stem in TASKS:
-            yield path
-        elif not path.parent.name.startswith("checkpoint-") and not path.parent.parent.name.startswith("."):
-            logger.warning("%s: left out, unknown task", path)
-
-
-def _run_card(path: Path) -> str | None:
-    """Return the card of the model whose folder holds a result; None if the folder holds no model."""
-    folder = path.parents[3]
-    card = folder / CARD
-    return str(card) if card.is_file() and (folder / "config.json").is_file() else None
-
-
-def _reading(settings: Mapping[str, object]) -> str:
-    told = (settings.get("pooling"), settings.get("event_order"))
-    return ", ".join(str(name).replace("_", " ") for name in told if name)
-
-
-def _entries(path: Path) -> list[EvalResultEntry]:
-    accepted = "a list of entries in the Hub's format, with dataset (id and task_id) and value"
-    try:
-        return parse_eval_result_entries(parse_yaml(read_regular_text(path, accepted), path, accepted))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        found = f"{type(error).__name__}: {error}"
-        raise DataFormatError(path, None, found, accepted) from error
 
 
 def _from_entry(
@@ -479,17 +430,6 @@ def _model_index(card: Path) -> list[EvalResult]:
         texts = {"task name": one.task_name, "dataset name": one.dataset_name, "metric type": one.metric_type}
         _check_texts(card, **texts, split=one.dataset_split, revision=one.dataset_revision)
     return results
-
-
-def _from_index(result: EvalResult, path: Path, measured: Callable[..., Measurement]) -> Measurement:
-    task = str(result.task_name)
-    return measured(
-        task=task,
-        split=_split(task, result.dataset_split),
-        metric=result.metric_type,
-        value=_number(result.metric_value, path),
-        dataset_revision=result.dataset_revision,
-    )
 
 
 def _split(task: str, told: str | None) -> str:

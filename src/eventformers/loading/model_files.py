@@ -2,7 +2,7 @@
 
 Transformers loads damaged folders without an error where it can: integers become weights, an index of weights
 may name a file outside its folder, a missing vocabulary makes every word unknown. Everything that this suite
-loads passes these checks first.
+loads passes these checks first. In all of them `source` is a folder or a Hub id.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ class WeightFiles:
 
     Attributes:
         file: the file of weights, or their index, as named in errors.
-        shapes: shape of each tensor.
         dtypes: dtype of each tensor, as safetensors names it.
     """
 
@@ -86,7 +85,6 @@ def read_object(source: str, file: str, revision: str | None = None) -> dict[str
     """Read a JSON object beside a model; empty if the file does not exist.
 
     Args:
-        source: folder or Hub id.
         revision: commit of a Hub id; None uses the latest.
 
     Raises:
@@ -102,7 +100,6 @@ def check_config(source: str, revision: str | None = None) -> None:
     """Reject a configuration with an entry of a wrong type, which a library would ignore or fail on.
 
     Args:
-        source: folder or Hub id.
         revision: commit of a Hub id; None uses the latest.
 
     Raises:
@@ -135,7 +132,6 @@ def read_weight_files(source: str, revision: str | None = None) -> WeightFiles |
     """Read the list of tensors in a model's weight files, from their headers only.
 
     Args:
-        source: folder or Hub id.
         revision: commit of a Hub id; None uses the latest.
 
     Returns:
@@ -177,7 +173,6 @@ def check_weights(
 
     Args:
         files: the tensors of its files; None checks only the loaded weights.
-        source: folder or Hub id, as named in errors.
         unused: the names of weights of the files that were not loaded, as transformers reports them; None
             finds them by their names, for a model that uses only the encoder of the files.
 

@@ -75,7 +75,6 @@ class LoadedEncoder(NamedTuple):
     """A loaded encoder with its tokenizer and its identity.
 
     Attributes:
-        model: the model, in evaluation mode, on its device.
         name: Hub id, or the folder's name.
         revision: commit on the Hub, or digest of the folder's configuration and weights.
         max_length: maximum number of tokens of a text.
@@ -106,9 +105,18 @@ def load_model_and_tokenizer(
     chosen_fields = {name: value for name, value in given.items() if value is not None}
 
     def load_model(source: str, config: PreTrainedConfig) -> PreTrainedModel:
-        if isinstance(config, EventConfig):
-            return _load_ours(source, chosen_fields)
-        return cast(PreTrainedModel, start_from_encoder(EventEncoderModel, source, **chosen_fields))
+        if not isinstance(config, EventConfig):
+            return cast(PreTrainedModel, start_from_encoder(EventEncoderModel, source, **chosen_fields))
+        model = load_whole(AutoModel, source)
+        if pooling is not None and not hasattr(model, "pool"):
+            raise ValueError(
+                f"a {model.config.model_type} model pools the tokens of each role in its own way; accepted: "
+                "no pooling"
+            )
+        for name, value in chosen_fields.items():
+            setattr(model.config, name, value)
+        model.config.validate_truncate_dim()
+        return model
 
     return load_with_tokenizer(name_or_path, load_model, device=device, dtype=dtype)
 
@@ -160,9 +168,6 @@ def load_with_tokenizer(
 def faults_told(source: str) -> Iterator[None]:
     """Convert errors of loading a model to one line: it does not exist, is incomplete, or is rejected.
 
-    Args:
-        source: its folder or Hub id.
-
     Raises:
         EventformersError: the model cannot be loaded.
     """
@@ -195,7 +200,6 @@ def load_config(source: str, revision: str | None = None) -> PreTrainedConfig:
     """Load a model's configuration, if this release knows all of it; no code of a repository is run.
 
     Args:
-        source: folder or Hub id.
         revision: commit of a Hub id; None uses the latest.
 
     Raises:
@@ -251,7 +255,6 @@ def load_whole(
     """Load a model and check that it has all of its weights and that they are finite.
 
     Args:
-        source: folder or Hub id.
         revision: commit of a Hub id; None uses the latest.
         **settings: passed to `from_pretrained`.
 
@@ -279,7 +282,6 @@ def start_from_encoder(model_class: Any, source: str, **fields: Any) -> Any:
     """Build a model of this suite over a pretrained encoder, with the same checks of its weights.
 
     Args:
-        source: folder or Hub id of the encoder.
         **fields: fields of the model's configuration.
 
     Raises:
@@ -290,19 +292,6 @@ def start_from_encoder(model_class: Any, source: str, **fields: Any) -> Any:
     files = read_weight_files(source)
     model = model_class.from_encoder(source, **fields)
     check_weights(model, files, source)
-    return model
-
-
-def _load_ours(source: str, fields: dict[str, Any]) -> PreTrainedModel:
-    model = load_whole(AutoModel, source)
-    if "pooling" in fields and not hasattr(model, "pool"):
-        raise ValueError(
-            f"a {model.config.model_type} model pools the tokens of each role in its own way; accepted: no "
-            "pooling"
-        )
-    for name, value in fields.items():
-        setattr(model.config, name, value)
-    model.config.validate_truncate_dim()
     return model
 
 
@@ -362,7 +351,6 @@ def load_tokenizer(
     """Load a model's tokenizer and check that it fits the model; no code of a repository is run.
 
     Args:
-        source: folder or Hub id.
         config: the model's configuration, whose `vocab_size` is the number of its token embeddings.
         revision: commit of a Hub id; None uses the latest.
 
@@ -379,15 +367,11 @@ def load_tokenizer(
     except Exception as error:
         # With damaged files, libraries raise errors of every kind, plain `Exception` included.
         kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
-        told = f"cannot load the tokenizer of {source}: {_missing_files(source, tokenizer)}{kind}"
+        # A folder may have none of the vocabulary files.
+        names = {"tokenizer.json", *(getattr(tokenizer, "vocab_files_names", None) or {}).values()}
+        is_there = not Path(source).is_dir() or any(find_file(source, name, None) for name in names)
+        missing = "" if is_there else f"found no {' and no '.join(sorted(names))}; "
+        told = f"cannot load the tokenizer of {source}: {missing}{kind}"
         accepted = "" if "; accepted: " in str(error) else "; accepted: its files as they were saved"
         raise EventformersError(f"{told}{first_line(error)}{accepted}") from error
     return tokenizer
-
-
-def _missing_files(source: str, tokenizer: PreTrainedTokenizerBase | None) -> str:
-    """Name the vocabulary files if a folder has none of them; else empty."""
-    names = {"tokenizer.json", *(getattr(tokenizer, "vocab_files_names", None) or {}).values()}
-    if not Path(source).is_dir() or any(find_file(source, name, None) for name in names):
-        return ""
-    return f"found no {' and no '.join(sorted(names))}; "

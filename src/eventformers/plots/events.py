@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import heapq
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from datasets import Dataset
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from sklearn.cluster import KMeans
@@ -47,6 +46,10 @@ MOST_EVENTS = 3_000
 """Maximum number of events on a figure, as many as t-SNE places in seconds."""
 
 _BLOCK_DOCUMENTS = 1_000
+_PLACED: Mapping[Projection, str] = {
+    "tsne": "t-SNE; distances between far points mean little",
+    "pca": "the first two principal components",
+}
 
 Array = npt.NDArray[np.float32]
 Members = npt.NDArray[np.int64]
@@ -59,7 +62,6 @@ class EventGroup:
     Attributes:
         index: its number, from 0: the row of a prototype in the model, or the rank of a region by size.
         name: its most characteristic predicates and objects; "" without events.
-        size: number of drawn events in it.
         nearest: texts of the events nearest to the prototype, or to the region's centroid, nearest first.
     """
 
@@ -125,7 +127,10 @@ def plot_events(
         vectors = encoder.encode(events, normalize=True)
         places = place_mentions(vectors, by=by, seed=seed)
         if prototypes is None:
-            members, centres = _regions(places, vectors, seed)
+            # The regions of the figure, largest first, with their centroids.
+            number = min(REGIONS, len(np.unique(places, axis=0)))
+            members = by_size(KMeans(number, n_init=10, random_state=seed).fit_predict(places))
+            centres = np.stack([vectors[members == region].mean(axis=0) for region in range(number)])
         else:
             members, centres = (vectors @ prototypes.T).argmax(axis=1), prototypes
         groups = describe_groups(events, vectors @ centres.T, members)
@@ -136,7 +141,23 @@ def plot_events(
             others = place_mentions(other.encode(events, normalize=True), by=by, seed=seed)
             panels = {f"{other.name}: the same events": others, **panels}
         figure = draw_groups(panels, members, groups)
-        text = _nearest_table(groups, encoder.name, kind, by, len(events), distinct)
+        rows = [
+            [
+                str(group.index),
+                cell(group.name) or "–",
+                f"{group.size:,}",
+                f"{group.size / len(events):.1%}",
+                "<br>".join(map(cell, group.nearest)) or "–",
+            ]
+            for group in groups
+        ]
+        of = f"all {distinct:,}" if len(events) == distinct else f"{len(events):,} of about {distinct:,}"
+        text = (
+            f"# Events by {kind}: {cell(encoder.name)}\n\n"
+            f"The figure shows {of} distinct events, placed by {_PLACED[by]}. "
+            f"The table lists the {NEAREST} nearest events of each {kind}, nearest first.\n\n"
+            f"{table([kind, 'name', 'events', 'share', 'nearest events'], rows)}\n"
+        )
         write_with_table(figure, text, output)
         return groups
 
@@ -158,7 +179,11 @@ def sample_events(documents: Dataset, number: int, seed: int) -> tuple[list[Even
     # A heap of negated draws: its head is the largest draw of the winners.
     winners: list[tuple[int, str, str, str]] = []
     drawn: set[tuple[str, str, str]] = set()
-    for event in _events(documents):
+    blocks = (
+        documents[start : start + _BLOCK_DOCUMENTS]["events"]
+        for start in range(0, len(documents), _BLOCK_DOCUMENTS)
+    )
+    for event in (event for block in blocks for of_document in block for event in of_document):
         roles = (event["subject"], event["predicate"], event["object"])
         if roles in drawn:
             continue
@@ -193,21 +218,6 @@ def describe_groups(events: Sequence[Event], cosines: Array, members: Members) -
         nearest = [event_text(events[position]) for position in order]
         described.append(EventGroup(index, name, len(own), nearest))
     return described
-
-
-def _events(documents: Dataset) -> Iterable[Event]:
-    for start in range(0, len(documents), _BLOCK_DOCUMENTS):
-        for events in documents[start : start + _BLOCK_DOCUMENTS]["events"]:
-            yield from events
-
-
-def _regions(places: npt.NDArray[np.float64], vectors: Array, seed: int) -> tuple[Members, Array]:
-    """Divide the figure into regions, largest first; return the region of each event and their centroids."""
-    number = min(REGIONS, len(np.unique(places, axis=0)))
-    found = KMeans(number, n_init=10, random_state=seed).fit_predict(places)
-    members = by_size(found)
-    centres = np.stack([vectors[members == region].mean(axis=0) for region in range(number)])
-    return members, centres
 
 
 def load_prototypes(run: str | Path, encoder: EventEncoder) -> Array | None:
@@ -245,72 +255,25 @@ def draw_groups(
     figure = Figure(figsize=(11 * len(panels), 8), layout="constrained")
     for number, (title, places) in enumerate(panels.items(), start=1):
         axes = figure.add_subplot(1, len(panels), number)
-        _draw_panel(axes, places, members, groups)
+        size = float(np.clip(30_000 / len(places), 5, 40))
+        # The largest group is drawn first, so that the small ones stay visible.
+        for group in sorted(groups, key=lambda group: -group.size):
+            own, colour = places[members == group.index], COLOURS[group.index % len(COLOURS)]
+            # Colours repeat, so the shape distinguishes groups with equal colours.
+            marker = MARKERS[group.index // len(COLOURS) % len(MARKERS)]
+            points = {"s": size, "color": colour, "marker": marker, "alpha": 0.65, "linewidths": 0}
+            axes.scatter(own[:, 0], own[:, 1], rasterized=True, **points)
+            if len(own):
+                # In a darker shade of the colour, at the median of the events.
+                x, y = np.median(own, axis=0).tolist()
+                label = axes.text(x, y, group.name, ha="center", va="center", parse_math=False)
+                label.set(color=tuple(0.55 * part for part in colour), fontsize=9, fontweight="bold")
+                label.set_path_effects([withStroke(linewidth=3, foreground="white")])
+        axes.set_axis_off()
+        # Distances have the same meaning along both axes.
+        axes.set_aspect("equal", adjustable="datalim")
         axes.set_title(title, parse_math=False)
     return figure
-
-
-def _draw_panel(
-    axes: Axes, places: npt.NDArray[np.float64], members: Members, groups: Sequence[EventGroup]
-) -> None:
-    size = float(np.clip(30_000 / len(places), 5, 40))
-    # The largest group is drawn first, so that the small ones stay visible.
-    for group in sorted(groups, key=lambda group: -group.size):
-        own = places[members == group.index]
-        axes.scatter(
-            own[:, 0],
-            own[:, 1],
-            s=size,
-            color=COLOURS[group.index % len(COLOURS)],
-            # Colours repeat, so the shape distinguishes groups with equal colours.
-            marker=MARKERS[group.index // len(COLOURS) % len(MARKERS)],
-            alpha=0.65,
-            linewidths=0,
-            rasterized=True,
-        )
-        if len(own):
-            _write_name(axes, own, group.name, COLOURS[group.index % len(COLOURS)])
-    axes.set_axis_off()
-    # Distances have the same meaning along both axes.
-    axes.set_aspect("equal", adjustable="datalim")
-
-
-def _write_name(
-    axes: Axes, places: npt.NDArray[np.float64], name: str, colour: tuple[float, float, float]
-) -> None:
-    """Write a name at the median of its events, in a darker shade of their colour."""
-    dark = tuple(0.55 * part for part in colour)
-    x, y = np.median(places, axis=0).tolist()
-    label = axes.text(
-        x, y, name, color=dark, fontsize=9, fontweight="bold", ha="center", va="center", parse_math=False
-    )
-    label.set_path_effects([withStroke(linewidth=3, foreground="white")])
-
-
-def _nearest_table(
-    groups: list[EventGroup], name: str, kind: str, by: Projection, drawn: int, distinct: int
-) -> str:
-    rows = [
-        [
-            str(group.index),
-            cell(group.name) or "–",
-            f"{group.size:,}",
-            f"{group.size / drawn:.1%}",
-            "<br>".join(map(cell, group.nearest)) or "–",
-        ]
-        for group in groups
-    ]
-    of = f"all {drawn:,}" if drawn == distinct else f"{drawn:,} of about {distinct:,}"
-    placed = {
-        "tsne": "t-SNE; distances between far points mean little",
-        "pca": "the first two principal components",
-    }
-    return (
-        f"# Events by {kind}: {cell(name)}\n\n"
-        f"The figure shows {of} distinct events, placed by {placed[by]}. "
-        f"The table lists the {NEAREST} nearest events of each {kind}, nearest first.\n\n"
-        f"{table([kind, 'name', 'events', 'share', 'nearest events'], rows)}\n"
-    )
 
 
 _FEWEST = 4

@@ -121,7 +121,16 @@ def plot_chain_training(
     check_suffix(output)
     with one_picture(output):
         histories = {stage.name or "training": stage.history for stage in read_log(run)}
-        degrees, left_out = _degrees_of_run(run, data)
+        degrees: dict[str, dict[str, list[DegreeBin]]] = {}
+        left_out = []
+        for result in load_results(run):
+            task = TASKS.get(result.task)
+            if task is None or not isinstance(task.kind, Chains):
+                continue
+            if bins := bins_of_results(task, data, {result.model: result}):
+                degrees[task.title] = bins
+            else:
+                left_out.append(task.title)
         figure = draw_training(histories, degrees, title=run.resolve().name)
         lines = []
         for name, history in histories.items():
@@ -180,12 +189,7 @@ def draw_degrees(degrees: Degrees) -> Figure:
 def draw_training(
     histories: Mapping[str, Sequence[Mapping[str, float]]], degrees: Degrees, title: str = ""
 ) -> Figure:
-    """Draw the loss terms of each stage, the accuracies of validated stages, and accuracies by degree.
-
-    Args:
-        histories: the log lines of each stage.
-        degrees: the bins of the model.
-    """
+    """Draw the loss terms of each stage, the accuracies of validated stages, and accuracies by degree."""
     validated = {name: _curves(history, "_accuracy") for name, history in histories.items()}
     validated = {name: curves for name, curves in validated.items() if curves}
     chosen = {
@@ -223,23 +227,6 @@ def degree_table(degrees: Degrees) -> str:
     return table(["task", "model", "average node degree", "questions", "score"], lines)
 
 
-def _degrees_of_run(
-    run: Path, data: str | Path | None
-) -> tuple[dict[str, dict[str, list[DegreeBin]]], list[str]]:
-    """The bins of a run's results on chains, and the titles of the tasks that are left out."""
-    degrees: dict[str, dict[str, list[DegreeBin]]] = {}
-    left_out = []
-    for result in load_results(run):
-        task = TASKS.get(result.task)
-        if task is None or not isinstance(task.kind, Chains):
-            continue
-        if bins := bins_of_results(task, data, {result.model: result}):
-            degrees[task.title] = bins
-        else:
-            left_out.append(task.title)
-    return degrees, left_out
-
-
 def _curves(history: Sequence[Mapping[str, float]], ending: str) -> dict[str, list[tuple[int, float]]]:
     """Steps and values of the entries of a log with that ending, and of the loss itself."""
     curves: dict[str, list[tuple[int, float]]] = {}
@@ -250,16 +237,12 @@ def _curves(history: Sequence[Mapping[str, float]], ending: str) -> dict[str, li
             if name == "train_loss" and has_steps:
                 continue
             if name.endswith(ending) or (name == "loss" and ending == _TERM):
-                curves.setdefault(name, []).append((int(line["step"]), value))
-    return {_curve_name(name): curve for name, curve in curves.items()}
-
-
-def _curve_name(logged: str) -> str:
-    if logged == "train_loss":
-        return "mean of all steps"
-    validated = logged.startswith("eval_")
-    name = f"validation {logged.removeprefix('eval_')}" if validated else logged.removesuffix(_TERM)
-    return name.replace("_", " ")
+                shown_name = "mean of all steps" if name == "train_loss" else name.removesuffix(_TERM)
+                if name.startswith("eval_"):
+                    shown_name = f"validation {name.removeprefix('eval_')}"
+                curve = curves.setdefault(shown_name.replace("_", " "), [])
+                curve.append((int(line["step"]), value))
+    return curves
 
 
 def _panels(titles: Sequence[str]) -> tuple[Figure, list[Axes]]:
@@ -383,11 +366,7 @@ class RecallCurves:
 
 
 def draw_recall(curves: Mapping[str, RecallCurves]) -> Figure:
-    """Draw recall by the number of candidates, one line for each model; dotted for only the atomic event.
-
-    Args:
-        curves: the curves of each model by its name.
-    """
+    """Draw recall by the number of candidates, one line for each model; dotted for only the atomic event."""
     figure = Figure(figsize=_SIZE, layout="constrained")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)

@@ -8,9 +8,8 @@ from pathlib import Path
 import yaml
 
 from eventformers.datasets_scripts import building
-from eventformers.datasets_scripts.base import JsonValue
 from eventformers.datasets_scripts.reading.lines import DataDir
-from eventformers.evaluation.tasks import TASKS, Task
+from eventformers.evaluation.tasks import TASKS
 
 BENCHMARK_FILE = "eval.yaml"
 FRAMEWORK = "eventformers"
@@ -60,7 +59,17 @@ def benchmark_file(reports: building.Reports) -> dict[str, str]:
         The text by the name of the file; empty if no task scores the rows.
     """
     measured = {config: report for config, report in reports.items() if not report["sample"]}
-    entries = [entry for task in TASKS.values() if (entry := _entry(task, measured)) is not None]
+    entries = []
+    for task in TASKS.values():
+        configs = [
+            config
+            for config in (task.config, *task.other_configs)
+            if config in measured and measured[config]["builder"] == task.dataset
+        ]
+        if configs and {*task.companions, *task.companions_by_split} <= measured.keys():
+            held = measured[configs[0]]["splits"]
+            if splits := [split for split in task.splits if isinstance(held, Mapping) and split in held]:
+                entries.append({"id": task.name, "config": configs[0], "split": splits[0]})
     if not entries:
         return {}
     builder = building.BUILDERS[str(next(iter(measured.values()))["builder"])]
@@ -71,17 +80,3 @@ def benchmark_file(reports: building.Reports) -> dict[str, str]:
         "tasks": entries,
     }
     return {BENCHMARK_FILE: yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)}
-
-
-def _entry(task: Task, reports: Mapping[str, Mapping[str, JsonValue]]) -> dict[str, str] | None:
-    """A task with the config and the split that it scores; None if the dataset lacks one of them."""
-    configs = [
-        config
-        for config in (task.config, *task.other_configs)
-        if config in reports and reports[config]["builder"] == task.dataset
-    ]
-    if not configs or not {*task.companions, *task.companions_by_split} <= reports.keys():
-        return None
-    held = reports[configs[0]]["splits"]
-    splits = [split for split in task.splits if isinstance(held, Mapping) and split in held]
-    return {"id": task.name, "config": configs[0], "split": splits[0]} if splits else None

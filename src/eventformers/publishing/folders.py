@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch, fnmatchcase
@@ -104,7 +104,6 @@ class LocalRepository:
     """A local folder that can become a repository.
 
     Attributes:
-        kind: its content.
         files: the files to send, by their paths in the repository.
         left_out: the files that are never sent, with the reason.
         closed_licenses: licences of its rows that do not allow everyone to publish.
@@ -213,9 +212,21 @@ def _recognised(folder: Path, include: Sequence[str]) -> LocalRepository | None:
     if (folder / "config.json").is_file():
         return _model(folder, include)
     if (folder / STATE_FOLDER).is_dir():
-        return _exploration(folder, include)
+        from eventformers.exploration.explore import TABLES
+
+        written = [name for step in TABLES for name in step.writes]
+        files, left_out = _files("exploration", folder, [*include, *written])
+        page = "the page, as `eventformers explore` writes it (without --skip page)"
+        _require(files, PAGE_FILE, folder, page)
+        documents = read_parquet(folder / DOCUMENTS_TABLE, ["license"])
+        licenses = set(documents["license"].unique().to_pylist())
+        closed = tuple(sorted(name for name in licenses if not is_open(name)))
+        files = {_CARD: _EXPLORATION_CARD, **files}
+        return LocalRepository("exploration", folder, files, left_out, closed_licenses=closed)
     if (folder / LEADERBOARD_FILE).is_file():
-        return _leaderboard(folder, include)
+        files, left_out = _files("leaderboard", folder, include)
+        _require(files, PAGE_FILE, folder, "the page, as `eventformers release` writes it")
+        return LocalRepository("leaderboard", folder, {_CARD: _LEADERBOARD_CARD, **files}, left_out)
     name = folder.absolute().name
     if (folder / f"{name}.py").is_file() and (folder / f"{name}_impl.py").is_file():
         return _metric(folder, include)
@@ -235,9 +246,23 @@ def metric_folders() -> dict[str, Path]:
 
 
 def _model(folder: Path, include: Sequence[str]) -> LocalRepository:
-    config = _read_config(folder)
-    references = _code_references(config)
-    code = [f"{reference.split('.')[0]}.py" for reference in references]
+    from eventformers.loading.model_files import check_config
+
+    path = folder / "config.json"
+    check_config(str(folder))
+    config: dict[str, Any] = read_json_object(path, whole_characters=False)
+    model_type = config.get("model_type")
+    if model_type not in all_methods():
+        raise EventformersError(
+            f"{path}: found model_type {shown(model_type)}; accepted: {', '.join(sorted(all_methods()))}. "
+            "If a newer release wrote it, update eventformers"
+        )
+    # Classes such as `modeling_swcc.SwccModel`; tokenizers may have two.
+    values = list(config.get("auto_map", {}).values())
+    for pipeline in config.get("custom_pipelines", {}).values():
+        values.append(pipeline.get("impl") if isinstance(pipeline, dict) else None)
+    listed = [one for value in values for one in (value if isinstance(value, list) else [value])]
+    code = [f"{reference.split('.')[0]}.py" for reference in listed if isinstance(reference, str)]
     files, left_out = _files("model", folder, [*include, *_with_imports(folder, code)])
     _require(files, _CARD, folder, "a card, as `eventformers train` writes it (without --no-card)")
     weights = [path for path in files if "/" not in path and path.endswith(".safetensors")]
@@ -254,33 +279,8 @@ def _model(folder: Path, include: Sequence[str]) -> LocalRepository:
         left_out,
         closed_licenses=tuple(trained_on.closed_licenses) if trained_on else (),
         licenses_known=trained_on is not None and bool(trained_on.licenses),
-        model_type=str(config["model_type"]),
+        model_type=str(model_type),
     )
-
-
-def _read_config(folder: Path) -> dict[str, Any]:
-    """Read the configuration of a model of ours that this release can load."""
-    from eventformers.loading.model_files import check_config
-
-    path = folder / "config.json"
-    check_config(str(folder))
-    config = read_json_object(path, whole_characters=False)
-    model_type = config.get("model_type")
-    if model_type not in all_methods():
-        raise EventformersError(
-            f"{path}: found model_type {shown(model_type)}; accepted: {', '.join(sorted(all_methods()))}. "
-            "If a newer release wrote it, update eventformers"
-        )
-    return config
-
-
-def _code_references(config: Mapping[str, Any]) -> list[str]:
-    """The classes that a configuration names, such as `modeling_swcc.SwccModel`; tokenizers may have two."""
-    values = list(config.get("auto_map", {}).values())
-    for pipeline in config.get("custom_pipelines", {}).values():
-        values.append(pipeline.get("impl") if isinstance(pipeline, dict) else None)
-    listed = [one for value in values for one in (value if isinstance(value, list) else [value])]
-    return [one for one in listed if isinstance(one, str)]
 
 
 def _with_imports(folder: Path, code: Iterable[str]) -> list[str]:
@@ -356,29 +356,6 @@ def _metric(folder: Path, include: Sequence[str]) -> LocalRepository:
     for needed in (_CARD, "requirements.txt"):
         _require(files, needed, folder, "what a Space needs")
     return LocalRepository("metric", folder, files, left_out)
-
-
-def _exploration(folder: Path, include: Sequence[str]) -> LocalRepository:
-    from eventformers.exploration.explore import TABLES
-
-    written = [name for step in TABLES for name in step.writes]
-    files, left_out = _files("exploration", folder, [*include, *written])
-    _require(files, PAGE_FILE, folder, "the page, as `eventformers explore` writes it (without --skip page)")
-    documents = read_parquet(folder / DOCUMENTS_TABLE, ["license"])
-    licenses = set(documents["license"].unique().to_pylist())
-    return LocalRepository(
-        "exploration",
-        folder,
-        {_CARD: _EXPLORATION_CARD, **files},
-        left_out,
-        closed_licenses=tuple(sorted(name for name in licenses if not is_open(name))),
-    )
-
-
-def _leaderboard(folder: Path, include: Sequence[str]) -> LocalRepository:
-    files, left_out = _files("leaderboard", folder, include)
-    _require(files, PAGE_FILE, folder, "the page, as `eventformers release` writes it")
-    return LocalRepository("leaderboard", folder, {_CARD: _LEADERBOARD_CARD, **files}, left_out)
 
 
 # Files.

@@ -32,6 +32,14 @@ from eventformers.trainers.base import PUSH_SIGNATURE
 
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN to a token with write permission"
 RERUN = "run the command again: files that are already there are not sent again"
+_REFUSALS = {
+    401: f"the Hub does not accept the token; {LOG_IN}",
+    403: f"this token has no write permission there ({{said}}); {LOG_IN}, or choose another name",
+    409: f"the Hub refused because of a conflict ({{said}}); when nobody else writes there, {RERUN}",
+    412: "another commit was made there at the same time, and nothing was pushed; run the command again",
+    413: "the Hub does not accept that amount of data ({said})",
+    429: f"the Hub asks for fewer requests; wait, then {RERUN}",
+}
 
 
 @contextmanager
@@ -58,7 +66,15 @@ def hub_faults(place: str) -> Iterator[None]:
             f"{place}: HF_HUB_OFFLINE is set, so the Hub is not reachable; unset it and run the command again"
         ) from error
     except HfHubHTTPError as error:
-        raise EventformersError(f"{place}: {_refusal(error)}") from error
+        status, said = error.response.status_code, _told(error)
+        told = f"the Hub failed with status {status} ({said}); {RERUN}"
+        if status < 500:
+            told = _REFUSALS.get(status, f"the Hub refused with status {status}: {{said}}").format(said=said)
+        if isinstance(error, RevisionNotFoundError):
+            told = f"the branch or commit does not exist ({said})"
+        elif isinstance(error, RepositoryNotFoundError):
+            told = f"the repository does not exist, or this token has no access to it; {LOG_IN}"
+        raise EventformersError(f"{place}: {told}") from error
     except Exception as error:
         # The library that sends large files has no error classes of its own.
         if not is_of_network(error) and not isinstance(error, RuntimeError):
@@ -74,31 +90,6 @@ def hub_faults(place: str) -> Iterator[None]:
         raise EventformersError(
             f"{place}: the connection to the Hub was lost ({type(error).__name__}: {_told(error)}); {RERUN}"
         ) from error
-
-
-def _refusal(error: HfHubHTTPError) -> str:
-    """Explain an error response, and what to do about it."""
-    status = error.response.status_code
-    said = _told(error)
-    if isinstance(error, RevisionNotFoundError):
-        return f"the branch or commit does not exist ({said})"
-    if isinstance(error, RepositoryNotFoundError):
-        return f"the repository does not exist, or this token has no access to it; {LOG_IN}"
-    if status == 401:
-        return f"the Hub does not accept the token; {LOG_IN}"
-    if status == 403:
-        return f"this token has no write permission there ({said}); {LOG_IN}, or choose another name"
-    if status == 409:
-        return f"the Hub refused because of a conflict ({said}); when nobody else writes there, {RERUN}"
-    if status == 412:
-        return "another commit was made there at the same time, and nothing was pushed; run the command again"
-    if status == 413:
-        return f"the Hub does not accept that amount of data ({said})"
-    if status == 429:
-        return f"the Hub asks for fewer requests; wait, then {RERUN}"
-    if status >= 500:
-        return f"the Hub failed with status {status} ({said}); {RERUN}"
-    return f"the Hub refused with status {status}: {said}"
 
 
 def _told(error: BaseException) -> str:
@@ -139,7 +130,6 @@ class PlannedFile:
     """A file of a push.
 
     Attributes:
-        size: size in bytes.
         large: True if the Hub stores it as a large file (LFS); for a new file by the Hub's default rules.
         state: new, changed, or already there.
     """
@@ -302,51 +292,46 @@ def _plan(
     is_new_branch: bool = False,
 ) -> PushPlan:
     siblings = {sibling.rfilename: sibling for sibling in there}
-    files = tuple(_compared(path, file, siblings.get(path)) for path, file in local.files.items())
+    files = []
+    for path, file in local.files.items():
+        size, held = file.stat().st_size, siblings.get(path)
+        if held is None:
+            large = size >= _LARGE_FILE or file.suffix in _LARGE_SUFFIXES
+            files.append(PlannedFile(path, file, size, large, "new"))
+            continue
+        is_equal = size == held.size
+        if is_equal and held.lfs is not None:
+            is_equal = file_digest(file) == held.lfs.sha256
+        elif is_equal:
+            # The id that git has for it.
+            content = b"blob %d\0" % size + file.read_bytes()
+            is_equal = hashlib.sha1(content, usedforsecurity=False).hexdigest() == held.blob_id
+        files.append(PlannedFile(path, file, size, held.lfs is not None, "there" if is_equal else "changed"))
     others = sorted(siblings.keys() - local.files.keys() - {".gitattributes"})
     # The files of an earlier model that do not fit this one: its weights; with other weights, all that it
     # had, and its scores.
     weights = (one for one in files if any(fnmatch(one.path, pattern) for pattern in WEIGHTS))
     is_other = any(one.state != "there" for one in weights)
     stale = (*FILES_OF_A_MODEL, "results") if is_other else WEIGHTS
-    deleted = tuple(path for path in others if _would_be_read(path, local, stale))
+    deleted: list[str] = []
+    # What a loader would read together with the files of the folder.
+    for path in others:
+        first, _, rest = path.partition("/")
+        if local.kind == "model":
+            is_read = any(fnmatch(first, pattern) for pattern in stale)
+        else:
+            is_read = local.kind == "dataset" and first in local.configs and rest.endswith(".parquet")
+        deleted += [path] if is_read else []
     return PushPlan(
         local=local,
         repo_id=repo_id,
         branch=branch,
-        files=files,
-        deleted=deleted,
+        files=tuple(files),
+        deleted=tuple(deleted),
         kept=tuple(path for path in others if path not in deleted),
         is_new_branch=is_new_branch,
         private=private,
     )
-
-
-def _compared(path: str, file: Path, there: Any | None) -> PlannedFile:
-    size = file.stat().st_size
-    if there is None:
-        large = size >= _LARGE_FILE or file.suffix in _LARGE_SUFFIXES
-        return PlannedFile(path, file, size, large, "new")
-    large = there.lfs is not None
-    equal = size == there.size and _digest(file, large) == (there.lfs.sha256 if large else there.blob_id)
-    return PlannedFile(path, file, size, large, "there" if equal else "changed")
-
-
-def _digest(file: Path, large: bool) -> str:
-    """The Hub's id of a file: SHA-256 of a large one, otherwise git's."""
-    if large:
-        return file_digest(file)
-    content = file.read_bytes()
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
-
-
-def _would_be_read(path: str, local: LocalRepository, stale: tuple[str, ...]) -> bool:
-    """True if a loader would read a file that the folder does not have together with the folder's files."""
-    if local.kind == "model":
-        first = path.partition("/")[0]
-        return any(fnmatch(first, pattern) for pattern in stale)
-    folder, _, name = path.partition("/")
-    return local.kind == "dataset" and folder in local.configs and name.endswith(".parquet")
 
 
 # Content that a push must not change.
@@ -374,30 +359,24 @@ def _check_content(api: HfApi, plan: PushPlan) -> None:
                 f"{plan.repo_id} has config {', '.join(missing)}, which {plan.local.folder} does not have; "
                 "the push would make it unloadable. Build it into the folder, too, or pass --overwrite"
             )
-    if changed and (foreign := _written_by_others(api, plan, changed)):
-        told = ", ".join(foreign[:_SHOWN_NAMES]) + (", …" if len(foreign) > _SHOWN_NAMES else "")
-        raise EventformersError(
-            f"{plan.repo_id}: eventformers did not write {told} there, and the push would replace "
-            f"{'it' if len(foreign) == 1 else 'them'}; choose another name, or pass --overwrite"
-        )
-
-
-def _written_by_others(api: HfApi, plan: PushPlan, paths: list[str]) -> list[str]:
-    """Those of some files of a repository whose last commit is not ours.
-
-    Every push, also one by a trainer, signs the description of its commit.
-    """
+    if not changed:
+        return
     where: dict[str, Any] = {"repo_type": plan.local.repo_type, "revision": plan.head}
+    # Every push, also one by a trainer, signs the description of its commit.
     ours = {
         commit.commit_id
         for commit in api.list_repo_commits(plan.repo_id, **where)
         if PUSH_SIGNATURE in commit.message or commit.title.lower() == _FIRST_COMMIT
     }
-    last = {
-        entry.path: entry.last_commit
-        for entry in api.get_paths_info(plan.repo_id, paths, expand=True, **where)
-    }
-    return [path for path in paths if (commit := last.get(path)) is not None and commit.oid not in ours]
+    entries = api.get_paths_info(plan.repo_id, changed, expand=True, **where)
+    last = {entry.path: entry.last_commit for entry in entries}
+    foreign = [path for path in changed if (commit := last.get(path)) is not None and commit.oid not in ours]
+    if foreign:
+        told = ", ".join(foreign[:_SHOWN_NAMES]) + (", …" if len(foreign) > _SHOWN_NAMES else "")
+        raise EventformersError(
+            f"{plan.repo_id}: eventformers did not write {told} there, and the push would replace "
+            f"{'it' if len(foreign) == 1 else 'them'}; choose another name, or pass --overwrite"
+        )
 
 
 def _download(api: HfApi, plan: PushPlan, name: str) -> Path:

@@ -49,10 +49,7 @@ def probe(asked: Sequence[Asked], *, endpoint: str, token: str | None, online: b
     """Load repositories in one fresh process with an empty cache.
 
     Args:
-        asked: the repositories to load.
-        endpoint: the Hub.
         token: the token; it is passed only in the environment of the process.
-        online: allow requests to the Hub.
 
     Raises:
         EventformersError: the process did not finish.
@@ -204,17 +201,12 @@ def _told(asked: Asked) -> Told:
     try:
         return {"shown": _SHOW[asked["kind"]](asked), "error": None}
     except Exception as error:
-        return {"shown": None, "error": _one_line(error)}
-
-
-def _one_line(error: BaseException) -> str:
-    # The reason why a configuration is invalid is in the cause.
-    if "StrictDataclass" in type(error).__name__ and error.__cause__ is not None:
-        error = error.__cause__
-    lines = str(error).strip().splitlines() or [""]
-    if isinstance(error, EventformersError):
-        return lines[0]
-    return f"{type(error).__name__}: {lines[0]}".rstrip(".: ")
+        # The reason why a configuration is invalid is in the cause.
+        is_outer = "StrictDataclass" in type(error).__name__ and error.__cause__ is not None
+        fault = error.__cause__ if is_outer else error
+        line = (str(fault).strip().splitlines() or [""])[0]
+        is_ours = isinstance(fault, EventformersError)
+        return {"shown": None, "error": line if is_ours else f"{type(fault).__name__}: {line}".rstrip(".: ")}
 
 
 if __name__ == "__main__":

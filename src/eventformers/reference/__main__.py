@@ -26,7 +26,6 @@ def generate(path: Path, results_folder: Path) -> tuple[str, str]:
     """Return the current and the regenerated text of a file.
 
     Args:
-        path: a Markdown file.
         results_folder: the folder that holds `results/`.
 
     Raises:

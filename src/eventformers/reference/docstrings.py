@@ -28,34 +28,17 @@ _ENTRY = re.compile(r" {4}(\*{0,2}\w+)(?: \([^)]*\))?: (.*)")
 _CONTINUATION = re.compile(r" {5,}(\S.*)")
 
 
-@dataclass(frozen=True)
-class Documented:
-    """A name and its description in a docstring.
-
-    Attributes:
-        meaning: its description, on one line.
-    """
-
-    name: str
-    meaning: str
-
-
-def docstring_entries(docstring: str, section: str) -> list[Documented]:
-    """Parse the entries of one section of a docstring, such as `Args` or `Returns`.
-
-    Args:
-        docstring: a docstring without its common indent.
-        section: the section's heading, without colon.
-    """
-    entries: list[Documented] = []
+def docstring_entries(docstring: str, section: str) -> dict[str, str]:
+    """Parse the names and meanings of one section of a docstring, such as `Args` or `Returns`."""
+    entries: dict[str, str] = {}
     inside = False
     for line in docstring.splitlines():
         if not line.startswith(" "):
             inside = line == f"{section}:" or (inside and not line)
         elif inside and (entry := _ENTRY.fullmatch(line)):
-            entries.append(Documented(entry[1], entry[2]))
+            entries[entry[1]] = entry[2]
         elif inside and entries and (more := _CONTINUATION.fullmatch(line)):
-            entries[-1] = Documented(entries[-1].name, f"{entries[-1].meaning} {more[1]}")
+            entries[list(entries)[-1]] += f" {more[1]}"
     return entries
 
 
@@ -69,19 +52,17 @@ def python_page() -> str:
     parts.append(f"## Classes\n\n{_links(classes)}")
     for name, value in classes.items():
         parts.append(_described(name, value, 3))
-        parts += [_described(f"{name}.{method}", of, 4) for method, of in _own_methods(value).items()]
+        for method in vars(value):
+            own = getattr(value, method)
+            is_public = not method.startswith(("_", "validate_"))
+            if is_public and inspect.isroutine(own) and own.__doc__:
+                parts.append(_described(f"{name}.{method}", own, 4))
     parts.append("## Version\n\n`__version__` is the version of the package.")
     return "\n\n".join(parts)
 
 
 def _links(values: Iterable[str]) -> str:
     return ", ".join(f"[`{name}`](#{name.lower()})" for name in values)
-
-
-def _own_methods(kind: type) -> dict[str, Any]:
-    """Find the public methods that a class defines itself."""
-    own = {name: getattr(kind, name) for name in vars(kind) if not name.startswith(("_", "validate_"))}
-    return {name: value for name, value in own.items() if inspect.isroutine(value) and value.__doc__}
 
 
 def _described(name: str, value: Any, level: int) -> str:
@@ -96,7 +77,7 @@ def _described(name: str, value: Any, level: int) -> str:
         if heading in ("Returns", "Yields"):
             parts.append(f"**{heading}** {' '.join(text.split())}")
         elif entries := docstring_entries(f"{heading}:{text.rstrip()}", heading):
-            lines = [f"- `{entry.name}`: {entry.meaning}" for entry in entries]
+            lines = [f"- `{entry}`: {meaning}" for entry, meaning in entries.items()]
             parts.append("\n".join([f"**{_HEADINGS.get(heading, heading)}**", "", *lines]))
     return "\n\n".join(parts)
 
@@ -168,7 +149,11 @@ def settings_page() -> str:
         types = {**training.view_types, **data}
         meanings = {**streaming, **training.meanings}
         more = {f"data.{key}" if key in data else key: value for key, value in meanings.items()}
-        parts += [f"### Views of `{name}`", _table(_collators(training), types, more)]
+        # The views are the arguments of the classes of its module, its own first.
+        module = importlib.import_module(training.prepare.__module__)
+        kinds = [kind for _, kind in inspect.getmembers(module, inspect.isclass)]
+        kinds.sort(key=lambda kind: kind.__module__ != module.__name__)
+        parts += [f"### Views of `{name}`", _table(kinds, types, more)]
     parts.append("## `model`")
     for name, method in methods.items():
         kinds = [kind for kind in method.config_class.__mro__ if issubclass(kind, EventConfig)]
@@ -185,25 +170,18 @@ def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
 
 
-def _collators(training: Any) -> list[type]:
-    """List the classes whose arguments a method's views are: those of its module, its own first."""
-    module = importlib.import_module(training.prepare.__module__)
-    found = [kind for _, kind in inspect.getmembers(module, inspect.isclass)]
-    return sorted(found, key=lambda kind: kind.__module__ != module.__name__)
-
-
 def _table(
     kinds: Sequence[type], types: Mapping[str, Any], more: Mapping[str, tuple[object, str]] | None = None
 ) -> str:
     """Make the table of the settings that `types` names and a docstring of `kinds`, or `more`, describes."""
-    entries: dict[str, tuple[type, Documented]] = {}
+    entries: dict[str, tuple[type, str]] = {}
     for kind in kinds:
         text = inspect.cleandoc(kind.__doc__ or "")
-        for entry in (*docstring_entries(text, "Args"), *docstring_entries(text, "Attributes")):
-            entries.setdefault(entry.name, (kind, entry))
+        found = docstring_entries(text, "Args") | docstring_entries(text, "Attributes")
+        entries |= {name: (kind, meaning) for name, meaning in found.items() if name not in entries}
     rows = [
-        [f"`{name}`", described(types[name]), _default(kinds[0], kind, name), entry.meaning]
-        for name, (kind, entry) in entries.items()
+        [f"`{name}`", described(types[name]), _default(kinds[0], kind, name), meaning]
+        for name, (kind, meaning) in entries.items()
         if name in types and name not in (more or {})
     ]
     for name, (default, meaning) in (more or {}).items():

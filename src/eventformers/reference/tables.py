@@ -14,7 +14,7 @@ import torch
 
 from eventformers.datasets_scripts import BUILDERS, list_datasets
 from eventformers.datasets_scripts.reading.lines import read_json_object
-from eventformers.errors import DataFormatError, UnknownNameError
+from eventformers.errors import UnknownNameError
 from eventformers.evaluate_metrics import METRICS, load_metric
 from eventformers.evaluation.results import TaskResult, load_results
 from eventformers.evaluation.tasks import TASKS, Task
@@ -79,9 +79,6 @@ def published() -> list[Published]:
 def lora_snippet(method: str) -> str:
     """Write the lines that add low-rank adapters to a model of a method's default recipe, with PEFT alone.
 
-    Args:
-        method: the `model_type`.
-
     Raises:
         UnknownNameError: the method is unknown.
     """
@@ -94,25 +91,21 @@ def lora_snippet(method: str) -> str:
         name for name, place in config.full_auto_map.items() if place.endswith(chosen.head_class.__name__)
     )
     unfreezing = ", freeze_encoder=False" if getattr(config, "freeze_encoder", False) else ""
-    lines = [
-        "import eventformers",
-        "from peft import LoraConfig, get_peft_model",
-        f"from transformers import {auto_class}",
-        "",
-        f'model = {auto_class}.from_pretrained("my-org/my-model"{unfreezing})',
-        "adapters = LoraConfig(",
-        "    r=8,",
-        "    lora_alpha=16,",
-        '    target_modules=r".*\\bencoder\\..*\\.(query|value)",',
-        *(
-            ["    modules_to_save=[", *(f'        "{name}",' for name in modules), "    ],"]
-            if modules
-            else []
-        ),
-        ")",
-        "model = get_peft_model(model, adapters)",
-    ]
-    return "\n".join(["```python", *lines, "```"])
+    names = "".join(f'        "{name}",\n' for name in modules)
+    saved = f"    modules_to_save=[\n{names}    ],\n" if modules else ""
+    return rf"""```python
+import eventformers
+from peft import LoraConfig, get_peft_model
+from transformers import {auto_class}
+
+model = {auto_class}.from_pretrained("my-org/my-model"{unfreezing})
+adapters = LoraConfig(
+    r=8,
+    lora_alpha=16,
+    target_modules=r".*\bencoder\..*\.(query|value)",
+{saved})
+model = get_peft_model(model, adapters)
+```"""
 
 
 def benchmark_tables(record: Mapping[str, Any]) -> str:
@@ -141,19 +134,6 @@ def benchmark_tables(record: Mapping[str, Any]) -> str:
         lines += [f"- Failed: {cell(failure)}" for failure in part["failures"]]
         lines += [f"- Left out when the time was over: {cell(name)}" for name in part["left_out"]]
     return "\n".join(lines).rstrip()
-
-
-def recorded_tables(path: Path) -> str:
-    """Format the tables of a record file.
-
-    Raises:
-        DataFormatError: the file is not a record.
-        EventformersError: it cannot be read.
-    """
-    try:
-        return benchmark_tables(read_json_object(path))
-    except (KeyError, TypeError) as error:
-        raise DataFormatError(path, None, str(error), "a record written by benchmarks/gpu.py") from error
 
 
 def table(name: str, results_folder: Path) -> str:
@@ -266,7 +246,9 @@ def metrics_table() -> str:
     for name in METRICS:
         text = inspect.cleandoc(load_metric(name).inputs_description)
         columns = (
-            "<br>".join(f"`{entry.name}`: {entry.meaning}" for entry in docstring_entries(text, section))
+            "<br>".join(
+                f"`{entry}`: {meaning}" for entry, meaning in docstring_entries(text, section).items()
+            )
             for section in ("Args", "Returns")
         )
         rows.append((f"`{name}`", *columns))
@@ -293,30 +275,22 @@ def tasks_table() -> str:
 
 def task_sections(results: Sequence[TaskResult]) -> str:
     """Make a section for every evaluation task: description, command, and published and own scores."""
-    return "\n\n".join(
-        _task_section(task, [one for one in results if one.task == task.name]) for task in TASKS.values()
-    )
-
-
-def _task_section(task: Task, results: Sequence[TaskResult]) -> str:
-    configs = ", or ".join(f"`{config}`" for config in (task.config, *task.other_configs))
-    facts = [
-        ("data", f"`{task.dataset}`: {configs}"),
-        ("splits", f"{_codes(task.splits)}; the first one that the data has"),
-        ("metric", f"`{task.metric}`: `{task.main_score}`"),
-        ("published in", task.paper_reference),
-    ]
-    parts = [
-        f"## `{task.name}`",
-        task.description,
-        f"```bash\neventformers evaluate my-model --task {task.name} --data RAW -o scores\n```",
-        _table(("", ""), facts),
-    ]
-    if task.published_scores:
-        rows = [(model, _stated(score, task)) for model, score in task.published_scores.items()]
-        parts.append(_table((f"published, on {task.published_split}", task.main_score), rows))
-    if results:
-        parts.append(results_table(results))
+    parts = []
+    for task in TASKS.values():
+        configs = ", or ".join(f"`{config}`" for config in (task.config, *task.other_configs))
+        facts = [
+            ("data", f"`{task.dataset}`: {configs}"),
+            ("splits", f"{_codes(task.splits)}; the first one that the data has"),
+            ("metric", f"`{task.metric}`: `{task.main_score}`"),
+            ("published in", task.paper_reference),
+        ]
+        command = f"eventformers evaluate my-model --task {task.name} --data RAW -o scores"
+        parts += [f"## `{task.name}`", task.description, f"```bash\n{command}\n```", _table(("", ""), facts)]
+        if task.published_scores:
+            rows = [(model, _stated(score, task)) for model, score in task.published_scores.items()]
+            parts.append(_table((f"published, on {task.published_split}", task.main_score), rows))
+        if own := [one for one in results if one.task == task.name]:
+            parts.append(results_table(own))
     return "\n\n".join(parts)
 
 
@@ -405,7 +379,7 @@ TABLES: dict[str, Callable[[], str]] = {
 TABLES_OF_FOLDER: dict[str, Callable[[Path], str]] = {
     "results": lambda folder: results_table(_results(folder)),
     "task sections": lambda folder: task_sections(_results(folder)),
-    "gpu": lambda folder: recorded_tables(folder / "benchmarks" / "gpu.json"),
+    "gpu": lambda folder: benchmark_tables(read_json_object(folder / "benchmarks" / "gpu.json")),
     "claims": lambda folder: claims_sections(folder / "results" / "reproductions"),
 }
 """The tables of the folder that holds `results/`, by name."""

@@ -48,8 +48,6 @@ def read_record(folder: Path, name: str, made_of: Mapping[str, Any]) -> dict[str
     """Read the record of a step.
 
     Args:
-        folder: the folder of the release.
-        name: the step.
         made_of: everything that decides the step's output, as JSON values.
 
     Returns:
@@ -86,7 +84,6 @@ class ReleasedDataset:
     """A built dataset of a release.
 
     Attributes:
-        local: its folder.
         closed: why it is not published; None if it is.
     """
 
@@ -114,7 +111,6 @@ def build_datasets(
     Rows whose licences are not open are left out, if the builder can leave them out.
 
     Args:
-        folder: the folder of the release.
         data: folder with a subfolder of raw files for each dataset, named as its builder; None takes the
             bundled samples.
         settings: the settings of a config of a builder, by the names of both; by default none.
@@ -191,9 +187,6 @@ class Training:
 
     Attributes:
         recipe: a recipe that every method has; None takes the default recipe of each.
-        settings: overrides of the recipes.
-        encoder: the pretrained encoder.
-        seed: the seed.
         device: `cpu` or `cuda`.
         dtype: the data type of mixed precision.
     """
@@ -212,7 +205,6 @@ class PlannedRun:
 
     Attributes:
         method: the method, or a further model of one.
-        recipe: its recipe with all overrides.
         follows: the run on whose outcome it trains; None if its recipe follows none.
     """
 
@@ -314,12 +306,7 @@ def train_run(
     """Train and score a run, continue an interrupted one, or reuse a finished one.
 
     Args:
-        root: the folder of the release.
-        folder: the folder of the run.
-        run: the run.
-        training: the options of all runs.
         datasets: the datasets, whose folder is the data of all runs.
-        session: holds data that runs share.
 
     Raises:
         EventformersError: an error of `train`.

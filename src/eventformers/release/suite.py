@@ -76,7 +76,6 @@ class Release:
     """The result of a release, or of a dry run.
 
     Attributes:
-        folder: its folder.
         items: its repositories, and those that are left out.
         push: the result of the push; None after a dry run.
     """
@@ -146,7 +145,12 @@ def release(
         EventformersError: an argument is invalid, the data has no files for any dataset, nothing may be
             published, or an error of `train` or `push`.
     """
-    _check_owner(owner)
+    try:
+        validate_repo_id(owner)
+    except ValueError as error:
+        raise EventformersError(f"OWNER: {error}") from error
+    if "/" in owner:
+        raise EventformersError(f"OWNER: received {owner}; accepted: a user name or an organization")
     chosen = recipe or (SAMPLE_RECIPE if data is None else None)
     training = Training(chosen, tuple(settings), encoder, seed, device, dtype)
     runs = plan_runs(training)
@@ -215,15 +219,6 @@ def _package(folder: Path, run: PlannedRun, output: str | Path, session: Session
     with staged_folder(built, replaced=("[!.]*",)) as staging:
         build(source, staging, base_model=PACKAGED_ENCODER)
     return built
-
-
-def _check_owner(owner: str) -> None:
-    try:
-        validate_repo_id(owner)
-    except ValueError as error:
-        raise EventformersError(f"OWNER: {error}") from error
-    if "/" in owner:
-        raise EventformersError(f"OWNER: received {owner}; accepted: a user name or an organization")
 
 
 def _write_leaderboard(folder: Path, models: Iterable[Path], address: str) -> list[Path]:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from scipy.stats import ttest_1samp
@@ -55,13 +55,7 @@ _FILE_NAME = re.compile(r"(?P<paper>.+)-(?P<table>(table|figure)\d+|children)(-[
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding of a table beyond its scores.
-
-    Attributes:
-        key: its key in the JSON.
-        section: its section of the Markdown.
-        content: its data for the JSON.
-    """
+    """A finding of a table beyond its scores."""
 
     key: str
     section: str
@@ -79,10 +73,15 @@ def scores_of(row: ReproducedRow) -> Scores:
 
 def scores_of_runs(row: ReproducedRow) -> list[Scores]:
     """Compute the scores of each run of a row; see `mean_scores`."""
-    return [
-        mean_scores(row.columns, results, lambda column, result: _shown(row, column, result))
-        for results in row.results_of_runs
-    ]
+
+    def shown(column: Column, result: TaskResult) -> Mapping[str, JsonValue]:
+        part = ", ".join(filter(None, (column.part, row.paper.part)))
+        if not part:
+            return {**result.details, **result.scores}
+        rows = sum(one.get("language") == row.paper.part for one in result.predictions)
+        return {"mentions": rows, **result.parts[part]} if part in result.parts else {}
+
+    return [mean_scores(row.columns, results, shown) for results in row.results_of_runs]
 
 
 def run_values(of_runs: list[Scores], column: Column) -> list[float]:
@@ -100,8 +99,6 @@ def mean_scores(
     """Compute the score of each column, over several splits the mean by rows; None if a result is missing.
 
     Args:
-        columns: the splits of each column.
-        results: the result on each split.
         shown: returns the scores that a column chooses from.
     """
     scores: dict[Column, float | None] = {}
@@ -118,25 +115,11 @@ def mean_scores(
     return scores
 
 
-def _shown(row: ReproducedRow, column: Column, result: TaskResult) -> Mapping[str, JsonValue]:
-    """Return the scores that a column of a row chooses from: the result's, or those of a part of it."""
-    part = ", ".join(filter(None, (column.part, row.paper.part)))
-    if not part:
-        return {**result.details, **result.scores}
-    rows = sum(one.get("language") == row.paper.part for one in result.predictions)
-    return {"mentions": rows, **result.parts[part]} if part in result.parts else {}
-
-
 @dataclass(frozen=True)
 class RowComparison:
     """A comparison of two rows in a column.
 
     Attributes:
-        row: label of the row.
-        other: label of the other row.
-        column: key of the column.
-        title: title of the column.
-        score: the column's score.
         published: the paper's difference; None if it lacks one of the scores.
         difference: the mean score of the row's runs minus that of the other's.
         of_runs: the difference of each pair of runs with equal seeds; a single run, such as an untrained
@@ -182,10 +165,6 @@ def compare_rows(call: Reproduction, rows: Sequence[ReproducedRow]) -> Finding |
     bootstrap, over whole documents or gold events if the data names them. Any other score is compared over
     runs.
 
-    Args:
-        call: what the rows share.
-        rows: the rows, with their results.
-
     Returns:
         The comparisons; None if no pair has results.
 
@@ -205,7 +184,22 @@ def compare_rows(call: Reproduction, rows: Sequence[ReproducedRow]) -> Finding |
     ]
     if not compared:
         return None
-    return Finding("comparisons", _section(compared), {"pairs": [asdict(one) for one in compared]})
+    titles = list(dict.fromkeys(one.title for one in compared))
+    texts: dict[tuple[str, str], dict[str, str]] = {}
+    for one in compared:
+        texts.setdefault((one.row, one.other), {})[one.title] = difference_text(one)
+    lines = [
+        [cell(label), cell(other), *(of_pair.get(title, "–") for title in titles)]
+        for (label, other), of_pair in texts.items()
+    ]
+    note = (
+        f"How far the model is ahead of the other, with the {CONFIDENCE:.0%} interval: by the paired "
+        "bootstrap over questions, resampled by document or gold event where they name theirs; by Student's "
+        "t over runs where the answers to single questions are not known."
+    )
+    content = markdown_table(["model", "other", *map(cell, titles)], lines)
+    section = f"## Comparisons\n\n{note}\n\n{content}"
+    return Finding("comparisons", section, {"pairs": [asdict(one) for one in compared]})
 
 
 def _compare(
@@ -217,7 +211,12 @@ def _compare(
     # Rows have one run or as many as the table.
     of_runs = np.subtract(values, others).tolist()
     by_question = _by_question(call, row, other, column)
-    low, high = _interval_of_runs(of_runs) if by_question is None else (by_question.low, by_question.high)
+    low, high = (None, None) if by_question is None else (by_question.low, by_question.high)
+    if by_question is None and len(of_runs) > 1:
+        # Student's interval, of equal differences their value.
+        of_mean = ttest_1samp(of_runs, 0).confidence_interval(CONFIDENCE)
+        is_constant = len(set(of_runs)) == 1
+        low, high = of_runs[:2] if is_constant else (float(of_mean.low), float(of_mean.high))
     paper, others_paper = (call.table.published(one.paper)[column] for one in (row, other))
     return RowComparison(
         row=row.paper.label,
@@ -298,34 +297,6 @@ def _clusters(call: Reproduction, column: Column, row: ReproducedRow) -> list[Ha
     return clusters
 
 
-def _interval_of_runs(of_runs: Sequence[float]) -> tuple[float | None, float | None]:
-    """Compute Student's interval of the mean difference; None for a single one."""
-    if len(of_runs) < 2:
-        return None, None
-    if len(set(of_runs)) == 1:
-        return of_runs[0], of_runs[0]
-    interval = ttest_1samp(of_runs, 0).confidence_interval(CONFIDENCE)
-    return float(interval.low), float(interval.high)
-
-
-def _section(compared: Sequence[RowComparison]) -> str:
-    titles = list(dict.fromkeys(one.title for one in compared))
-    pairs: dict[tuple[str, str], dict[str, str]] = {}
-    for one in compared:
-        pairs.setdefault((one.row, one.other), {})[one.title] = difference_text(one)
-    lines = [
-        [cell(row), cell(other), *(texts.get(title, "–") for title in titles)]
-        for (row, other), texts in pairs.items()
-    ]
-    note = (
-        f"How far the model is ahead of the other, with the {CONFIDENCE:.0%} interval: by the paired "
-        "bootstrap over questions, resampled by document or gold event where they name theirs; by Student's "
-        "t over runs where the answers to single questions are not known."
-    )
-    header = ["model", "other", *map(cell, titles)]
-    return "\n\n".join(["## Comparisons", note, markdown_table(header, lines)])
-
-
 def difference_text(one: RowComparison) -> str:
     """Write a difference and its interval, as `+1.2 (-0.3 to +2.7)`."""
     difference = signed(one.difference, one.score)
@@ -366,69 +337,87 @@ def claims_sections(folder: Path) -> str:
     Raises:
         DataFormatError: a file has another name, or is not the JSON of a table with comparisons.
     """
-    sections, counts = [], []
-    for path in sorted(folder.glob("*.json")):
-        content = read_json_object(path, "the JSON of `eventformers reproduce`")
-        if "pairs" not in content.get("comparisons", {}):
-            accepted = "the JSON of `eventformers reproduce`, of a table that compares finished rows"
-            raise DataFormatError(path, None, "no comparisons", accepted)
-        pairs = [_comparison(path, one) for one in content["comparisons"]["pairs"]]
-        # The paper has the first row of each claim ahead.
-        claims = [
-            one if one.drawn or cast(float, one.published) > 0 else one.turned()
-            for one in pairs
-            if one.drawn or one.published
+    found = [_claims_of(path) for path in sorted(folder.glob("*.json"))]
+    header = ["table", "mechanism", "runs", "hours", *VERDICTS]
+    summary = markdown_table(header, [line for line, _ in found])
+    return "\n\n".join([summary, *(section for _, section in found)])
+
+
+def _claims_of(path: Path) -> tuple[list[str], str]:
+    """Write the line of a table in the summary, and its section."""
+    content = read_json_object(path, "the JSON of `eventformers reproduce`")
+    if "pairs" not in content.get("comparisons", {}):
+        accepted = "the JSON of `eventformers reproduce`, of a table that compares finished rows"
+        raise DataFormatError(path, None, "no comparisons", accepted)
+    try:
+        pairs = [
+            RowComparison(**{**one, "of_runs": tuple(one["of_runs"])})
+            for one in content["comparisons"]["pairs"]
         ]
-        found = Counter(map(verdict, claims))
-        other = _other_settings(path, content)
-        # Files of earlier versions lack the times.
-        trainings = {
-            name: seconds
-            for row in content.get("rows", [])
-            for name, seconds in row.get("trainings", {}).items()
-        }
-        counts.append(
-            [
-                cell(content["title"]),
-                "other" if other.model else "the paper's",
-                str(content["runs"]),
-                f"{sum(trainings.values()) / 3600:.1f}" if trainings else "–",
-                *(str(found[name]) for name in VERDICTS),
-            ]
-        )
-        sections.append(_claims_section(_command(path, content), other, content, claims))
-    return "\n\n".join(
-        [markdown_table(["table", "mechanism", "runs", "hours", *VERDICTS], counts), *sections]
-    )
-
-
-class _OtherSettings(NamedTuple):
-    """Settings of a table's recipe that differ from those of the paper's recipe.
-
-    Attributes:
-        model: fields of the model but its sizes, and stages that are left out: another mechanism.
-        views: settings of views, such as numbers of corruptions.
-    """
-
-    model: list[str]
-    views: list[str]
-
-    @property
-    def text(self) -> str:
-        """The first line of a table."""
-        if not self.model:
-            views = f" Views: {', '.join(self.views)}." if self.views else ""
-            return f"The mechanism of the paper.{views}"
-        return (
+    except (KeyError, TypeError) as error:
+        found = f"a comparison with other fields ({error})"
+        raise DataFormatError(path, None, found, "the JSON of this version's `reproduce`") from error
+    named = _FILE_NAME.fullmatch(path.stem)
+    if named is None:
+        accepted = "PAPER-TABLE.json or PAPER-TABLE-WORD.json"
+        raise DataFormatError(path, None, f"the name {path.name}", accepted)
+    # The paper has the first row of each claim ahead.
+    claims = [
+        one if one.drawn or cast(float, one.published) > 0 else one.turned()
+        for one in pairs
+        if one.drawn or one.published
+    ]
+    verdicts = Counter(map(verdict, claims))
+    model, views = _other_settings(named, content)
+    mechanism = "The mechanism of the paper."
+    if views:
+        mechanism += f" Views: {', '.join(views)}."
+    if model:
+        mechanism = (
             "**Another mechanism than the paper's**, so that its verdicts are not the paper's: "
-            f"{', '.join(self.model + self.views)}."
+            f"{', '.join(model + views)}."
         )
+    # Files of earlier versions lack the times.
+    rows = content.get("rows", [])
+    trainings = {key: value for row in rows for key, value in row.get("trainings", {}).items()}
+    line = [
+        cell(content["title"]),
+        "other" if model else "the paper's",
+        str(content["runs"]),
+        f"{sum(trainings.values()) / 3600:.1f}" if trainings else "–",
+        *(str(verdicts[name]) for name in VERDICTS),
+    ]
+    options = "".join(f" --set {setting}" for setting in content["settings"])
+    if content.get("dtype"):
+        options += f" --dtype {content['dtype']}"
+    command = (
+        f"eventformers reproduce {named['paper']} {named['table']} --recipe {content['recipe']}"
+        f" --seed {content['seed']} --runs {content['runs']}{options}"
+    )
+    cells = [
+        [
+            f"{cell(one.row)} > {cell(one.other)}",
+            cell(one.title),
+            "drawn" if one.drawn else signed(cast(float, one.published), one.score),
+            difference_text(one),
+            f"{one.questions:,} questions" if one.questions else f"runs: {len(one.of_runs)}",
+            verdict(one),
+        ]
+        for one in claims
+    ]
+    header = ["claim", "score", "paper", "ours (95 % interval)", "interval over", "verdict"]
+    table = markdown_table(header, cells) or "The paper gives no row here as ahead of another."
+    return line, "\n\n".join([f"## {cell(content['title'])}", mechanism, code(command), table])
 
 
-def _other_settings(path: Path, content: Mapping[str, Any]) -> _OtherSettings:
-    """Compare the recipe of a table, with its settings, to the paper's; both of the method of the table."""
-    table = paper_tables()[_named(path)["paper"]][_named(path)["table"]]
-    method = load_method(table.method)
+def _other_settings(named: re.Match[str], content: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Compare the recipe of a table, with its settings, to the paper's; both of the method of the table.
+
+    Returns:
+        Fields of the model but its sizes, and stages that are left out: another mechanism; and settings of
+        views, such as numbers of corruptions.
+    """
+    method = load_method(paper_tables()[named["paper"]][named["table"]].method)
     settings = [one for one in content["settings"] if not one.startswith("data.")]
     try:
         run, paper = (
@@ -436,7 +425,7 @@ def _other_settings(path: Path, content: Mapping[str, Any]) -> _OtherSettings:
             for recipe in ((content["recipe"], settings), (method.paper_recipe, ()))
         )
     except EventformersError:
-        return _OtherSettings([f"the recipe {code(content['recipe'])}, which this version does not have"], [])
+        return [f"the recipe {code(content['recipe'])}, which this version does not have"], []
     model = [f"without the stage {code(stage)}" for stage in paper if stage not in run]
     views: list[str] = []
     for stage, part in run.items():
@@ -452,52 +441,4 @@ def _other_settings(path: Path, content: Mapping[str, Any]) -> _OtherSettings:
                 for name in names
                 if name != "stage" and values[name] != wanted.get(name)
             ]
-    return _OtherSettings(list(dict.fromkeys(model)), list(dict.fromkeys(views)))
-
-
-def _comparison(path: Path, record: dict[str, Any]) -> RowComparison:
-    try:
-        return RowComparison(**{**record, "of_runs": tuple(record["of_runs"])})
-    except (KeyError, TypeError) as error:
-        raise DataFormatError(
-            path, None, f"a comparison with other fields ({error})", "the JSON of this version's `reproduce`"
-        ) from error
-
-
-def _named(path: Path) -> re.Match[str]:
-    named = _FILE_NAME.fullmatch(path.stem)
-    if named is None:
-        raise DataFormatError(
-            path, None, f"the name {path.name}", "PAPER-TABLE.json or PAPER-TABLE-WORD.json"
-        )
-    return named
-
-
-def _command(path: Path, content: Mapping[str, Any]) -> str:
-    named = _named(path)
-    options = "".join(f" --set {setting}" for setting in content["settings"])
-    if content.get("dtype"):
-        options += f" --dtype {content['dtype']}"
-    return (
-        f"eventformers reproduce {named['paper']} {named['table']} --recipe {content['recipe']}"
-        f" --seed {content['seed']} --runs {content['runs']}{options}"
-    )
-
-
-def _claims_section(
-    command: str, other: _OtherSettings, content: Mapping[str, Any], claims: Sequence[RowComparison]
-) -> str:
-    lines = [
-        [
-            f"{cell(one.row)} > {cell(one.other)}",
-            cell(one.title),
-            "drawn" if one.drawn else signed(cast(float, one.published), one.score),
-            difference_text(one),
-            f"{one.questions:,} questions" if one.questions else f"runs: {len(one.of_runs)}",
-            verdict(one),
-        ]
-        for one in claims
-    ]
-    header = ["claim", "score", "paper", "ours (95 % interval)", "interval over", "verdict"]
-    told = markdown_table(header, lines) if lines else "The paper gives no row here as ahead of another."
-    return "\n\n".join([f"## {cell(content['title'])}", other.text, f"{code(command)}", told])
+    return list(dict.fromkeys(model)), list(dict.fromkeys(views))

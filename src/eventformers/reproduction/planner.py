@@ -15,7 +15,7 @@ from eventformers.errors import DataFormatError, EventformersError, UnknownNameE
 from eventformers.evaluation.session import Session
 from eventformers.locks import one_writer
 from eventformers.methods import Method, load_method
-from eventformers.reproduction.comparisons import Finding, compare_rows
+from eventformers.reproduction.comparisons import compare_rows
 from eventformers.reproduction.rows import fill_row, plan_row, state_of
 from eventformers.reproduction.runs import MEASURED, ReproducedRow, Reproduction, read_record
 from eventformers.reproduction.tables import PaperTable, get_table
@@ -153,23 +153,18 @@ def reproduce_table(
                 level = logging.WARNING if is_told else logging.ERROR
                 logger.log(level, "row %s %s", row.paper.label, row.state, exc_info=not is_told)
             finished = write_table(call, planned, path)
-        if findings := _findings(call, planned, path):
-            finished = write_table(call, planned, path, findings)
+        findings = [compare_rows(call, planned), spread_of_runs(call, planned)]
+        if call.table.lists_clusters:
+            findings.append(clusters_by_purity(planned[-1]))
+        if call.table.figure is not None:
+            findings.append(FIGURES[call.table.figure](call, planned, path.with_suffix(".png")))
+        if any(findings):
+            finished = write_table(call, planned, path, list(filter(None, findings)))
         if error is not None and not any(row.results for row in run):
             if not isinstance(error, EventformersError):
                 raise error
             raise EventformersError(f"every row of {paper} {table} failed; the last one: {error}") from error
         return finished
-
-
-def _findings(call: Reproduction, rows: Sequence[ReproducedRow], path: Path) -> list[Finding]:
-    """Collect the findings of a filled table; write a picture beside it."""
-    found = [compare_rows(call, rows), spread_of_runs(call, rows)]
-    if call.table.lists_clusters:
-        found.append(clusters_by_purity(rows[-1]))
-    if call.table.figure is not None:
-        found.append(FIGURES[call.table.figure](call, rows, path.with_suffix(".png")))
-    return [finding for finding in found if finding is not None]
 
 
 def _usual_recipe(table: PaperTable, method: Method, data: str | Path | None) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from eventformers.baselines import get_baseline
 from eventformers.baselines.chain_baselines import (
@@ -82,11 +82,23 @@ def plan_row(call: Reproduction, row: ReproducedRow) -> None:
     if paper.ensemble:
         row.helpers = _runs(call, paper, (), call.runs)
     if isinstance(settings, GroundingSettings) and _LINKING in row.tasks:
-        row.helpers = tuple(_cross_encoder(call, paper, run) for run in row.runs)
+        # All systems of a task share the recipe of the cross-encoder.
+        cross = partial(plan_run, call, f"{paper.slug}-cross", variant="cross", method=CROSS_ENCODER)
+        for retriever in row.runs:
+            run = cross(retriever.seed, paper.overrides)
+            digest = identity_digest({"run": run.digest, "retriever": retriever.digest})
+            row.helpers += (replace(run, digest=digest),)
     if paper.settings is None and row.runs:
-        row.splits = splits_of(row.columns, _tasks_of_run(paper, row))
+        tasks = {column.task for column in row.columns}
+        run = row.runs[0]
+        # A method that does not choose tasks by recipe can be scored on every task of the table.
+        if run.method.training.choose_tasks is not None:
+            tasks &= set(run.method.tasks_of(resolve_recipe(run.method, run.recipe, run.settings, run.seed)))
+        if paper.rerank:
+            tasks = {name for name in tasks if "rerank" in TASKS[name].kind.uses}
+        row.splits = splits_of(row.columns, tasks)
         # A row of one run shares its folder with other tables.
-        row.digest = row.runs[0].digest
+        row.digest = run.digest
         if len(row.runs) > 1:
             row.digest = identity_digest({"runs": [run.digest for run in row.runs]})
         return
@@ -111,24 +123,6 @@ def _runs(call: Reproduction, paper: PaperRow, overrides: tuple[str, ...], numbe
         )
         for seed in range(call.seed, call.seed + number)
     )
-
-
-def _cross_encoder(call: Reproduction, paper: PaperRow, retriever: Run) -> Run:
-    # All systems of a task share the recipe of the cross-encoder.
-    run = plan_run(
-        *(call, f"{paper.slug}-cross", retriever.seed, paper.overrides), variant="cross", method=CROSS_ENCODER
-    )
-    return replace(run, digest=identity_digest({"run": run.digest, "retriever": retriever.digest}))
-
-
-def _tasks_of_run(paper: PaperRow, row: ReproducedRow) -> set[str]:
-    """Return the tasks that a trained row can be scored on."""
-    tasks = {column.task for column in row.columns}
-    run = row.runs[0]
-    # A method that does not choose tasks by recipe can be scored on every task of the table.
-    if run.method.training.choose_tasks is not None:
-        tasks &= set(run.method.tasks_of(resolve_recipe(run.method, run.recipe, run.settings, run.seed)))
-    return {name for name in tasks if "rerank" in TASKS[name].kind.uses} if paper.rerank else tasks
 
 
 def _baseline_identity(call: Reproduction, paper: PaperRow) -> dict[str, object]:
@@ -208,11 +202,34 @@ def fill_row(call: Reproduction, row: ReproducedRow) -> None:
     if isinstance(settings, GroundingSettings):
         _fill_on_mentions(call, row)
     elif isinstance(settings, InductionSettings):
-        _fill_by_reading(call, row, settings)
+        folders = {run: str(train_run(call, run, row.tasks)) for run in (*row.runs, *row.helpers)}
+        folder = row.folder = call.row_folder(row)
+        settings = replace(settings, clustered_by=tuple(folders[run] for run in row.helpers))
+        models = [folders[run] for run in row.runs] or [resolve_encoder(call.encoder)]
+        for number, model in enumerate(models, start=1):
+            place = f"run-{number}" if row.paper.averaged else ""
+            # The table has separate rows for the untrained encoder.
+            measure = partial(evaluate, model, baseline=False, settings=settings, session=call.session)
+            row.add_run(
+                call.result(wanted, (other_evaluation(folder, wanted) / place,), measure)
+                for wanted in row.splits
+            )
+            # The rows share vectors; the models of many runs would fill the memory.
+            call.session.release_models()
     elif row.runs:
         _fill_trained(call, row)
     else:
-        _fill_baseline(call, row)
+        folder = row.folder = call.row_folder(row)
+        with Session(call.session) as session:
+            prepared = cache(partial(_baseline, call, row.paper.baseline, session))
+
+            def measure_baseline(task: str, **arguments: Any) -> TaskResult:
+                return prepared()(task, **arguments)
+
+            row.add_run(
+                call.result(wanted, (other_evaluation(folder, wanted),), measure_baseline)
+                for wanted in row.splits
+            )
 
 
 def _fill_trained(call: Reproduction, row: ReproducedRow) -> None:
@@ -240,20 +257,7 @@ def _fill_trained(call: Reproduction, row: ReproducedRow) -> None:
             )
 
         with Session(call.session) as session:
-            row.add_run(result_of)
-
-
-def _fill_baseline(call: Reproduction, row: ReproducedRow) -> None:
-    folder = row.folder = call.row_folder(row)
-    with Session(call.session) as session:
-        prepared = cache(partial(_baseline, call, row.paper.baseline, session))
-        row.add_run(
-            lambda wanted: call.result(
-                wanted,
-                (other_evaluation(folder, wanted),),
-                lambda task, **arguments: prepared()(task, **arguments),
-            )
-        )
+            row.add_run(map(result_of, row.splits))
 
 
 def _baseline(call: Reproduction, name: str, session: Session) -> Callable[..., TaskResult]:
@@ -266,26 +270,6 @@ def _baseline(call: Reproduction, name: str, session: Session) -> Callable[..., 
     if name in CHAIN_BASELINES:
         return partial(measure, trained=train_chain_baseline(name, call.data, seed=call.seed))
     return partial(measure, model=resolve_encoder(call.encoder)) if name in _LANGUAGE_MODELS else measure
-
-
-def _fill_by_reading(call: Reproduction, row: ReproducedRow, settings: InductionSettings) -> None:
-    folders = {run: str(train_run(call, run, row.tasks)) for run in (*row.runs, *row.helpers)}
-    folder = row.folder = call.row_folder(row)
-    settings = replace(settings, clustered_by=tuple(folders[run] for run in row.helpers))
-    models = [folders[run] for run in row.runs] or [resolve_encoder(call.encoder)]
-    for number, model in enumerate(models, start=1):
-        place = f"run-{number}" if row.paper.averaged else ""
-        # The table has separate rows for the untrained encoder.
-        measure = partial(evaluate, model, baseline=False, settings=settings, session=call.session)
-        row.add_run(partial(_own_result, call, folder, place, measure))
-        # The rows share vectors; the models of many runs would fill the memory.
-        call.session.release_models()
-
-
-def _own_result(
-    call: Reproduction, folder: Path, place: str, measure: Callable[..., TaskResult], wanted: ScoredSplit
-) -> TaskResult:
-    return call.result(wanted, (other_evaluation(folder, wanted) / place,), measure)
 
 
 def _fill_on_mentions(call: Reproduction, row: ReproducedRow) -> None:
@@ -302,7 +286,10 @@ def _fill_on_mentions(call: Reproduction, row: ReproducedRow) -> None:
     row.folder = models[0][0]
     with Session(call.session) as session:
         for folder, reranker in models:
-            row.add_run(partial(_grounding_result, call, row.paper.baseline, folder, reranker, session))
+            row.add_run(
+                _grounding_result(call, row.paper.baseline, folder, reranker, session, wanted)
+                for wanted in row.splits
+            )
 
 
 def _grounding_result(
@@ -341,10 +328,7 @@ def state_of(row: ReproducedRow, trained: Sequence[str], measured: int, seconds:
     """Describe what was done for a row, for the last column.
 
     Args:
-        row: the row.
         trained: for each training run, whether it was resumed, and its time.
-        measured: number of measured results.
-        seconds: total time.
     """
     if row.paper.settings is not None or not row.runs:
         state = f"measured, {seconds:.0f} s" if measured else "cached"

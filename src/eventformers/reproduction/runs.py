@@ -7,7 +7,7 @@ import json
 import logging
 import re
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
@@ -55,8 +55,6 @@ class ScoredSplit:
     """The rows of a task that models are scored on.
 
     Attributes:
-        task: the task.
-        split: the split.
         fingerprint: digest of all rows that decide a score.
         is_usual: whether it is the task's default split.
         settings: settings of the task; None for the defaults.
@@ -102,10 +100,7 @@ class Run:
 
     Attributes:
         name: the start of its folder's name.
-        method: the method.
         recipe: name or YAML file of its recipe.
-        settings: overrides of the recipe.
-        seed: its seed.
         stages: for every stage but the last, a digest of what decides the model after it.
         digest: digest of what decides its outcome.
     """
@@ -124,15 +119,10 @@ class ReproducedRow:
     """The state of a row while the table is filled.
 
     Attributes:
-        paper: the row in the paper.
-        columns: the scored splits of each column.
-        splits: those that this row is scored on.
         runs: the training runs to score; empty for a baseline.
         helpers: further training runs: those of its ensemble, or a cross-encoder for each of `runs`.
         digest: digest of what decides its outcome; empty for a row that is not run.
-        state: what was done for it.
         folder: its model's folder, once known.
-        results_of_runs: the results of each of its runs.
     """
 
     paper: PaperRow
@@ -150,12 +140,12 @@ class ReproducedRow:
         """The results of its first run; they say on which rows all runs were scored."""
         return self.results_of_runs[0] if self.results_of_runs else {}
 
-    def add_run(self, result_of: Callable[[ScoredSplit], TaskResult]) -> None:
-        """Add the results of a run one by one, so that those before a failure stay."""
+    def add_run(self, measured: Iterable[TaskResult]) -> None:
+        """Add the results of a run on the splits one by one, so that those before a failure stay."""
         results: dict[ScoredSplit, TaskResult] = {}
         self.results_of_runs.append(results)
-        for wanted in self.splits:
-            results[wanted] = result_of(wanted)
+        for wanted, result in zip(self.splits, measured, strict=True):
+            results[wanted] = result
 
     @property
     def tasks(self) -> list[str]:
@@ -168,12 +158,8 @@ class Reproduction:
     """The settings and state that all rows of a table share.
 
     Attributes:
-        table: the table in the paper.
-        method: the method that its rows train.
-        folder: folder of runs and tables.
         recipe: name or YAML file of the recipe that the rows start from.
         settings: overrides of the recipe for every row.
-        seed: seed of every row.
         encoder: Hub id or folder of the pretrained encoder; None for the packaged one.
         data: training data; None for the samples.
         evaluation_data: raw files of the tasks; None for the samples.
@@ -253,7 +239,6 @@ class Reproduction:
         """Find the splits of a task that the data has.
 
         Args:
-            name: the task.
             wanted: the splits; empty takes the usual one.
             settings: settings of the task; None for the defaults.
 
@@ -280,14 +265,18 @@ class Reproduction:
         """Return an earlier result, or measure a new one.
 
         Args:
-            wanted: the rows to score.
             places: folders that may hold the result; a new one is written to the last.
             measure: `evaluate` with its model, or a baseline.
             is_same: returns whether a result on these rows was measured in the same way.
         """
         for place in places:
             if place not in self.results:
-                self.results[place] = _readable_results(place)
+                self.results[place] = []
+                for path in sorted((place / "results").rglob("*.json")):
+                    try:
+                        self.results[place].append(read_result(path))
+                    except DataFormatError as error:
+                        logger.warning("%s; it is measured again", error)
             for held in self.results[place]:
                 rows = (held.task, held.dataset.split, held.dataset.fingerprint)
                 if rows == (wanted.task, wanted.split, wanted.fingerprint) and is_same(held):
@@ -312,16 +301,6 @@ class Reproduction:
 def other_evaluation(folder: Path, wanted: ScoredSplit) -> Path:
     """Return the folder for results on other rows than those of the training run."""
     return folder / "evaluations" / wanted.fingerprint[:12]
-
-
-def _readable_results(folder: Path) -> list[TaskResult]:
-    results = []
-    for path in sorted((folder / "results").rglob("*.json")):
-        try:
-            results.append(read_result(path))
-        except DataFormatError as error:
-            logger.warning("%s; it is measured again", error)
-    return results
 
 
 def identity_digest(identity: Mapping[str, object]) -> str:
@@ -355,10 +334,13 @@ def plan_run(
 ) -> Run:
     """Plan a training run, with digests of what decides its outcome.
 
+    A run that has a variant of the recipe starts from that variant, without settings of stages that it lacks;
+    the stages of the run take precedence over the recipe's. A run of another method starts from that method's
+    recipe of the same name, or its default one, and takes only those of the table's settings that split
+    documents. A run of a further model of the table's method takes all settings that this model knows.
+
     Args:
-        call: the state that rows share.
         name: the start of its folder's name.
-        seed: its seed.
         overrides: recipe settings, `section.key=value`, of the run.
         variant: ending of recipe names. If the table's recipe has a variant with this ending, such as
             `minilm-heterevent`, the run starts from the variant.
@@ -369,60 +351,51 @@ def plan_run(
     Raises:
         EventformersError: the training data or the encoder cannot be loaded.
     """
-    trained, start, settings = _start_of(call, overrides, variant, stages, method)
+    ending = f"{call.recipe}-{variant}"
+    keys = {one: one.partition("=")[0] for one in call.settings}
+    trained = load_method(method or call.method.name)
+    if trained.name == call.method.name:
+        start = ending if ending in list_recipes(trained.name) else call.recipe
+        whole, kept = (
+            [stage["name"] for stage in load_recipe(trained.name, one).stages] for one in (call.recipe, start)
+        )
+        others = set(whole) - set(kept)
+        if stages or start == ending:
+            others.add("stages")
+        taken = [one for one, key in keys.items() if key.partition(".")[0] not in others]
+        if kept[: len(stages)] != list(stages):
+            overrides = (*overrides, f"stages=[{', '.join(stages)}]")
+    elif trained.recipes_of == call.method.name:
+        start = ending if ending in list_recipes(trained.recipe_folder) else trained.default_recipe
+        sections = accepted_keys(trained).items()
+        known = {key for section, names in sections for name in names for key in (name, f"{section}.{name}")}
+        taken = [one for one, key in keys.items() if key in known]
+    else:
+        start = call.recipe if call.recipe in list_recipes(trained.name) else trained.default_recipe
+        # All rows must have the same documents in each split.
+        taken = [one for one, key in keys.items() if key.removeprefix("data.") in CHAIN_SETTINGS]
+    settings = (*taken, *overrides)
     recipe = resolve_recipe(trained, start, settings, seed)
     *of_stages, digest = map(identity_digest, _identities(call, trained, recipe, seed))
     return Run(name, trained, start, settings, seed, tuple(of_stages), digest)
 
 
-def _start_of(
-    call: Reproduction, overrides: tuple[str, ...], variant: str, stages: tuple[str, ...], name: str
-) -> tuple[Method, str, tuple[str, ...]]:
-    """Choose the method, the recipe and the settings that a run starts from.
-
-    A run that has a variant of the recipe starts from that variant, without settings of stages that it lacks;
-    the stages of the run take precedence over the recipe's. A run of another method starts from that method's
-    recipe of the same name, or its default one, and takes only those of the table's settings that split
-    documents. A run of a further model of the table's method takes all settings that this model knows.
-    """
-    ending = f"{call.recipe}-{variant}"
-    if name in ("", call.method.name):
-        start = ending if ending in list_recipes(call.method.name) else call.recipe
-        whole, kept = (
-            [stage["name"] for stage in load_recipe(call.method.name, one).stages]
-            for one in (call.recipe, start)
-        )
-        others = set(whole) - set(kept)
-        if stages or start == ending:
-            others.add("stages")
-        settings = [one for one in call.settings if one.partition("=")[0].partition(".")[0] not in others]
-        if kept[: len(stages)] != list(stages):
-            overrides = (*overrides, f"stages=[{', '.join(stages)}]")
-        return call.method, start, (*settings, *overrides)
-    method = load_method(name)
-    if method.recipes_of == call.method.name:
-        start = ending if ending in list_recipes(method.recipe_folder) else method.default_recipe
-        return method, start, (*_known_to(method, call.settings), *overrides)
-    known = call.recipe in list_recipes(method.name)
-    # All rows must have the same documents in each split.
-    shared = [one for one in call.settings if one.partition("=")[0].removeprefix("data.") in CHAIN_SETTINGS]
-    return method, call.recipe if known else method.default_recipe, (*shared, *overrides)
-
-
-def _known_to(method: Method, settings: Sequence[str]) -> list[str]:
-    """Select the settings whose keys a method's recipes know."""
-    keys = set()
-    for section, names in accepted_keys(method).items():
-        keys |= {*names, *(f"{section}.{name}" for name in names)}
-    return [one for one in settings if one.partition("=")[0] in keys]
-
-
 def _identities(call: Reproduction, method: Method, recipe: Recipe, seed: int) -> list[dict[str, object]]:
     """Collect what decides the model after each stage of a recipe; the last entry is that of the run."""
+    builder, configs, settings = method.training_dataset(recipe)
+    prints: dict[str, str] = {}
+    for name in (*configs, *method.companions):
+        if recipe.data.get("streaming"):
+            report = built_report(call.data, name, builder=builder, **settings)
+            # Reading a stream to its end for a digest would cost more than the training.
+            prints[name] = str(report.get("rows_fingerprint", f"stream of {call.data}"))
+            continue
+        held = call.session.data.load(call.data, builder, name, settings)
+        prints[name] = str(held.report.get("rows_fingerprint") or held.fingerprint(held.splits, ""))
     common = {
         "method": method.name,
         "seed": seed,
-        "rows": _data_identity(call, method, recipe),
+        "rows": prints[configs[0]] if len(prints) == 1 else joint_fingerprint(prints),
         "encoder": call.encoder_identity,
         "dtype": call.dtype,
     }
@@ -451,21 +424,6 @@ def _canonical(value: object) -> object:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _data_identity(call: Reproduction, method: Method, recipe: Recipe) -> str:
-    """Return the digest of the training rows, from their build reports if there are any."""
-    builder, configs, settings = method.training_dataset(recipe)
-    prints: dict[str, str] = {}
-    for name in (*configs, *method.companions):
-        if recipe.data.get("streaming"):
-            report = built_report(call.data, name, builder=builder, **settings)
-            # Reading a stream to its end for a digest would cost more than the training.
-            prints[name] = str(report.get("rows_fingerprint", f"stream of {call.data}"))
-            continue
-        held = call.session.data.load(call.data, builder, name, settings)
-        prints[name] = str(held.report.get("rows_fingerprint") or held.fingerprint(held.splits, ""))
-    return prints[configs[0]] if len(prints) == 1 else joint_fingerprint(prints)
-
-
 def run_folder(call: Reproduction, run: Run) -> Path:
     """Return the folder of a finished run with the same digest from any table, or else the run's own."""
     finished = (folder for folder in sorted(call.folder.glob(f"*-{run.digest}")) if _is_finished(run, folder))
@@ -487,8 +445,6 @@ def train_run(call: Reproduction, run: Run, tasks: Sequence[str], *settings: str
     """Train a run that no row has trained yet, or resume a killed one.
 
     Args:
-        call: the state that rows share.
-        run: the run.
         tasks: the tasks to score it on; empty for a row that is scored in other ways.
         settings: overrides of the recipe that change only local paths.
 

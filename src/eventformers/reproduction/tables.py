@@ -21,7 +21,7 @@ A row has these keys beside those of `PaperRow`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache, partial
 from math import isfinite
@@ -48,8 +48,6 @@ class Column:
     """A column of scores.
 
     Attributes:
-        task: the evaluation task.
-        title: its heading.
         score: the key of the metric's scores, or of a result's details.
         splits: the splits to score together, as far as the data has them; empty takes the data's usual split.
         part: the part of a result that holds the score, such as `top_min`; empty for all rows.
@@ -128,9 +126,7 @@ class PaperTable:
     """A table of a paper.
 
     Attributes:
-        title: its title.
         method: the `model_type` that the rows train.
-        columns: its columns of scores.
         rows: its rows, in the paper's order.
         compared: the first row of each pair is compared with the second one in each compared column.
         drawn: by column, pairs of which the paper draws or describes the first row as ahead of the second
@@ -156,11 +152,6 @@ class PaperTable:
     def published(self, row: PaperRow) -> dict[Column, float | None]:
         """Return the paper's score of a row in each column; None where the paper has none."""
         return {column: row.published.get(column.key) for column in self.columns}
-
-
-def with_each_other(label: str, rows: Sequence[PaperRow]) -> Pairs:
-    """Pair the row of a label with each other row that is run, for `PaperTable.compared`."""
-    return tuple((label, row.label) for row in rows if row.slug and row.label != label)
 
 
 def paper_tables() -> dict[str, dict[str, PaperTable]]:
@@ -198,7 +189,9 @@ def read_tables(path: Path) -> dict[str, PaperTable]:
         DataFormatError: a key, a name or a value is not accepted.
         EventformersError: the file cannot be read.
     """
-    return _Reader(path).tables()
+    reader = _Reader(path)
+    tables = reader.mapping(reader.paper["tables"], ("tables",))
+    return {name: reader.table(table, ("tables", name)) for name, table in tables.items()}
 
 
 _HINTS: dict[type, dict[str, Any]] = {kind: get_type_hints(kind) for kind in (Column, PaperRow, PaperTable)}
@@ -208,47 +201,48 @@ _OF_READER = ("title", "columns", "rows", "compared", "drawn")
 _OF_TABLE = (*_OF_READER, "figure", "runs", "recipes", "lists_clusters")
 
 
+Place = tuple[object, ...]
+"""The keys and positions that lead to a part of the file, for errors."""
+
+
 class _Reader:
-    """The file of a paper while it is read; `place` says where in it, for errors."""
+    """The file of a paper while it is read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.text = read_regular_text(path, "tables of a paper")
         content = parse_yaml(self.text, path, "tables of a paper")
-        self.paper = self._mapping(content, (), _OF_PAPER, ("title", "method", "columns", "tables"))
+        self.paper = self.mapping(content, (), _OF_PAPER, ("title", "method", "columns", "tables"))
         self._known("method", self.paper["method"], all_methods(), ("method",))
         self.method = load_method(self.paper["method"])
-        self.columns = {
-            name: tuple(
-                self._column(column, ("columns", name, number))
-                for number, column in enumerate(self._list(columns, ("columns", name)))
-            )
-            for name, columns in self._mapping(self.paper["columns"], ("columns",)).items()
-        }
-        self.shared = self._mapping(self.paper.get("rows", {}), ("rows",))
+        self.columns: dict[str, list[Column]] = {}
+        for name, columns in self.mapping(self.paper["columns"], ("columns",)).items():
+            self.columns[name] = []
+            for content, place in self._items(columns, ("columns", name)):
+                column = self.mapping(content, place, tuple(_HINTS[Column]), ("task",))
+                self._known("task", column["task"], TASKS, (*place, "task"))
+                task = TASKS[column["task"]]
+                usual = {"title": task.title, "score": task.main_score}
+                self.columns[name].append(Column(**{**usual, **self._checked(Column, column, place)}))
+        self.shared = self.mapping(self.paper.get("rows", {}), ("rows",))
 
-    def tables(self) -> dict[str, PaperTable]:
-        tables = self._mapping(self.paper["tables"], ("tables",))
-        return {name: self._table(table, ("tables", name)) for name, table in tables.items()}
-
-    def _table(self, content: object, place: tuple[object, ...]) -> PaperTable:
-        table = self._mapping(content, place, _OF_TABLE, ("title", "columns", "rows"))
-        names = self._list(table["columns"], (*place, "columns"))
+    def table(self, content: object, place: Place) -> PaperTable:
+        table = self.mapping(content, place, _OF_TABLE, ("title", "columns", "rows"))
+        names = [name for name, _ in self._items(table["columns"], (*place, "columns"))]
         columns = tuple(column for name in names for column in self._columns(name, (*place, "columns")))
         rows = tuple(
-            self._row(row, columns, (*place, "rows", number))
-            for number, row in enumerate(self._list(table["rows"], (*place, "rows")))
+            self._row(row, columns, where) for row, where in self._items(table["rows"], (*place, "rows"))
         )
         compared = table.get("compared", [])
         labels = [row.label for row in rows if row.slug]
         if isinstance(compared, str):
             self._known("row to compare", compared, labels, (*place, "compared"))
-            pairs = with_each_other(compared, rows)
+            pairs = tuple((compared, label) for label in labels if label != compared)
         else:
             pairs = self._pairs(compared, labels, (*place, "compared"))
         drawn = {
             column: self._pairs(pairs, labels, (*place, "drawn", name))
-            for name, pairs in self._mapping(table.get("drawn", {}), (*place, "drawn")).items()
+            for name, pairs in self.mapping(table.get("drawn", {}), (*place, "drawn")).items()
             for column in self._columns(name, (*place, "drawn"))
         }
         of_paper = {key: value for key, value in self.paper.items() if key in ("runs", "recipes")}
@@ -257,26 +251,18 @@ class _Reader:
         title = f"{self.paper['title']}, {table['title']}"
         return PaperTable(title, self.method.name, columns, rows, pairs, drawn, **values)
 
-    def _columns(self, name: object, place: tuple[object, ...]) -> tuple[Column, ...]:
+    def _columns(self, name: object, place: Place) -> tuple[Column, ...]:
         self._known("columns", name, self.columns, place)
-        return self.columns[str(name)]
+        return tuple(self.columns[str(name)])
 
-    def _column(self, content: object, place: tuple[object, ...]) -> Column:
-        column = self._mapping(content, place, tuple(_HINTS[Column]), ("task",))
-        self._known("task", column["task"], TASKS, (*place, "task"))
-        task = TASKS[column["task"]]
-        return Column(
-            **{"title": task.title, "score": task.main_score, **self._checked(Column, column, place)}
-        )
-
-    def _row(self, content: object, columns: tuple[Column, ...], place: tuple[object, ...]) -> PaperRow:
+    def _row(self, content: object, columns: tuple[Column, ...], place: Place) -> PaperRow:
         values: dict[str, Any] = {}
         scores: dict[str, float] = {}
-        layers = [(self._mapping(content, place, _OF_ROW), place)]
+        layers = [(self.mapping(content, place, _OF_ROW), place)]
         for name in self._names(layers[0][0], "row", place):
             self._known("row", name, self.shared, (*place, "row"))
             shared_place = ("rows", name)
-            layers.insert(-1, (self._mapping(self.shared[name], shared_place, _OF_ROW), shared_place))
+            layers.insert(-1, (self.mapping(self.shared[name], shared_place, _OF_ROW), shared_place))
         for layer, where in layers:
             if "published" in layer and layer["published"] is None:
                 scores.clear()
@@ -297,40 +283,33 @@ class _Reader:
         checked = self._checked(PaperRow, values, place)
         slug = checked.get("slug") or checked.get("baseline", "").replace("_", "-")
         checked["slug"] = "-".join(filter(None, (slug, checked.get("part", ""))))
+        load = partial(load_recipe, self.method.recipe_folder)
+        expected = [self._accepted(partial(load, name), place).expected for name in recipes]
+        # Recipes and tasks have main scores alone.
         for column in columns:
-            if (score := self._filled(column, recipes, systems, place)) is not None:
-                scores.setdefault(column.key, score)
+            task = TASKS[column.task]
+            if column.score == task.main_score and not column.part:
+                known = [scores_of[task.name] for scores_of in expected if task.name in scores_of]
+                if column.splits in ((), (task.published_split,)):
+                    known += [task.published[name] for name in systems if name in task.published]
+                if known:
+                    scores.setdefault(column.key, known[0])
         return PaperRow(**{**checked, "published": scores})
 
-    def _names(self, row: Mapping[str, Any], key: str, place: tuple[object, ...]) -> tuple[str, ...]:
+    def _names(self, row: Mapping[str, Any], key: str, place: Place) -> tuple[str, ...]:
         """Return one name or several under a key of a row; none without it."""
         names = row.get(key, ())
         if not isinstance(names, str | list | tuple) or not all(isinstance(name, str) for name in names):
             raise self._error(shown(names), "a name, or a list of names", (*place, key))
         return several(names)
 
-    def _filled(
-        self, column: Column, recipes: Sequence[str], systems: Sequence[str], place: tuple[object, ...]
-    ) -> float | None:
-        """Look up the score of a column in recipes and tasks; both have main scores alone."""
-        task = TASKS[column.task]
-        if column.score != task.main_score or column.part:
-            return None
-        load = partial(load_recipe, self.method.recipe_folder)
-        expected = [self._accepted(partial(load, name), place).expected for name in recipes]
-        if column.splits in ((), (task.published_split,)):
-            expected += [{task.name: task.published[name]} for name in systems if name in task.published]
-        return next((scores[task.name] for scores in expected if task.name in scores), None)
-
-    def _published(
-        self, content: object, columns: tuple[Column, ...], place: tuple[object, ...]
-    ) -> dict[str, float]:
+    def _published(self, content: object, columns: tuple[Column, ...], place: Place) -> dict[str, float]:
         if isinstance(content, list):
             groups = [(columns, content)]
         else:
             groups = [
                 (self._columns(name, place), scores if isinstance(scores, list) else [scores])
-                for name, scores in self._mapping(content, place).items()
+                for name, scores in self.mapping(content, place).items()
             ]
         found: dict[str, float] = {}
         for wanted, scores in groups:
@@ -350,41 +329,43 @@ class _Reader:
                 found[column.key] = float(score)
         return found
 
-    def _pairs(self, content: object, labels: Sequence[str], place: tuple[object, ...]) -> Pairs:
-        pairs = self._list(content, place)
-        for number, pair in enumerate(pairs):
+    def _pairs(self, content: object, labels: Sequence[str], place: Place) -> Pairs:
+        pairs = []
+        for pair, where in self._items(content, place):
             if not isinstance(pair, list) or len(pair) != 2:
-                raise self._error(shown(pair), "a list of two labels of rows", (*place, number))
+                raise self._error(shown(pair), "a list of two labels of rows", where)
             for label in pair:
-                self._known("row to compare", label, labels, (*place, number))
-        return tuple((one, other) for one, other in pairs)
+                self._known("row to compare", label, labels, where)
+            pairs.append((pair[0], pair[1]))
+        return tuple(pairs)
 
-    def _checked(self, kind: type, values: Mapping[str, Any], place: tuple[object, ...]) -> dict[str, Any]:
+    def _checked(self, kind: type, values: Mapping[str, Any], place: Place) -> dict[str, Any]:
         """Check the values of a dataclass's fields; lists become tuples."""
         hints = {key: list[str] if of == tuple[str, ...] else of for key, of in _HINTS[kind].items()}
         self._accepted(lambda: check_types(values, hints), place)
         return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
-    def _accepted(self, make: Callable[[], Any], place: tuple[object, ...]) -> Any:
+    def _accepted(self, make: Callable[[], Any], place: Place) -> Any:
         """Call a function whose error gets file and line."""
         try:
             return make()
         except EventformersError as error:
             raise self._error(str(error), "the keys and values of such a file", place) from error
 
-    def _known(self, what: str, name: object, names: Any, place: tuple[object, ...]) -> None:
+    def _known(self, what: str, name: object, names: Any, place: Place) -> None:
         if not isinstance(name, str) or name not in names:
             raise self._error(str(UnknownNameError(what, str(name), names)), "one of them", place)
 
-    def _list(self, content: object, place: tuple[object, ...]) -> list[Any]:
+    def _items(self, content: object, place: Place) -> Iterator[tuple[Any, Place]]:
+        """Yield the entries of a list with their places."""
         if not isinstance(content, list):
             raise self._error(shown(content), "a list", place)
-        return content
+        yield from ((item, (*place, number)) for number, item in enumerate(content))
 
-    def _mapping(
+    def mapping(
         self,
         content: object,
-        place: tuple[object, ...],
+        place: Place,
         keys: Sequence[str] = (),
         required: Sequence[str] = (),
     ) -> dict[str, Any]:
@@ -397,20 +378,13 @@ class _Reader:
             raise self._error(f"no {missing[0]}", f"a mapping with {', '.join(required)}", place)
         return content
 
-    def _error(self, found: str, accepted: str, place: tuple[object, ...]) -> DataFormatError:
+    def _error(self, found: str, accepted: str, place: Place) -> DataFormatError:
         node = yaml.compose(self.text, yaml.SafeLoader)
         for key in place:
-            inner = _inner(node, key)
-            node = node if inner is None else inner
+            if isinstance(node, yaml.MappingNode):
+                node = next((value for name, value in node.value if name.value == str(key)), node)
+            elif isinstance(node, yaml.SequenceNode) and isinstance(key, int):
+                node = node.value[key]
         line = None if node is None else node.start_mark.line + 1
         where = f"{', '.join(map(str, place))}: " if place else ""
         return DataFormatError(self.path, line, f"{where}{found}", accepted)
-
-
-def _inner(node: yaml.Node | None, key: object) -> yaml.Node | None:
-    """Find the node of a key or a position in a node."""
-    if isinstance(node, yaml.MappingNode):
-        return next((value for name, value in node.value if name.value == str(key)), None)
-    if isinstance(node, yaml.SequenceNode) and isinstance(key, int):
-        return node.value[key]
-    return None

@@ -7,7 +7,7 @@ import math
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -72,8 +72,6 @@ class ReproducedTable:
     """A table of a paper with our scores.
 
     Attributes:
-        title: its title.
-        header: names of the columns.
         rows: cells as text, one list per row.
         path: the Markdown file; the `.json` file is beside it.
     """
@@ -96,10 +94,7 @@ def write_table(
     """Write the rows of a table that are filled so far.
 
     Args:
-        call: the state that its rows share.
-        rows: its rows, in the paper's order.
         path: the Markdown file; the JSON is written beside it.
-        findings: its findings beyond the scores.
 
     Raises:
         EventformersError: a file cannot be written.
@@ -109,8 +104,25 @@ def write_table(
         header += [column.title, "published"]
     header.append("run")
     others = _on_other_rows(call, rows)
-    cells = [_cells(call, row, _twin(rows, row), others) for row in rows]
-    untrained = _untrained(rows)
+    cells = []
+    for row in rows:
+        # The recipe may have disabled what this row removes: then an earlier row has the same run.
+        twin = next((other for other in rows if other.digest == row.digest), row)
+        is_twin = twin is not row and row.results and not row.state.startswith(_FAILED)
+        pairs = call.table.published(row.paper).items()
+        published = [None if column in others else score for column, score in pairs]
+        state = f"the run of {twin.paper.label}" if is_twin else row.state
+        cells.append(_line(row.paper.label, scores_of(row), published, state))
+    untrained = mean_scores(
+        next((row for row in rows if row.splits), rows[0]).columns,
+        {
+            wanted: result
+            for row in reversed(rows)
+            for wanted, result in row.results.items()
+            if result.baseline is not None and not record_of(row)["rerank"]
+        },
+        lambda column, result: result.baseline.scores if result.baseline else {},
+    )
     has_own_row = any(record_of(row)["baseline"] == UNTRAINED for row in rows)
     if not has_own_row and any(score is not None for score in untrained.values()):
         name = f"untrained encoder ({_encoder_name(call.encoder)})"
@@ -120,15 +132,6 @@ def write_table(
         write_text(path, _markdown(call, finished, rows, findings))
         write_text(path.with_suffix(".json"), _json(call, rows, untrained, findings))
     return finished
-
-
-def _cells(
-    call: Reproduction, row: ReproducedRow, twin: ReproducedRow | None, others: Collection[Column]
-) -> list[str]:
-    state = row.state if twin is None else f"the run of {twin.paper.label}"
-    pairs = call.table.published(row.paper).items()
-    published = [None if column in others else score for column, score in pairs]
-    return _line(row.paper.label, scores_of(row), published, state)
 
 
 def _on_other_rows(call: Reproduction, rows: Sequence[ReproducedRow]) -> list[Column]:
@@ -162,27 +165,6 @@ def _line(label: str, scores: Scores, published: Sequence[float | None], state: 
         line.append("–" if score is None else score_text(score, column.score))
         line.append("–" if theirs is None else score_text(theirs, column.score, published=True))
     return [*line, state]
-
-
-def _twin(rows: Sequence[ReproducedRow], row: ReproducedRow) -> ReproducedRow | None:
-    """Find an earlier row with the same run; the recipe may have disabled what this row removes."""
-    same = next((other for other in rows if other.digest == row.digest), row)
-    return None if same is row or not row.results or row.state.startswith(_FAILED) else same
-
-
-def _untrained(rows: Sequence[ReproducedRow]) -> Scores:
-    """Compute the scores of the encoder that the rows start from."""
-    results = {
-        wanted: result
-        for row in reversed(rows)
-        for wanted, result in row.results.items()
-        if result.baseline is not None and not record_of(row)["rerank"]
-    }
-    return mean_scores(
-        next((row for row in rows if row.splits), rows[0]).columns,
-        results,
-        lambda column, result: result.baseline.scores if result.baseline else {},
-    )
 
 
 def _markdown(
@@ -260,25 +242,24 @@ def _json(
         },
         "dtype": call.dtype,
         "untrained": _by_key(untrained),
-        "rows": [_row_json(call, row) for row in rows],
+        "rows": [
+            {
+                "label": row.paper.label,
+                "state": row.state,
+                **record_of(row),
+                "folder": None if row.folder is None else row.folder.name,
+                "trainings": seconds_of_trainings(call, row),
+                "scores": _by_key(scores_of(row)),
+                "paper": _by_key(call.table.published(row.paper)),
+            }
+            for row in rows
+        ],
         **{finding.key: finding.content for finding in findings},
         "versions": library_versions(),
         "git_commit": git_commit(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _row_json(call: Reproduction, row: ReproducedRow) -> dict[str, object]:
-    return {
-        "label": row.paper.label,
-        "state": row.state,
-        **record_of(row),
-        "folder": None if row.folder is None else row.folder.name,
-        "trainings": seconds_of_trainings(call, row),
-        "scores": _by_key(scores_of(row)),
-        "paper": _by_key(call.table.published(row.paper)),
-    }
 
 
 def _by_key(scores: Scores) -> dict[str, float]:

@@ -91,8 +91,6 @@ def choices_output(
     """Make the output of a multiple-choice protocol from scores.
 
     Args:
-        scores: the scores of each question's alternatives.
-        labels: index of the correct alternative.
         distinct_texts: number of texts that the model read.
     """
     return ProtocolOutput(
@@ -153,10 +151,7 @@ class TaskRows:
     """The rows that a score is measured on.
 
     Attributes:
-        rows: the rows of the scored split.
-        other_splits: the rows of the other splits by name.
         companions: the rows of the task's companion configs by name.
-        split: the name of the scored split.
     """
 
     rows: Iterable[Row]
@@ -187,7 +182,6 @@ class TaskKind(ABC):
     Attributes:
         protocol: makes the metric's inputs from a scorer and rows.
         uses: the settings that the protocol uses.
-        settings: the settings of the task.
         Settings: the class of the settings, whose fields are the keys of `evaluate --set`.
         refusal: text of the error for a task of another kind, before the names of the tasks of this kind.
         reads_all_splits: whether the protocol also reads the dataset's other splits.
@@ -224,10 +218,6 @@ class TaskKind(ABC):
     @abstractmethod
     def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared:
         """Prepare a model for the task.
-
-        Args:
-            session: caches models, vectors and data.
-            computing: device, precision and batch size.
 
         Raises:
             EventformersError: the model cannot run the task under these settings.
@@ -275,15 +265,9 @@ class Task:
 
     Attributes:
         name: its name in `TASKS`, on the command line and in the paths of results.
-        title: its name in tables and cards.
-        dataset: the dataset builder, in snake_case.
-        config: the builder's config.
         splits: the splits that can be scored; the first that the data has is the usual one.
         kind: the kind of task, which prepares and runs models.
-        metric: a name for `load_metric`.
-        main_score: the key of the task's main score.
         description: what the score means, in one sentence.
-        paper_reference: where the task was published.
         published: main scores from papers, by model.
         published_source: the paper, which ends the name of each of these models.
         published_split: the split that the published scores were measured on.

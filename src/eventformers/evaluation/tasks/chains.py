@@ -80,7 +80,6 @@ def viterbi(transitions: Sequence[Matrix], end: int | None = None) -> list[int]:
     before, and so on.
 
     Args:
-        transitions: one matrix for each step.
         end: the known correct choice at the last step, where the path must end (MCNE); None leaves the end
             free (MCNS).
 
@@ -119,9 +118,6 @@ def _best(zeros: NDArray[np.int64], scores: Matrix) -> NDArray[np.intp]:
 def greedy(transitions: Sequence[Matrix]) -> list[int]:
     """Take the best transition at each step from the previous choice; Base. The first index wins ties.
 
-    Args:
-        transitions: one matrix for each step.
-
     Raises:
         EventformersError: the shapes of consecutive matrices do not match.
     """
@@ -141,7 +137,6 @@ def informed(transitions: Mapping[tuple[int, int], Matrix], gold: Sequence[int])
     Args:
         transitions: for each pair of states s < t the matrix (choices of s, choices of t); state 0 is the
             start, state t the t-th step.
-        gold: the correct choice of each step.
 
     Raises:
         EventformersError: a pair is missing, or a step has no choice of that index.
@@ -318,7 +313,6 @@ def follow_steps(
         scorer: scores transitions, and choices for `sky="graph"`.
         rows: rows with `start`, an event, `steps`, a list of two or more events for each step, and `labels`,
             the index of the correct event at each step; at least two steps.
-        decoder: a member of `DECODERS`.
         settings: `sky` and `compat`; None takes the defaults.
 
     Returns:
@@ -389,18 +383,14 @@ def _by_transitions(
     transitions: list[dict[tuple[int, int], Matrix]] = [{} for _ in chains]
     for (question, source, target), matrix in zip(pairs, similarities, strict=True):
         transitions[question][source, target] = row_normalized(matrix, compat=compat)
-    return [_decoded(of_chain, gold, decoder) for of_chain, gold in zip(transitions, labels, strict=True)]
-
-
-def _decoded(
-    transitions: Mapping[tuple[int, int], Matrix], gold: Sequence[int], decoder: Decoder
-) -> list[int]:
     if decoder == "sky":
-        return informed(transitions, gold)
-    steps = [transitions[step, step + 1] for step in range(len(gold))]
-    if decoder == "base":
-        return greedy(steps)
-    return viterbi(steps, gold[-1] if decoder == "mcne_v" else None)
+        return list(map(informed, transitions, labels))
+    paths = []
+    for of_chain, gold in zip(transitions, labels, strict=True):
+        steps = [of_chain[step, step + 1] for step in range(len(gold))]
+        end = gold[-1] if decoder == "mcne_v" else None
+        paths.append(greedy(steps) if decoder == "base" else viterbi(steps, end))
+    return paths
 
 
 def _by_whole_chains(
@@ -420,10 +410,6 @@ def _by_whole_chains(
 def read_chain_question(row: Row, number: int) -> tuple[list[Event], list[Event], int]:
     """Read context, choices and label of a row of a narrative cloze.
 
-    Args:
-        row: with `context`, `choices` and `label`.
-        number: the row's number, for error messages.
-
     Raises:
         EventformersError: a column is missing, or the row is not a valid question.
     """
@@ -441,7 +427,6 @@ def read_steps(row: Row, number: int) -> tuple[list[list[Event]], list[int]]:
 
     Args:
         row: with `start`, `steps` and `labels`.
-        number: the row's number, for error messages.
 
     Raises:
         EventformersError: a column is missing, or the row is not a valid question.

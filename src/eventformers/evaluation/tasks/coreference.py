@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal, Self, TypeAlias, cast
 
 import numpy as np
@@ -93,7 +92,6 @@ def resolve_coreference(scorer: Grouper, data: TaskRows, *, settings: Coreferenc
     """Group mentions by the event that they mention.
 
     Args:
-        scorer: makes the groups.
         data: rows of `EventCoreference`, and those that the threshold is chosen on. If the scored split is
             the training split, these are the scored rows, and the details say so.
         settings: the topics, and the threshold unless it is to be chosen.
@@ -207,7 +205,6 @@ def within_topics(
     Args:
         similarities: computes those of the mentions at some positions, `(m, m)`.
         topics: the topic of each mention, `(n,)`.
-        method: the linkage.
 
     Raises:
         EventformersError: a topic has too many mentions.
@@ -278,13 +275,25 @@ class Coreference(TaskKind):
             )
 
         if not self.settings.pair_scorer:
-            return Prepared(Grouper(partial(_by_cosines, encode)))
+
+            def by_cosines(rows: Sequence[Row], topics: Labels) -> Grouping:
+                vectors = encode(rows)
+                return within_topics(lambda places: vectors[places] @ vectors[places].T, topics, "average")
+
+            return Prepared(Grouper(by_cosines))
         if model.revision != session.encoder(None, device=computing.device, dtype=computing.dtype).revision:
             raise EventformersError(
                 f"pair_scorer with the model {model.name}; accepted: the packaged encoder, on whose vectors "
                 "it is trained"
             )
-        return Prepared(Grouper(partial(_by_pairs, encode, model.encode), THRESHOLD))
+
+        def by_pairs(rows: Sequence[Row], topics: Labels) -> Grouping:
+            pairs = MentionPairs(parsed_mentions(rows), document_texts(rows), encode(rows), model.encode)
+            # Without topics, only similar documents are compared.
+            given = topics if topics.any() else None
+            return lambda threshold: same_events(pairs, packaged_scorer(), threshold=threshold, topics=given)
+
+        return Prepared(Grouper(by_pairs, THRESHOLD))
 
     def run(self, scorer: Grouper, data: TaskRows) -> ProtocolOutput:
         """See `TaskKind`."""
@@ -300,21 +309,3 @@ class Coreference(TaskKind):
     def development_split(self) -> str:
         """The split that thresholds are chosen on; also of results with another one, so that they compare."""
         return DEVELOPMENT_SPLIT
-
-
-def _by_cosines(encode: Callable[[Sequence[Row]], Vectors], rows: Sequence[Row], topics: Labels) -> Grouping:
-    vectors = encode(rows)
-    return within_topics(lambda places: vectors[places] @ vectors[places].T, topics, "average")
-
-
-def _by_pairs(
-    encode: Callable[[Sequence[Row]], Vectors],
-    encode_triggers: Callable[[Sequence[str]], Vectors],
-    rows: Sequence[Row],
-    topics: Labels,
-) -> Grouping:
-    pairs = MentionPairs(parsed_mentions(rows), document_texts(rows), encode(rows), encode_triggers)
-
-    # Without topics, only similar documents are compared.
-    given = topics if topics.any() else None
-    return lambda threshold: same_events(pairs, packaged_scorer(), threshold=threshold, topics=given)

@@ -69,7 +69,6 @@ class PremiseModel:
     """The scorer of premises and their alternatives.
 
     Attributes:
-        embed: maps texts to vectors.
         device: the device that computes ranks; None takes an accelerator if there is one.
         prompts: the prompts before premises (`query`) and alternatives (`document`); None has none.
     """
@@ -128,7 +127,6 @@ def rank_alternatives(
     premise are removed. Ties get their mean rank.
 
     Args:
-        embed: maps texts to vectors.
         rows: the rows to rank, with the texts `premise`, `alternative` and `direction`.
         other_splits: the rows of the dataset's other splits by name, with `premise` and `alternative`.
         device: the device that computes cosines; None takes an accelerator if there is one.
@@ -157,7 +155,18 @@ def rank_alternatives(
         for row in split
     )
     queries = ranking_queries(scored(), others)
-    voters = None if rerank is None else _voters(other_splits)
+    voters: KnownPairs | None = None
+    if rerank is not None:
+        if VOTING_SPLIT not in other_splits:
+            raise EventformersError(
+                f"re-ranking needs the votes of the split {shown(VOTING_SPLIT)}; found beside the scored "
+                f"split: {', '.join(other_splits) or 'none'}; accepted: data with this split, and another "
+                "split to score"
+            )
+        known = list(other_splits[VOTING_SPLIT])
+        voters = pairs_of_texts(
+            *([read_text(row, name) for row in known] for name in ("premise", "alternative"))
+        )
     # One call, so that a text on both sides is embedded once and every truncation is counted; alternatives
     # first, so that their many vectors need no copy.
     asks, answers = prompt_of(prompts, "query"), prompt_of(prompts, "document")
@@ -189,17 +198,6 @@ def rank_alternatives(
     if rerank is not None:
         output.details["rerank"] = {"votes_of": VOTING_SPLIT, **asdict(rerank)}
     return output
-
-
-def _voters(other_splits: Mapping[str, Iterable[Row]]) -> KnownPairs:
-    """Collect the pairs of the training split, whose premises vote."""
-    if VOTING_SPLIT not in other_splits:
-        raise EventformersError(
-            f"re-ranking needs the votes of the split {shown(VOTING_SPLIT)}; found beside the scored split: "
-            f"{', '.join(other_splits) or 'none'}; accepted: data with this split, and another split to score"
-        )
-    pairs = [(read_text(row, "premise"), read_text(row, "alternative")) for row in other_splits[VOTING_SPLIT]]
-    return pairs_of_texts((premise for premise, _ in pairs), (alternative for _, alternative in pairs))
 
 
 def _unit_float32(vectors: NDArray[np.floating], texts: Sequence[str]) -> NDArray[np.float32]:
@@ -265,7 +263,6 @@ def choose_alternatives(
     """Compute the cosine of a premise with each of its alternatives: zero-shot multiple choice.
 
     Args:
-        embed: maps texts to vectors.
         rows: rows with the texts `premise` and `alternatives` (two or more), and `label`, the index of the
             correct one.
         prompts: the prompts before premises (`query`) and alternatives (`document`); None has none.
@@ -301,7 +298,6 @@ def read_question(row: Row, number: int) -> tuple[list[str], int]:
 
     Args:
         row: with the texts `premise` and `alternatives`, and `label`.
-        number: the row's number, for error messages.
 
     Raises:
         EventformersError: fewer than two alternatives, or a label out of range.

@@ -105,11 +105,6 @@ class GroundingSettings(TaskSettings):
 def retrieve_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSettings) -> ProtocolOutput:
     """Retrieve the first candidates of each mention (Ou et al., 2023, section 6.1).
 
-    Args:
-        model: the model.
-        data: the mentions and the knowledge base.
-        settings: unused.
-
     Returns:
         Inputs `predictions` (candidates, best first) and `references` (gold events, the atomic one first);
         per mention both with its id and language, and whether its gold events are its first candidates
@@ -519,8 +514,6 @@ def remembering_model(
     """Make the scorer of an encoder; set its `truncated` to the number of all truncated texts.
 
     Args:
-        session: keeps the vectors of mentions and events.
-        batch_size: as for `encode_texts`.
         cross_encoder: reranks the candidates; None keeps the scores of the retriever.
     """
     truncated = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
@@ -123,7 +123,6 @@ class MentionModel:
 
     Attributes:
         embed: maps texts to vectors, for names and definitions of frames.
-        encode: maps mentions to vectors.
         clustered_by: the runs of an ensemble, whose mean distances cluster the mentions; empty for the
             model's own distances.
         weighting_rounds: how often the mentions are clustered again.
@@ -141,10 +140,7 @@ def induce_types(
     """Cluster the mentions of unseen types (Edwards and Ji, section 4).
 
     Args:
-        model: the model.
         rows: rows of `EventTypes`, config `mentions` or `ace2005`.
-        frames: unused.
-        settings: how mentions are clustered.
 
     Returns:
         Inputs `predictions` (clusters) and `references` (types); per clustered mention both with its id.
@@ -179,7 +175,6 @@ def name_types(
 
     Args:
         rows: rows of `EventTypes`, config `mentions` or `ace2005`.
-        frames: unused.
         settings: which clusters are named, and how the model makes them.
 
     Returns:
@@ -226,21 +221,18 @@ def link_types(
     judged = [place for place, name in enumerate(found.types) if mapped[name]]
     if not judged:
         raise EventformersError("no unseen type states a frame; accepted: mentions with frames of their type")
-    inheriting = linked.descendants if settings.valid_frames == "descendants" else _children(known)
+    inheriting: Mapping[str, set[str]] = linked.descendants
+    if settings.valid_frames == "children":
+        children: defaultdict[str, set[str]] = defaultdict(set)
+        for row in known:
+            for parent in cast("Sequence[str]", row["parents"]):
+                children[parent].add(str(row["name"]))
+        inheriting = children
     valid = [valid_frames(mapped[found.types[place]], inheriting) for place in judged]
     output = _ranked(model, found, judged, linked.names, linked.definitions, valid)
     output.details["frames_without_definition"] = linked.left_out
     output.details["clusters_without_frames"] = len(found.types) - len(judged)
     return output
-
-
-def _children(frames: Iterable[Row]) -> dict[str, set[str]]:
-    """Collect the frames that inherit directly from each frame."""
-    children: defaultdict[str, set[str]] = defaultdict(set)
-    for row in frames:
-        for parent in cast("Sequence[str]", row["parents"]):
-            children[parent].add(str(row["name"]))
-    return children
 
 
 @dataclass(frozen=True)
@@ -305,27 +297,21 @@ def _predicted(
         The clusters, and those that weighted the tokens, if any.
     """
     clusters: Labels | None = None
+    reading: dict[str, Any] = {"manifold": settings.on_manifold, "rho": settings.rho}
     for _ in range(model.weighting_rounds + 1):
         earlier = clusters
         # The generator holds no more than two matrices at a time.
         runs = (encode(unseen.rows, earlier) for encode in model.clustered_by or (model.encode,))
-        clusters = _clustered(runs, unseen, settings)
+        if settings.method == "affinity":
+            clusters = cluster_affinity(-distances_to_cluster(runs, settings.distance, **reading))
+            continue
+        tree = AverageLinkage.of_mentions(runs, settings.distance, **reading)
+        if tree.num_neighbours is not None:
+            unseen.details["num_neighbours"] = tree.num_neighbours
+        clusters = tree.cut(settings.num_clusters or len(unseen.names))
     if model.weighting_rounds:
         unseen.details["weighting_rounds"] = model.weighting_rounds
     return cast("Labels", clusters), earlier
-
-
-def _clustered(runs: Iterable[MentionVectors], unseen: _Unseen, settings: InductionSettings) -> Labels:
-    if settings.method == "affinity":
-        return cluster_affinity(
-            -distances_to_cluster(runs, settings.distance, manifold=settings.on_manifold, rho=settings.rho)
-        )
-    tree = AverageLinkage.of_mentions(
-        runs, settings.distance, manifold=settings.on_manifold, rho=settings.rho
-    )
-    if tree.num_neighbours is not None:
-        unseen.details["num_neighbours"] = tree.num_neighbours
-    return tree.cut(settings.num_clusters or len(unseen.names))
 
 
 def _clusters_with_types(model: MentionModel, unseen: _Unseen, settings: InductionSettings) -> _TypedClusters:
@@ -422,15 +408,6 @@ class Induction(TaskKind):
             EventformersError: a run of the ensemble cannot be loaded or has no revision, or the ensemble that
                 clusters for the scored model does not contain it.
         """
-        runs = self._runs(model, session, computing)
-        asked = mention_model(model, self.settings, session, computing.batch_size, runs)
-        if not runs:
-            return Prepared(asked)
-        told: list[JsonValue] = [{"model": run.name, "revision": run.revision} for run in runs]
-        digest = hashlib.sha256(" ".join(sorted(str(run.revision) for run in runs)).encode()).hexdigest()
-        return Prepared(asked, f"ensemble-{len(runs)}-{digest[:8]}", lambda: {"clustered_by": told})
-
-    def _runs(self, model: EventEncoder, session: Session, computing: Computing) -> list[EventEncoder]:
         runs = []
         for one in self.settings.clustered_by:
             loaded = isinstance(one, EventEncoder)
@@ -440,13 +417,17 @@ class Induction(TaskKind):
             raise EventformersError(
                 f"runs without a revision: {', '.join(unknown)}; accepted: models loaded by load_encoder"
             )
-        names_clusters = "clusters" in self.uses
-        if runs and not names_clusters and model.revision not in {run.revision for run in runs}:
+        if runs and "clusters" not in self.uses and model.revision not in {run.revision for run in runs}:
             raise EventformersError(
                 f"the ensemble ({', '.join(run.name for run in runs)}) does not contain the scored model "
                 f"{model.name}; accepted: an ensemble with it"
             )
-        return runs
+        asked = mention_model(model, self.settings, session, computing.batch_size, runs)
+        if not runs:
+            return Prepared(asked)
+        told: list[JsonValue] = [{"model": run.name, "revision": run.revision} for run in runs]
+        digest = hashlib.sha256(" ".join(sorted(str(run.revision) for run in runs)).encode()).hexdigest()
+        return Prepared(asked, f"ensemble-{len(runs)}-{digest[:8]}", lambda: {"clustered_by": told})
 
     def run(self, scorer: MentionModel, data: TaskRows) -> ProtocolOutput:
         """See `TaskKind`."""
@@ -491,16 +472,20 @@ def mention_model(
     """Make the scorer of event type induction.
 
     Args:
-        settings: how mentions are read.
-        session: caches their vectors.
-        batch_size: as for `encode_mentions`.
         runs: the ensemble whose mean distances cluster mentions; empty for the model's own distances.
     """
 
     def encode_by(one: EventEncoder, reading: InductionSettings) -> EncodeMentions:
         def encode(mentions: Sequence[Row], clusters: Labels | None) -> MentionVectors:
-            _warn_of_seen_types(one, mentions)
             rows = cast("Sequence[dict[str, Any]]", mentions)
+            trained = set(getattr(one.model.config, "trained_types", None) or ())
+            if known := sorted(trained & {str(row["event_type"]) for row in rows}):
+                warnings.warn(
+                    f"{one.name} was trained on labels of {len(known)} types that are scored as unseen "
+                    f"({', '.join(known[:5])}), so part of its score is on training data; train and evaluate "
+                    "with the same num_seen or seen_types",
+                    stacklevel=2,
+                )
             told = ((row["text"], row["trigger_start"], row["trigger_end"]) for row in rows)
 
             def compute() -> MentionVectors:
@@ -530,16 +515,3 @@ def mention_model(
         clustered_by=tuple(map(encode_by, runs, readings)),
         weighting_rounds=weighting_rounds_of(runs or [encoder], told, settings.weighting_rounds),
     )
-
-
-def _warn_of_seen_types(encoder: EventEncoder, mentions: Sequence[Row]) -> None:
-    """Warn of types that are scored as unseen although the model was trained on their labels."""
-    trained = set(getattr(encoder.model.config, "trained_types", None) or ())
-    known = sorted(trained & {str(row["event_type"]) for row in mentions})
-    if known:
-        warnings.warn(
-            f"{encoder.name} was trained on labels of {len(known)} types that are scored as unseen "
-            f"({', '.join(known[:5])}), so part of its score is on training data; train and evaluate with "
-            "the same num_seen or seen_types",
-            stacklevel=2,
-        )

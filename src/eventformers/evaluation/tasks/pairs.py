@@ -124,7 +124,6 @@ def compare_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
     A row is correct if the similar pair is strictly closer; a tie is wrong (Weber et al. 2018).
 
     Args:
-        embed: maps events to vectors.
         rows: rows with the events `similar_a`, `similar_b`, `dissimilar_a`, `dissimilar_b`.
 
     Returns:
@@ -150,7 +149,6 @@ def grade_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
     """Compute the cosine of one pair of events per row, to compare with its human rating.
 
     Args:
-        embed: maps events to vectors.
         rows: rows with the events `event_a`, `event_b` and the number `score`.
 
     Returns:
