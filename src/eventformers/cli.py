@@ -96,8 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if hasattr(error, "format_message"):
             # A wrong command line; without a message, an empty one printed the help.
             path = getattr(getattr(error, "ctx", None), "command_path", "eventformers")
-            message = one_line(str(error.format_message())).rstrip(".")
-            message = f"{message}; see {path} --help" if message else ""
+            told = one_line(str(error.format_message())).rstrip(".")
+            message: str | None = f"{told}; see {path} --help" if told else ""
         elif (message := describe_fault(error)) is None:
             raise
         if message:
