@@ -113,43 +113,28 @@ def changed(table: str, **columns: list[object]) -> Callable[[], dict[str, Any]]
     return tables
 
 
-@pytest.mark.parametrize(
-    ("tables", "message"),
-    [
-        (
-            lambda: {"event": event_tables()["events"]},
-            "the tables: found event; accepted: documents and events",
-        ),
-        (lambda: {**event_tables(), "documents": 3}, "found int; accepted: for documents, an Arrow table"),
-        (
-            lambda: {**event_tables(), "events": event_tables()["documents"]},
-            "events: found no column event_id, trigger, .*; accepted: the columns that extract and",
-        ),
-        (lambda: {**event_tables(), "events": event_tables()["events"][:0]}, "events: found no event"),
-        (changed("documents", document_id=["a", "a"]), "documents, row 1: found the document_id 'a' twice"),
-        (changed("documents", text=["x", 3]), "documents, row 1: found the text 3; accepted: a text"),
-        (
-            changed("events", document_id=["a", "a", "b", "c"]),
-            "events, row 3: found the document_id 'c', which",
-        ),
-        (
-            changed("events", trigger_start=[9, 0, 0, 0]),
-            "events, row 1: found sentence_start 26, trigger_start 0",
-        ),
-        (changed("events", trigger_end=[17, 500, 0, 0]), "row 1: .* in a text of 55 characters"),
-        (
-            changed("events", trigger_start=[9.5, 0, 0, 0]),
-            "events, row 0: found .* 9.5.*; accepted: whole numbers",
-        ),
-        (
-            changed("events", trigger_start=[10, 0, 0, 0]),
-            "found the trigger 'arrested', where the text has 'rrest",
-        ),
-    ],
-)
-def test_tables_that_do_not_fit_are_refused(tables: Callable[[], dict[str, Any]], message: str) -> None:
+FAULTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "the tables: found event; accepted: documents and events": lambda: {"event": event_tables()["events"]},
+    "found int; accepted: for documents, an Arrow table": lambda: {**event_tables(), "documents": 3},
+    "events: found no column event_id, trigger, .*; accepted: the columns that extract and": lambda: {
+        **event_tables(),
+        "events": event_tables()["documents"],
+    },
+    "events: found no event": lambda: {**event_tables(), "events": event_tables()["events"][:0]},
+    "documents, row 1: found the document_id 'a' twice": changed("documents", document_id=["a", "a"]),
+    "documents, row 1: found the text 3; accepted: a text": changed("documents", text=["x", 3]),
+    "row 3: found the document_id 'c', which": changed("events", document_id=["a", "a", "b", "c"]),
+    "row 1: found sentence_start 26, trigger_start 0": changed("events", trigger_start=[9, 0, 0, 0]),
+    "row 1: .* in a text of 55 characters": changed("events", trigger_end=[17, 500, 0, 0]),
+    "row 0: found .* 9.5.*; accepted: whole numbers": changed("events", trigger_start=[9.5, 0, 0, 0]),
+    "found the trigger 'arrested', where the text has 'rrest": changed("events", trigger_start=[10, 0, 0, 0]),
+}
+
+
+@pytest.mark.parametrize("message", FAULTS)
+def test_tables_that_do_not_fit_are_refused(message: str) -> None:
     with pytest.raises(EventformersError, match=message):
-        read_event_mentions(tables())
+        read_event_mentions(FAULTS[message]())
 
 
 def test_folders_that_do_not_fit_are_refused(tmp_path: Path) -> None:
