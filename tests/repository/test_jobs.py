@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import runpy
+import shutil
+import subprocess
 import sys
 import tomllib
 from functools import partial
@@ -68,6 +71,20 @@ def test_embed(run, tiny_encoder: Path, tmp_path: Path) -> None:
     assert [row["id"] for row in rows] == [7, 8]
     expected = eventformers.encode(tiny_encoder, [row["event"] for row in rows], normalize=True)
     assert rows[1]["embedding"] == pytest.approx(expected[1].tolist(), abs=1e-6)
+
+
+@pytest.mark.process
+@pytest.mark.skipif(
+    shutil.which("uv") is None or not os.environ.get("UV_FIND_LINKS"),
+    reason="needs uv, and UV_FIND_LINKS with wheels of this package and all that it requires",
+)
+def test_uv_runs_a_script_offline(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("text\nstorm hits city\n", encoding="utf-8")
+    command = ["uv", "run", "--offline", "--no-index", str(JOBS / "embed_column.py"), "rows.csv"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "1 rows with vectors of size 384" in done.stdout
+    assert pq.read_table(tmp_path / "vectors.parquet").num_rows == 1
 
 
 @pytest.mark.process
