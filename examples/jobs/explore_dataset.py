@@ -15,9 +15,7 @@ parser.add_argument("--space", metavar="OWNER/NAME", help="private Space to push
 parser.add_argument("-o", "--output", default="exploration")
 arguments = parser.parse_args()
 
-found = eventformers.explore(
-    arguments.dataset, arguments.output, text_column=arguments.text_column, stories=True
-)
+found = eventformers.explore(arguments.dataset, arguments.output, text_column=arguments.text_column)
 print(found.counts)
 if arguments.space:
     eventformers.push(found.folder, arguments.space, private=True, accept_licenses=True)

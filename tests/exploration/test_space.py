@@ -70,7 +70,7 @@ def test_endpoints_are_the_tools_of_the_server(space: Path, monkeypatch: pytest.
     # Gradio checks no limits, and reads descriptions from the docstring.
     with pytest.raises(Error, match="less than or equal to 100"):
         found["search_events"](limit=101)
-    with pytest.raises(Error, match="they need explore --stories"):
+    with pytest.raises(Error, match="they need explore without --no-stories"):
         found["read_story"]("s1")
     assert "\nwords: Words that the event or" in inspect.getdoc(found["search_events"])
 
