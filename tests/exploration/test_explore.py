@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import datasets
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from exploration_steps import ROWS, STORIES, Explore, rows_of
 
 import eventformers
-from eventformers.datasets_scripts import loading
 from eventformers.datasets_scripts.events import EVENT_SCHEMA
 from eventformers.errors import EventformersError
-from eventformers.exploration import STATE_FOLDER, WORKING_FOLDER, documents, events, steps
+from eventformers.exploration import STATE_FOLDER, WORKING_FOLDER, events, steps
 from eventformers.exploration.explore import Exploration
 from eventformers.exploration.sources import find_texts
 from eventformers.exploration.steps import ExploreSettings, StepRun
@@ -29,42 +26,6 @@ from eventformers.extraction import shards
 from eventformers.extraction.extractor import EventExtractor
 from eventformers.extraction.texts import USUAL_COLUMNS
 from eventformers.inference.encode import EventEncoder
-
-STORIES = {
-    "first": "Anna opened the door. Anna closed the window.\n\n"
-    "Anna went to the shop. The thief was seen by Anna.",
-    "second": "Peter sold the car. The man did not close the door. Peter watched the man. He closed it.",
-}
-ROWS = [
-    {"id": "first", "text": STORIES["first"], "date": "2024-05-31", "title": "One", "source": "s"},
-    {"id": "second", "text": STORIES["second"], "date": "", "title": "", "source": "s"},
-]
-
-Explore = Callable[..., Exploration]
-
-
-@pytest.fixture
-def explore(
-    english_pipeline: str, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Explore:
-    monkeypatch.setattr("eventformers.loading.encoders._default_encoder", lambda: tiny_encoder)
-
-    def run(texts: Any = None, **options: Any) -> Exploration:
-        chosen = {
-            "pipeline": english_pipeline,
-            "events": tiny_encoder,
-            "types": tiny_encoder,
-            "device": "cpu",
-            "stories": False,
-            **options,
-        }
-        return eventformers.explore(ROWS if texts is None else texts, tmp_path / "out", **chosen)
-
-    return run
-
-
-def rows_of(exploration: Exploration, name: str) -> list[dict[str, Any]]:
-    return pq.read_table(exploration.tables[name]).to_pylist()
 
 
 def test_tables_join(explore: Explore, tmp_path: Path) -> None:
@@ -510,94 +471,6 @@ def test_folders_of_others(explore: Explore, tmp_path: Path) -> None:
         with pytest.raises(EventformersError, match=r"has thesis\.txt but no exploration"):
             explore(**options)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.txt"]
-
-
-def write_sources(folder: Path) -> Iterator[tuple[str, Any]]:
-    """The same two texts in all forms."""
-    columns = {name: [row[name] for row in ROWS] for name in ROWS[0]}
-    lines = "".join(json.dumps(row) + "\n" for row in ROWS)
-    (folder / "a.jsonl").write_text(lines, encoding="utf-8")
-    frame = pd.DataFrame(ROWS)
-    frame.to_csv(folder / "a.csv", index=False)
-    frame.to_csv(folder / "a.tsv.gz", index=False, sep="\t")
-    frame.to_parquet(folder / "a.parquet")
-    yield "a path", folder / "a.jsonl"
-    yield "a string", str(folder / "a.csv")
-    yield "several strings", [str(folder / "a.tsv.gz")]
-    yield "several paths", [folder / "a.parquet"]
-    yield "a list", ROWS
-    yield "a generator", (row for row in ROWS)
-    yield "a frame", frame
-    yield "a frame with dates", frame.assign(date=[pd.Timestamp("2024-05-31"), pd.NaT])
-    yield "a table", pa.table(columns)
-    yield "a dataset", datasets.Dataset.from_list(ROWS)
-    yield (
-        "splits",
-        datasets.DatasetDict(
-            {"train": datasets.Dataset.from_list(ROWS[:1]), "test": datasets.Dataset.from_list(ROWS[1:])}
-        ),
-    )
-
-
-def test_every_source_gives_the_same_documents(explore: Explore, tmp_path: Path) -> None:
-    expected = None
-    for name, source in write_sources(tmp_path):
-        found = explore(source, skip=["events"])
-        table = pq.read_table(found.tables["documents"])
-        expected = expected or table
-        assert table.equals(expected), name
-    assert expected is not None
-    assert expected.num_rows == 2
-
-
-def test_texts_without_rows(explore: Explore) -> None:
-    found = explore(list(STORIES.values()), skip=["events"])
-    assert [row["document_id"] for row in rows_of(found, "documents")] == ["text/1", "text/2"]
-
-
-def test_a_dataset_of_the_hub(explore: Explore, monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(hub_id: str, config: None, streaming: bool) -> datasets.DatasetDict:
-        assert (hub_id, config, streaming) == ("me/news", None, False)
-        return datasets.DatasetDict({"train": datasets.Dataset.from_dict({"body": [STORIES["first"]]})})
-
-    monkeypatch.setattr(loading, "load_dataset", load)
-    found = explore("me/news", text_column="body")
-    (row,) = rows_of(found, "documents")
-    assert (row["document_id"], row["source"]) == ("train/1", "me/news")
-    monkeypatch.undo()
-    with pytest.raises(EventformersError, match="no folder me/news, and no dataset with this id"):
-        explore("me/news")
-
-
-def test_named_columns(explore: Explore, tmp_path: Path) -> None:
-    rows = [{"body": STORIES["first"], "day": "2024-05-31T10:30:00Z", "key": 7, "head": "One", "extra": [1]}]
-    path = tmp_path / "a.jsonl"
-    path.write_text(json.dumps(rows[0]), encoding="utf-8")
-    named = {"text_column": "body", "date_column": "day", "id_column": "key", "title_column": "head"}
-    for source in (rows, path):
-        (row,) = rows_of(explore(source, **named, skip=["events"]), "documents")
-        assert [row[name] for name in ("document_id", "title", "date")] == [
-            *("7", "One", "2024-05-31T10:30:00+00:00")
-        ]
-
-
-def test_a_long_document_becomes_parts(explore: Explore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "LONGEST_DOCUMENT", 60)
-    found = explore(ROWS[:1])
-    rows = rows_of(found, "documents")
-    assert [row["document_id"] for row in rows] == ["first/1", "first/2"]
-    assert [row["title"] for row in rows] == ["One (1 of 2)", "One (2 of 2)"]
-    assert "\n\n".join(row["text"] for row in rows) == STORIES["first"]
-    assert found.notes[0].startswith("Documents of more than 60 characters")
-
-
-def test_dates_that_nobody_named(explore: Explore) -> None:
-    rows = [{**ROWS[0], "date": "31 May 2024"}, ROWS[1]]
-    found = explore(rows)
-    assert rows_of(found, "documents")[0]["date"] == ""
-    assert "not in ISO 8601, which count as undated: 1." in found.notes[0]
-    with pytest.raises(EventformersError, match=r"row 1: found the date '31 May 2024'; accepted: a date"):
-        explore(rows, date_column="date")
 
 
 def test_the_untrained_encoder_is_named(

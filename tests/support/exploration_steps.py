@@ -1,8 +1,8 @@
-"""Steps of an exploration on tables of a test."""
+"""Explorations of short texts, and steps on tables of a test."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,7 +10,24 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from eventformers.exploration.explore import Exploration
 from eventformers.exploration.steps import Context, ExploreSettings, Step, StepRun
+
+STORIES = {
+    "first": "Anna opened the door. Anna closed the window.\n\n"
+    "Anna went to the shop. The thief was seen by Anna.",
+    "second": "Peter sold the car. The man did not close the door. Peter watched the man. He closed it.",
+}
+ROWS = [
+    {"id": "first", "text": STORIES["first"], "date": "2024-05-31", "title": "One", "source": "s"},
+    {"id": "second", "text": STORIES["second"], "date": "", "title": "", "source": "s"},
+]
+
+Explore = Callable[..., Exploration]
+
+
+def rows_of(exploration: Exploration, name: str) -> list[dict[str, Any]]:
+    return pq.read_table(exploration.tables[name]).to_pylist()
 
 
 class RunStep(StepRun):

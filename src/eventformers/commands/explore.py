@@ -174,8 +174,8 @@ def show_exploration(found: Exploration) -> None:
     """Print the counts, the times and the notes of an exploration."""
     table = Table("step", "counts", "seconds")
     for step in found.steps:
-        counts = counts_text(step.counts) if step.counts else "-"
-        table.add_row(step.name, counts, "reused" if step.reused else f"{step.seconds:.1f}")
+        seconds = "reused" if step.reused else f"{step.seconds:.1f}"
+        table.add_row(step.name, counts_text(step.counts) if step.counts else "", seconds)
     console.print(table)
     if new := found.report["new"]:
         console.print(f"New: {counts_text(new)}.")

@@ -87,7 +87,7 @@ class Exploration:
     @property
     def notes(self) -> list[str]:
         """The notes of all steps."""
-        return _distinct_notes(self.steps)
+        return list(self.report["notes"])
 
     @property
     def tables(self) -> dict[str, Path]:
@@ -263,17 +263,20 @@ def explore(
             remove_folder(working)
         earlier = None if overwrite else folder
         records = run_steps(tables, context, working, skip, earlier)
-        report = _report(records) | {"new": _new(records, working, earlier)}
+        report: dict[str, Any] = {
+            "counts": {name: count for record in records for name, count in record.counts.items()},
+            "settings": {record.name: record.settings for record in records},
+            # Several steps may use the same model.
+            "notes": list(dict.fromkeys(note for record in records for note in record.notes)),
+            "malformed": {one.name: one.malformed for one in records if one.malformed.get("count")},
+            "seconds": {record.name: record.seconds for record in records},
+            "new": _new(records, working, earlier),
+        }
         text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
         write_text(working / REPORT_FILE, text)
         records += run_steps((PAGE,), context, working, skip, earlier)
         publish(working, folder, steps, [REPORT_FILE])
     return Exploration(folder, tuple(records), report)
-
-
-def _distinct_notes(records: Sequence[StepRecord]) -> list[str]:
-    # Several steps may use the same model.
-    return list(dict.fromkeys(note for record in records for note in record.notes))
 
 
 _IDS = {
@@ -300,13 +303,3 @@ def _new(records: Sequence[StepRecord], working: Path, earlier: Path | None) -> 
             if number := len(now - before):
                 found[name] = number
     return found
-
-
-def _report(records: Sequence[StepRecord]) -> dict[str, Any]:
-    return {
-        "counts": {name: count for record in records for name, count in record.counts.items()},
-        "settings": {record.name: record.settings for record in records},
-        "notes": _distinct_notes(records),
-        "malformed": {record.name: record.malformed for record in records if record.malformed.get("count")},
-        "seconds": {record.name: record.seconds for record in records},
-    }

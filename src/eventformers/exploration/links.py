@@ -58,36 +58,29 @@ def link_events(run: StepRun) -> None:
     if len(languages) > 1:
         run.notes.append(f"Of the {len(languages)} languages of the knowledge base, {language} is read.")
     documents = run.table(DOCUMENTS_TABLE, ["document_id", "text", "title", "date"])
-    texts = {row["document_id"]: row for row in documents.to_pylist()}
+    read = {row["document_id"]: row for row in documents.to_pylist()}
     rows = run.table(EVENTS_TABLE, _COLUMNS).to_pylist()
-    mentions = [_mention(row, texts[row["document_id"]]) for row in rows]
+    mentions = []
+    for row in rows:
+        document, (start, end) = read[row["document_id"]], (row["trigger_start"], row["trigger_end"])
+        text, before, after = document["text"], row["sentence_start"], row["sentence_end"]
+        parts = text[before:start], text[start:end], text[end:after]
+        mentions.append(MentionText(*parts, document["title"], document["date"]))
     queries, _ = kept_vectors(run, _MENTIONS, mentions, model.read_mentions)
-    parts = [LINK_SCHEMA.empty_table()]
+    tables = [LINK_SCHEMA.empty_table()]
     for start in range(0, len(rows), _BLOCK_EVENTS):
         block = slice(start, start + _BLOCK_EVENTS)
         candidates = index.search(queries[block], min(TOP, len(index.event_ids)))
         links = threshold.link(candidates, index.event_ids)
         found = _found(rows[block], candidates, links, index, knowledge_base, language)
-        parts.append(pa.Table.from_pylist(list(found), schema=LINK_SCHEMA))
-    table = pa.concat_tables(parts)
+        tables.append(pa.Table.from_pylist(list(found), schema=LINK_SCHEMA))
+    table = pa.concat_tables(tables)
     # Only the first candidate of an event is ever linked.
     number = pc.sum(table["linked"]).as_py() or 0
     run.write(LINKS_TABLE, table)
     run.counts["linked_events"] = number
     run.notes.append(
         f"{number:,} of {len(rows):,} events are linked to the knowledge base, the others to NULL."
-    )
-
-
-def _mention(row: Mapping[str, Any], document: Mapping[str, str]) -> MentionText:
-    text = document["text"]
-    start, end = row["trigger_start"], row["trigger_end"]
-    return MentionText(
-        text[row["sentence_start"] : start],
-        text[start:end],
-        text[end : row["sentence_end"]],
-        document["title"],
-        document["date"],
     )
 
 

@@ -175,6 +175,9 @@ def _page(
     sourced = pc.count_distinct(tables["documents"]["source"]).as_py() > 1
     has = {name: name in blocks for name in ("actors", "stories", "places", "types")}
     has["compare"] = dated or sourced
+    files = {f"{name}.parquet": holds for name, holds in _TABLES.items()}
+    files |= dict.fromkeys(WIDE_FILES.values(), "a row an event, with all that is known of it")
+    files |= dict.fromkeys(NETWORK_FILES, "the network of who acts on whom")
     return render_page(
         _HERE / "page.html.jinja",
         documents=tables["documents"].num_rows,
@@ -202,7 +205,11 @@ def _page(
         },
         seconds=report.get("seconds", {}),
         new={name: count for name, count in report.get("new", {}).items() if count},
-        downloads=_downloads(folder),
+        downloads=[
+            {"file": name, "holds": holds, "size": (folder / name).stat().st_size}
+            for name, holds in files.items()
+            if (folder / name).exists()
+        ],
         blocks=[{"name": name, "content": Markup(content)} for name, content in blocks.items()],  # noqa: S704
         style=Markup((_HERE / "page.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own files
@@ -256,17 +263,6 @@ def _types(tables: dict[str, pa.Table]) -> list[dict[str, Any]]:
     ]
 
 
-def _downloads(folder: Path) -> list[dict[str, Any]]:
-    wide = dict.fromkeys(WIDE_FILES.values(), "a row an event, with all that is known of it")
-    network = dict.fromkeys(NETWORK_FILES, "the network of who acts on whom")
-    files = {f"{name}.parquet": holds for name, holds in _TABLES.items()} | wide | network
-    return [
-        {"file": name, "holds": holds, "size": (folder / name).stat().st_size}
-        for name, holds in files.items()
-        if (folder / name).exists()
-    ]
-
-
 def _shown(value: object) -> str:
     """A setting as a text; settings of None are left out."""
     if isinstance(value, dict):
@@ -300,14 +296,16 @@ def _wide_table(name: str) -> Step:
 WIDE_TABLES = tuple(map(_wide_table, dict.fromkeys(WIDE_FILES.values())))
 """The steps that write a wide table, one for each file."""
 
+
+def _write(run: StepRun) -> None:
+    settings = run.context.settings
+    page = write_page(run.folder, run.path(PAGE_FILE), settings.factuality, settings.curation)
+    run.counts["kilobytes"] = page.stat().st_size // 1000
+
+
 PAGE = Step(
     "page",
-    lambda run: write_page(
-        run.folder,
-        run.path(PAGE_FILE),
-        run.context.settings.factuality,
-        run.context.settings.curation,
-    ),
+    _write,
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
     may_read=(
         *(f"{name}.parquet" for name in _TABLES),

@@ -126,7 +126,10 @@ def data_blocks(tables: dict[str, pa.Table], types: list[dict[str, Any]]) -> dic
     texts = documents["text"].to_pylist()
     columns = _events(tables, types)
     columns["place"], places = _places(events)
-    blocks = {"documents": packed(_documents(documents, texts)), "events": packed(columns)}
+    given = zip(documents["title"].to_pylist(), texts, strict=True)
+    titles = pa.array([title or _first_words(text) or "(empty)" for title, text in given])
+    told = {name: documents[name] for name in ("date", "source", "license", "url")}
+    blocks = {"documents": packed({"title": titles} | told), "events": packed(columns)}
     if len(places["name"]):
         blocks["places"] = packed(places)
         blocks["world"] = packed_texts([world()["path"], str(world()["steps"])])
@@ -162,15 +165,6 @@ def data_blocks(tables: dict[str, pa.Table], types: list[dict[str, Any]]) -> dic
     if "map" in tables:
         blocks |= _map_blocks(tables, event_ids)
     return blocks
-
-
-def _documents(documents: pa.Table, texts: list[str]) -> dict[str, pa.ChunkedArray | pa.Array]:
-    titles = [
-        title or _first_words(text) or "(empty)"
-        for title, text in zip(documents["title"].to_pylist(), texts, strict=True)
-    ]
-    names = ("date", "source", "license", "url")
-    return {"title": pa.array(titles)} | {name: documents[name] for name in names}
 
 
 def _first_words(text: str) -> str:

@@ -57,7 +57,6 @@ STORIES_SCHEMA = pa.schema(
 EVENT_STORIES_SCHEMA = pa.schema([("event_id", pa.string()), ("story_id", pa.string())])
 
 Row = Mapping[str, Any]
-_ROLES = ("subject", "object")
 
 
 def find_stories(run: StepRun) -> None:
@@ -76,7 +75,7 @@ def find_stories(run: StepRun) -> None:
     }
     counted = events.filter(is_counted(events["factuality"], kinds)).to_pylist()
     rows = [
-        {**row, "actors": [actor_names.get(row[f"{role}_id"], "") for role in _ROLES]}
+        {**row, "actors": [actor_names.get(row[f"{role}_id"], "") for role in ("subject", "object")]}
         for row in counted
         if not has_only_stop_words(row["lemma"])
     ]

@@ -384,7 +384,9 @@ class ExplorationTools:
             "total": total,
             "rows": [
                 {
-                    name: _short(value)
+                    name: f"{value[:MAX_CHARACTERS]}…"
+                    if isinstance(value, str) and len(value) > MAX_CHARACTERS
+                    else value
                     for name, value in row.items()
                     if name != "total" and value not in ("", None, [])
                 }
@@ -392,12 +394,6 @@ class ExplorationTools:
             ],
         }
         return answer | ({"next_offset": offset + len(rows)} if offset + len(rows) < total else {})
-
-
-def _short(value: Any) -> Any:
-    if isinstance(value, str) and len(value) > MAX_CHARACTERS:
-        return f"{value[:MAX_CHARACTERS]}…"
-    return value
 
 
 TOOLS = (

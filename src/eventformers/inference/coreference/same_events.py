@@ -111,7 +111,9 @@ def linked_pairs(
         distances = 1 - graph[members][:, members].toarray()
         np.fill_diagonal(distances, 0)
         joined = linkage(squareform(distances, checks=False), "average")
-        labels[members] = members[_first_of(fcluster(joined, 1 - threshold, "distance"))]
+        groups = fcluster(joined, 1 - threshold, "distance")
+        _, first_of, group = np.unique(groups, return_index=True, return_inverse=True)
+        labels[members] = members[first_of[group]]
     return np.unique(labels, return_inverse=True)[1]
 
 
@@ -201,9 +203,3 @@ def _components(graph: csr_array, members: Positions, least: float) -> list[Posi
         elif len(part) > 1:
             found.append(part)
     return found
-
-
-def _first_of(groups: Labels) -> Positions:
-    """The position of the first member of the group of each."""
-    _, first, group = np.unique(groups, return_index=True, return_inverse=True)
-    return first[group]
