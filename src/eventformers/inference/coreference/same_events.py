@@ -144,15 +144,16 @@ def candidate_pairs(pairs: MentionPairs, days: NDArray[np.float64]) -> tuple[Pos
         shared = (pairs.participants[own] @ pairs.participants[others].T).toarray()
         strangers = (shared == 0) & named[own][:, None] & named[others]
         # An unknown day is apart from none, and the same as none.
-        between = np.maximum(
-            first_days[own][:, None] - last_days[others], first_days[others] - last_days[own][:, None]
-        )
-        strangers |= between > DAYS_APART
+        after = first_days[own][:, None] - last_days[others]
+        before = first_days[others] - last_days[own][:, None]
+        strangers |= np.fmax(after, before) > DAYS_APART
         if len(days):
             apart = ~(np.abs(days[pairs.document[others]] - days[document]) <= SERIES_DAYS)
             common = (pairs.names[own] @ pairs.names[others].T).toarray()
+            is_same_time = np.maximum(after, before) <= DAYS_APART
             of_either = num_names[own][:, None] + num_names[others] - common
-            strangers |= apart & (common < SHARED_NAMES * np.maximum(of_either, 1)) & ~(between <= DAYS_APART)
+            few = common < SHARED_NAMES * np.maximum(of_either, 1)
+            strangers |= apart & few & ~is_same_time
             unlike = (pairs.documents[[document]] @ pairs.documents[pairs.document[others]].T).toarray()
             copies = (pairs.sentences[own] @ pairs.sentences[others].T).toarray() >= STOCK_SENTENCE
             strangers |= copies & (unlike < STOCK_OVERLAP)
