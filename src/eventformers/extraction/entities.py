@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.pipeline import EntityRecognizer
-    from spacy.tokens import Doc, Token
+    from spacy.tokens import Doc
 
 _NEIGHBOURS = 4
 """Words before and after a name that the recogniser sees: the width of its convolutions."""
@@ -40,7 +40,8 @@ def find_entities(docs: Sequence[Doc], recogniser: EntityRecognizer) -> None:
     for doc in docs:
         near = np.zeros(len(doc), dtype=bool)
         for token in doc:
-            if _may_be_name(token):
+            is_capitalised = token.tag_ in ("JJ", "NN", "NNS") and token.shape_.startswith("X")
+            if is_capitalised or token.tag_ in ("NNP", "NNPS"):
                 near[max(0, token.i - _NEIGHBOURS) : token.i + _NEIGHBOURS + 1] = True
         if near.any():
             read.append((doc, np.flatnonzero(near).tolist()))
@@ -53,9 +54,3 @@ def find_entities(docs: Sequence[Doc], recogniser: EntityRecognizer) -> None:
         bounds = ((places[one.start], places[one.end - 1] + 1, one) for one in part.ents)
         found = [Span(doc, start, end, one.label) for start, end, one in bounds if end - start == len(one)]
         doc.ents = filter_spans([*doc.ents, *found])
-
-
-def _may_be_name(token: Token) -> bool:
-    return token.tag_ in ("NNP", "NNPS") or (
-        token.tag_ in ("JJ", "NN", "NNS") and token.shape_.startswith("X")
-    )

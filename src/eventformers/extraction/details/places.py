@@ -30,7 +30,6 @@ from eventformers.extraction.lexicon import lexicon
 from eventformers.extraction.normalising import place_given
 
 if TYPE_CHECKING:
-    from spacy.strings import StringStore
     from spacy.tokens import Doc, Span, Token
 
     from eventformers.extraction.events import ExtractedEvent
@@ -146,12 +145,10 @@ def place_details(
             found.setdefault(trigger, []).append(place)
     for columns, event in zip(details, events, strict=True):
         if places := found.get(event.trigger_index):
-            columns.update(_columns(max(places, key=_exactness), document.text))
+            exact = [one for one in places if one.entry is not None]
+            placed = [one for one in exact if one.entry.latitude is not None]
+            columns.update(_columns((placed or exact or places)[0], document.text))
     return details
-
-
-def _exactness(place: Place) -> tuple[bool, bool]:
-    return place.entry is not None, place.entry is not None and place.entry.latitude is not None
 
 
 def _columns(place: Place, text: str) -> dict[str, Any]:
@@ -207,18 +204,15 @@ def find_places(doc: Doc) -> Iterator[Place]:
     states = {one.state for entries in candidates for one in entries if one.state and one.latitude is None}
     for span, entries in zip(named, candidates, strict=True):
         yield Place(span, _meant(entries, context, states))
-    for index in np.flatnonzero(np.isin(doc.to_array("ORTH"), _facilities(doc.vocab.strings))).tolist():
+    forms = (form for word in _WORDS.facilities for form in (word, f"{word}s", word.title()))
+    facilities = np.array([doc.vocab.strings[form] for form in forms], dtype=np.uint64)
+    for index in np.flatnonzero(np.isin(doc.to_array("ORTH"), facilities)).tolist():
         token = doc[index]
         # "the House", unlike "the White House"
         is_institution = token.text in _INSTITUTIONS and child_of(token, {"compound"}) is None
         is_free = index not in within and token.dep_ not in ("compound", "nmod")
         if is_free and not is_institution and token.tag_.startswith("NN"):
             yield Place(doc[token.left_edge.i : index + 1], None)
-
-
-def _facilities(strings: StringStore) -> np.ndarray:
-    forms = (form for word in _WORDS.facilities for form in (word, f"{word}s", word.title()))
-    return np.array([strings[form] for form in forms], dtype=np.uint64)
 
 
 def _areas(name: str) -> tuple[Entry, ...]:
