@@ -134,6 +134,33 @@ def judged_factuality(pipeline: str, name: str, held_out: bool = True) -> list[t
     return [(row, found.get(place, "")) for row, place in zip(rows, places, strict=True)]
 
 
+def judged_nouns(pipeline: str, triggers: str) -> Counter[str]:
+    """What the nouns of `nouns.jsonl` that are found as events are, by reading: `yes`, `partly` or `no`, each
+    read in its sentence alone."""
+    extractor, counts = EventExtractor(ExtractionSettings(pipeline, triggers=triggers)), ExtractionCounts()
+    rows = read_judged("nouns")
+    texts = [TextDocument(str(number), row["sentence"], "", "") for number, row in enumerate(rows)]
+    found = {
+        (of_text.document.document_id, one.event.offset)
+        for of_text in extractor.extract(texts, counts)
+        for one in of_text.events
+        if one.event.trigger_kind == "noun"
+    }
+    places = [(str(number), row["start"]) for number, row in enumerate(rows)]
+    return Counter(row["is_event"] for row, place in zip(rows, places, strict=True) if place in found)
+
+
+def nouns(_: Sequence[Extracted]) -> str:
+    """Events among the judged nouns of open texts, for which no weight was learned."""
+    wanted = Counter(row["is_event"] for row in read_judged("nouns"))
+    lines = ["| triggers | events | partly | none |", "|---|--:|--:|--:|"]
+    for name in ("all", "sure"):
+        found = judged_nouns(installed_pipeline(), name)
+        cells = [f"{found[one]} of {wanted[one]}" for one in ("yes", "partly", "no")]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def factuality_scores(judged: Sequence[tuple[dict[str, Any], str]]) -> dict[str, float]:
     """F1 of each kind of factuality, and their mean, `macro`."""
     pairs = Counter((row["factuality"], given) for row, given in judged)
@@ -315,6 +342,7 @@ def read_judged(name: str) -> list[dict[str, Any]]:
 
 ASPECTS: dict[str, Callable[[Sequence[Extracted]], str]] = {
     "triggers": triggers,
+    "nouns": nouns,
     "factuality": factuality,
     "coreference": coreference,
     "pronouns": pronouns,

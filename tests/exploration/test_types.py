@@ -244,8 +244,8 @@ def test_types_of_the_samples(tmp_path: Path) -> None:
     for row in found.written("event_types").to_pylist():
         verbs.setdefault(verb_of[row["event_id"]], set()).add(names[row["type_id"]])
     # Their types were once "hire, build, drivers" and "promise, announce, rocket".
-    assert "flood" not in verbs
-    assert "declare" not in verbs
+    for verb in ("flood", "declare"):
+        assert all(verb in name.split(", ") for name in verbs.get(verb, ()))
     assert verbs["win"] == verbs["defeat"]
     assert [set(name.split(", ")) for name in verbs["win"]] == [{"win", "defeat"}]
     named = sum(

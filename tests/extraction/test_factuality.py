@@ -142,5 +142,7 @@ def test_macro_f1_of_judged_events(english_pipeline: str) -> None:
 
 def test_judged_events_of_nouns(english_pipeline: str) -> None:
     judged = load_benchmark("event_data").judged_factuality(english_pipeline, "factuality_of_nouns")
-    assert sum(row["factuality"] == given for row, given in judged) >= 22
+    # The finder leaves out some that name no event.
+    assert sum(given not in ("", row["factuality"]) for row, given in judged) <= 6
+    assert sum(row["is_event"] and row["factuality"] == given for row, given in judged) >= 14
     assert len(judged) == 30

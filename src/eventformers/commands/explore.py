@@ -36,7 +36,7 @@ def explore(
     ] = None,
     license_name: options.License = None,
     pipeline: options.Pipeline = None,
-    triggers: options.Triggers = "all",
+    triggers: options.Triggers = "sure",
     events: Annotated[
         str | None,
         typer.Option(help="Encoder of events: folder or Hub id. Default: the packaged all-MiniLM-L6-v2."),

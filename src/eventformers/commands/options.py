@@ -53,7 +53,10 @@ Pipeline = Annotated[
     str | None, typer.Option(help="Name or folder of a spaCy pipeline. Default: the packaged English one.")
 ]
 Triggers = Annotated[
-    str, typer.Option(help="Words that name events: all (verbs, nouns, adjectives) or verbs.")
+    str,
+    typer.Option(
+        help="Words that name events: all (verbs, nouns, adjectives), sure (no doubtful nouns), or verbs."
+    ),
 ]
 License = Annotated[str | None, typer.Option("--license", help="Licence of texts without one.")]
 Processes = Annotated[int, typer.Option(help="Number of parsing processes.")]

@@ -112,7 +112,7 @@ def explore(
     title_column: str | None = None,
     license_name: str | None = None,
     pipeline: str | Path | None = None,
-    triggers: str = "all",
+    triggers: str = "sure",
     events: Model = None,
     chains: Model = None,
     types: Model = None,
@@ -157,7 +157,8 @@ def explore(
         license_name: licence of texts without one; None takes the known licence of their source.
         pipeline: name or folder of a spaCy pipeline with a tagger and a parser; None uses the packaged
             English one, or the only installed one.
-        triggers: `all` finds events of verbs, nouns and adjectives; `verbs` only those of verbs.
+        triggers: `sure` finds events of verbs, of adjectives, and of nouns that are no doubtful ones; `all`
+            more nouns; `verbs` only those of verbs.
         events: encoder of events: folder or Hub id, a loaded encoder, or None for the packaged
             all-MiniLM-L6-v2.
         chains: model that ranks the events related to a chain, likewise; None uses the encoder of events.

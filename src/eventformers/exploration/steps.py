@@ -49,7 +49,7 @@ class ExploreSettings:
     columns: TextColumns = USUAL_COLUMNS
     license_name: str | None = None
     pipeline: str | None = None
-    triggers: str = "all"
+    triggers: str = "sure"
     models: Mapping[str, Model] = field(default_factory=dict)
     stories: bool = True
     next_events: bool = False

@@ -33,7 +33,7 @@ from eventformers.extraction.entities import find_entities, separate_recogniser
 from eventformers.extraction.events import ARGUMENT_FORMS, ExtractedEvent, check_annotation, extract_events
 from eventformers.extraction.headlines import with_verbs
 from eventformers.extraction.language import other_language
-from eventformers.extraction.nominals import TRIGGERS, with_nominals
+from eventformers.extraction.nominals import SURE, TRIGGERS, with_nominals
 from eventformers.extraction.normalising import (
     NORMALISED,
     NormalisedText,
@@ -99,7 +99,8 @@ class ExtractionSettings:
         factuality: kinds of `FACTUALITIES` that the JSON lines of events and chains have, which co-occurrence
             counts; none, or `all`, are all. Tables of events have all events.
         triggers: `all` finds events of verbs, and in English of nouns and adjectives, also those without
-            arguments; `verbs` only those of verbs with an argument, as the datasets of the papers have them.
+            arguments; `sure` the same without the nouns that may be none; `verbs` only those of verbs with an
+            argument, as the datasets of the papers have them.
 
     Raises:
         EventformersError: a value is invalid.
@@ -229,11 +230,10 @@ class EventExtractor:
     ) -> ExtractedDocument | None:
         """Extract the events and chains of a parsed text; None if no event is kept."""
         found = extract_events(doc, self.settings.arguments)
-        all_triggers = self.settings.triggers == "all"
-        if all_triggers and doc.lang_ == "en":
-            found = with_nominals(
-                doc, found, mention_text if self.settings.arguments == "spans" else head_text
-            )
+        only_verbs = self.settings.triggers == "verbs"
+        if doc.lang_ == "en" and not only_verbs:
+            text_of = mention_text if self.settings.arguments == "spans" else head_text
+            found = with_nominals(doc, found, text_of, SURE if self.settings.triggers == "sure" else 0.0)
         if not found:
             counts.skipped["document_without_events"] += 1
             return None
@@ -242,7 +242,7 @@ class EventExtractor:
         for number, event in enumerate(found):
             raw = RawEvent(plain_event(event), event.lemma)
             reason = self._filter.reason_to_drop(raw)
-            if reason is None and not (all_triggers or event.subject or event.object):
+            if reason is None and only_verbs and not (event.subject or event.object):
                 reason = "event_without_argument"
             if reason is None:
                 kept[number] = raw.event

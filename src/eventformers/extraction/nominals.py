@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from safetensors.numpy import load_file
 from eventformers.extraction.events import ExtractedEvent
 from eventformers.extraction.grammar import DIRECT_OBJECTS, SUBJECTS, child_of, is_infinitive, is_word
 from eventformers.extraction.lexicon import lexicon
+from eventformers.extraction.participants import is_time
 from eventformers.extraction.polarity import is_negative
 
 if TYPE_CHECKING:
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
 
 _WORDS = lexicon("nominals")
 WEIGHTS = Path(__file__).with_name("nominals.safetensors")
-TRIGGERS = ("all", "verbs")
-"""Words that name events: verbs, nouns and adjectives, or only verbs."""
+TRIGGERS = ("all", "sure", "verbs")
+"""Words that name events: verbs, nouns and adjectives; these without doubtful nouns; or only verbs."""
 CANDIDATES = frozenset({"NOUN", "PROPN", "ADJ"})
 """Parts of speech of what may be an event."""
+
+SURE = 2.0
+"""Score above which a noun is surely an event."""
 
 # fmt: off
 # Entity types of subjects before a noun: "Israeli strike", "Microsoft takeover".
@@ -83,7 +87,10 @@ def packaged_weights() -> dict[str, float]:
 
 
 def with_nominals(
-    doc: Doc, events: Sequence[ExtractedEvent], text_of: Callable[[Token], str]
+    doc: Doc,
+    events: Sequence[ExtractedEvent],
+    text_of: Callable[[Token], str],
+    above: float = 0.0,
 ) -> list[ExtractedEvent]:
     """Add the events of nouns and adjectives to those of verbs, in the order of their triggers.
 
@@ -94,19 +101,23 @@ def with_nominals(
     - A light verb, or "there was", and its noun are one event, that of the noun; so are "was" and an
       adjective.
     - What an adjective is fit, eager or proud "to be" is no event.
+    - The time of a verb is not its object: "died on Monday".
 
     Args:
         doc: a text in English with dependencies and parts of speech.
         events: the events of its verbs, in order.
         text_of: the text of a role by its head.
+        above: the score of nouns that are events.
     """
     weights = packaged_weights()
     candidates = (token for token in doc if token.pos_ in CANDIDATES and not _is_in_name(token))
-    triggers = [token for token in candidates if score(token, weights) > 0]
+    triggers = [
+        token for token in candidates if score(token, weights) > (0.0 if token.pos_ == "ADJ" else above)
+    ]
     nominal = {token.i for token in triggers}
     sentence_of = {token.i: number for number, sentence in enumerate(doc.sents) for token in sentence}
     kept, light, denied = [], {}, set()
-    for event in events:
+    for event in map(partial(_without_time, doc), events):
         verb = doc[event.trigger_index]
         if event.negated and (linked := child_of(verb, {"attr"})) is not None:
             denied.add(linked.i)
@@ -135,6 +146,14 @@ def with_nominals(
             # "They are no threat", "they are not a threat"
             kept.append(replace(made, negated=made.negated or trigger.i in denied))
     return sorted(kept, key=lambda event: event.trigger_index)
+
+
+def _without_time(doc: Doc, event: ExtractedEvent) -> ExtractedEvent:
+    target = None if event.object_index is None else doc[event.object_index]
+    if target is None or target.dep_ != "pobj" or not is_time(target):
+        return event
+    predicate = event.predicate.removesuffix(f" {target.head.lower_}")
+    return replace(event, predicate=predicate, object="", object_index=None)
 
 
 def _event(

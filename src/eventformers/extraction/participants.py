@@ -32,6 +32,12 @@ _OUTSIDE_SPANS = HELPERS | SUBJECTS | RELATIVE_CLAUSES | {
     "appos", "advcl", "punct", "mark", "expl", "neg", "csubj", "parataxis", "agent", "ccomp", "case", "cc",
 }
 # fmt: on
+# fmt: off
+_TIMES = frozenset({
+    "afternoon", "century", "day", "decade", "evening", "hour", "midnight", "minute", "moment", "month",
+    "morning", "night", "noon", "time", "today", "tomorrow", "week", "weekend", "year", "yesterday",
+})
+# fmt: on
 _SEPARATORS = (",", ";", ":", "–", "—")
 
 
@@ -72,6 +78,11 @@ def mention_span(head: Token) -> Span:
         start += doc[start].is_quote
         end -= doc[end - 1].is_quote and doc[end - 1].text != "'"
     return doc[start:end]
+
+
+def is_time(noun: Token) -> bool:
+    """True for "hours", and for "Monday" where the entity recogniser says so."""
+    return noun.ent_type_ in ("DATE", "TIME") or noun.lemma_.lower() in _TIMES
 
 
 def is_handle(token: Token) -> bool:

@@ -113,8 +113,8 @@ def extract(
         coreference: `auto`, `heads`, `spacy`, `fastcoref`, `coreferee`, `module:function`, or a function of a
             spaCy Doc (`ExtractionSettings`).
         arguments: `heads` or `spans`.
-        triggers: `all` finds events of verbs, nouns and adjectives; `verbs` only those of verbs, as the
-            datasets of the papers have them.
+        triggers: `all` finds events of verbs, nouns and adjectives; `sure` leaves out nouns that may be none;
+            `verbs` finds only those of verbs, as the datasets of the papers have them.
         exclude_predicates: predicates of events to leave out; `reporting` stands for verbs of reporting.
         drop_pronoun_only: leave out events whose arguments are all pronouns.
         min_chain_length: leave out chains of fewer distinct events.

@@ -15,7 +15,7 @@ from eventformers.extraction.grammar import (
     noun_of_preposition,
 )
 from eventformers.extraction.normalising import place_given
-from eventformers.extraction.participants import mention_span
+from eventformers.extraction.participants import is_time, mention_span
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
@@ -27,12 +27,6 @@ PARTICIPANT_INDEXES = "eventformers_participants"
 
 _PREPOSITIONS = frozenset({"prep", "dative", "agent"})
 _OBLIQUES = frozenset({"obl", "obl:agent", "obl:arg", "nmod"})
-# fmt: off
-_TIMES = frozenset({
-    "afternoon", "century", "day", "decade", "evening", "hour", "midnight", "minute", "moment", "month",
-    "morning", "night", "noon", "time", "today", "tomorrow", "week", "weekend", "year", "yesterday",
-})
-# fmt: on
 
 
 def mention_details(
@@ -80,8 +74,7 @@ def _participants(doc: Doc, event: ExtractedEvent) -> Iterator[tuple[str, Token]
                 found.update({noun.i: (word, noun) for noun in joined(head) if is_word(noun)})
     for index in sorted(found):
         noun = found[index][1]
-        is_time = noun.ent_type_ in ("DATE", "TIME") or noun.lemma_.lower() in _TIMES
-        if index not in (event.subject_index, event.object_index) and not is_time:
+        if index not in (event.subject_index, event.object_index) and not is_time(noun):
             yield found[index]
 
 
