@@ -288,12 +288,12 @@ def _low_rank(name: str, difference: Tensor, rank: int) -> dict[str, Tensor]:
 def _scores(
     model: Path, scored: ScoredTasks, session: Session, retriever: str | Path | None
 ) -> dict[str, TaskResult]:
-    if retriever is None:
+    weight = read_json_object(model / "config.json").get("retriever_weight")
+    if retriever is None or weight is None:
         return {
             task.name: evaluate(str(model), task, data=scored.data, baseline=False, session=session)
             for task in scored.tasks
         }
-    weight = read_json_object(model / "config.json")["retriever_weight"]
     settings = {"reranker": str(model), "retriever_weight": weight}
     task = "event_linking"
     return {
