@@ -22,7 +22,7 @@ from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.loading import pretrained as module
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.pretrained import CHANGE_FILE, FACTS_FILE, MODELS, list_pretrained, pretrained
-from eventformers.methods import main_methods
+from eventformers.methods import all_methods
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NAMES = [one.name for one in list_pretrained() if one.method]
@@ -38,7 +38,7 @@ def cache(tmp_path_factory):
 
 def test_list() -> None:
     models = list_pretrained()
-    assert {*main_methods(), "event_nouns", "same_events"} <= {one.name for one in models}
+    assert {*all_methods(), "event_nouns", "same_events"} <= {one.name for one in models}
     assert sum(one.num_bytes for one in models) <= 12_000_000
     for one in models:
         assert one.licenses
