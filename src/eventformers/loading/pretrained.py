@@ -289,8 +289,8 @@ def _write_adapter(
     }
     write_text(folder / "adapter_config.json", json.dumps(settings, indent=2) + "\n")
     # By the tokenizer, PEFT adds the rows of added tokens.
-    for path in folder.parent.glob("tokenizer*.json"):
-        shutil.copyfile(path, folder / path.name)
+    for file in folder.parent.glob("tokenizer*.json"):
+        shutil.copyfile(file, folder / file.name)
 
 
 def _copy_code(folder: Path) -> None:
