@@ -166,7 +166,7 @@ def package(
         write_text(small / "README.md", f"---\n{_front_matter(name, list(results.values()))}\n---\n\n{card}")
         folder = Path(output) / name
         with staged_folder(folder, replaced=("[!.]*",)) as staging:
-            shutil.copytree(small, staging, dirs_exist_ok=True)
+            shutil.copytree(small, staging, dirs_exist_ok=True, copy_function=shutil.copyfile)
         return folder
 
 
@@ -176,7 +176,7 @@ def _command(recipe: Recipe, record: Mapping[str, Any]) -> str:
     encoder = [] if record["encoder"] == PACKAGED_ENCODER else [f"--encoder {_name(record['encoder'])}"]
     dtype = [f"--dtype {record['dtype']}"] if record["dtype"] else []
     parts = [
-        f"eventformers train {recipe.method} --recipe {recipe.name}",
+        f"eventformers train {load_method(recipe.method).recipe_folder} --recipe {recipe.name}",
         *(f"--data {_name(record['data'])}" for _ in [record["data"]] if record["data"]),
         *(*encoder, *settings, *dtype, f"--seed {recipe.seed}"),
     ]
