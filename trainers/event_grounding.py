@@ -84,6 +84,7 @@ class EventGroundingCollator(EventCollator):
         hierarchy_pairs: number of these pairs for each mention, drawn uniformly with replacement.
         wrong: wrong candidates of each mention from a retriever; None without hard negatives.
         hard_negatives: number of wrong candidates for each mention.
+        epoch: the current epoch.
     """
 
     tokeniser: GroundingTokeniser
@@ -94,6 +95,7 @@ class EventGroundingCollator(EventCollator):
     hierarchy_pairs: int = 2
     wrong: WrongCandidates | None = None
     hard_negatives: int = 0
+    epoch: int = 0
 
     def __call__(self, rows: Sequence[Row]) -> Batch:
         """Collate rows of `LinkingPairs`, or of `HierarchyPairs`."""
@@ -158,10 +160,12 @@ class EventGroundingCrossCollator(EventCollator):
     Args:
         tokeniser: tokenises mentions and events.
         candidates: number of candidates of a mention; missing ones are rows without tokens.
+        epoch: the current epoch, unused since nothing is drawn.
     """
 
     tokeniser: GroundingTokeniser
     candidates: int
+    epoch: int = 0
 
     def __call__(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
         """Collate rows of `CandidateRows`."""

@@ -67,6 +67,7 @@ class EventTypeInductionCollator(EventCollator):
         frame_vectors: vector of its frame's definition, `(types, hidden_size)`; None leaves it out.
         frame_examples: draws an example of a frame for each mention; None draws none.
         prompt: text before each sentence.
+        epoch: the current epoch.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -80,6 +81,7 @@ class EventTypeInductionCollator(EventCollator):
     frame_vectors: torch.Tensor | None = None
     frame_examples: FrameExamples | None = None
     prompt: str = ""
+    epoch: int = 0
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Collate rows of `MentionRows`."""

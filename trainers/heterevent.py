@@ -73,6 +73,7 @@ class HeterEventCollator(EventCollator):
         num_distractors: number of distractors of each left-out event, drawn as those of the questions. In the
             stage `supervised` they are further wrong choices; in the stage `sequence`, further events to
             substitute.
+        epoch: the current epoch.
         notes: counts of what rows lacked so far, in words, which training reports.
     """
 
@@ -90,6 +91,7 @@ class HeterEventCollator(EventCollator):
     num_views: int = 8
     target: Literal["random", "last"] = "random"
     num_distractors: int = 0
+    epoch: int = 0
     notes: Counter[str] = field(default_factory=Counter, init=False)
 
     def __call__(self, rows: Sequence[Row]) -> Batch:

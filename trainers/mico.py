@@ -64,6 +64,7 @@ class MicoCollator(EventCollator):
         graphs: add the number of each row's graph.
         distillation: the texts outside the graph; None draws none.
         prompts: text before each text by its kind; see `EventConfig`.
+        epoch: the current epoch.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -78,6 +79,7 @@ class MicoCollator(EventCollator):
     graphs: bool = False
     distillation: DistillationTexts | None = None
     prompts: Mapping[str, str] | None = None
+    epoch: int = 0
 
     def __call__(
         self, items: Sequence[Sequence[Mapping[str, Any]]] | Sequence[Mapping[str, Any]]

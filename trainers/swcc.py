@@ -60,6 +60,7 @@ class SwccCollator(EventCollator):
         co_events_without_shared_words: draw only co-events that share no word with their event. If there is
             none, the weight is 0, and the row is counted.
         prompt: text before each event.
+        epoch: the current epoch.
         notes: counts of what rows lacked so far, in words, which training reports.
     """
 
@@ -76,6 +77,7 @@ class SwccCollator(EventCollator):
     predicate_variants: bool = False
     co_events_without_shared_words: bool = False
     prompt: str = ""
+    epoch: int = 0
     notes: Counter[str] = field(default_factory=Counter, init=False)
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
