@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -159,7 +159,7 @@ class EventCoreference(EventDatasetBuilder):
         for path in self.split_files[self.split]:
             skipped = self.report.skipped
             if WEC_FILE.fullmatch(path.name):
-                rows = ({**of_wec, **row} for row in read_wec(path, skipped))
+                rows: Iterable[dict[str, Any]] = ({**of_wec, **row} for row in read_wec(path, skipped))
             else:
                 rows = read_records(path, skipped, OWN_COLUMNS, _ACCEPTED, own_row, ignored=ignored)
             for row in rows:
