@@ -153,8 +153,13 @@ class ExtractEvents(PipelineStep):
 
         def texts() -> Iterator[TextDocument]:
             for document in data:
-                waiting.append((_text_of(document), document))
-                yield waiting[-1][0]
+                metadata = document.metadata
+                source, url = (str(metadata.get(name) or "") for name in ("source", "url"))
+                stated = metadata.get("license") or metadata.get("licence")
+                license_name = license_of_source(source, str(stated) if stated else None)
+                text = TextDocument(document.id, document.text, source, license_name, url=url)
+                waiting.append((text, document))
+                yield text
 
         for extracted in extractor.extract(texts(), counts):
             text, document = waiting.popleft()
@@ -207,15 +212,6 @@ class WriteEvents(PipelineStep):
                     write("chains", row)
                 self.stat_update("documents")
                 yield document
-
-
-def _text_of(document: Document) -> TextDocument:
-    metadata = document.metadata
-    source = str(metadata.get("source") or "")
-    stated = metadata.get("license") or metadata.get("licence")
-    license_name = license_of_source(source, str(stated) if stated else None)
-    url = str(metadata.get("url") or "")
-    return TextDocument(document.id, document.text, source, license_name, url=url)
 
 
 def _tell(step: PipelineStep, counts: ExtractionCounts) -> None:

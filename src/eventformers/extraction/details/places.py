@@ -145,9 +145,9 @@ def place_details(
             found.setdefault(trigger, []).append(place)
     for columns, event in zip(details, events, strict=True):
         if places := found.get(event.trigger_index):
-            exact = [one for one in places if one.entry is not None]
-            placed = [one for one in exact if one.entry.latitude is not None]
-            columns.update(_columns((placed or exact or places)[0], document.text))
+            known_ones = [one for one in places if one.entry is not None]
+            exact = [one for one in known_ones if one.entry and one.entry.latitude is not None]
+            columns.update(_columns((exact or known_ones or places)[0], document.text))
     return details
 
 
