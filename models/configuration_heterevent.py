@@ -84,6 +84,8 @@ class HeterEventConfig(EventConfig):
 
     event_dim: int = limited(128, COUNT)
     chain_dim: int = 256
+    # `validate_projection_dim` compares it with `chain_dim`.
+    projection_dim: int | None = None
     composition: Literal["tensor", "low_rank"] = "tensor"
     composition_rank: int = limited(10, COUNT)
     event_skip: bool = False
