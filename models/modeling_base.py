@@ -216,7 +216,7 @@ class EventPreTrainedModel(PreTrainedModel):
         if isinstance(encoder.config, EventConfig):
             # Use only the encoder of a model of this suite.
             missing = {name for name in missing if name.startswith("encoder.")}
-            settings = {"prompts": encoder.config.prompts}
+            settings: dict[str, Any] = {"prompts": encoder.config.prompts}
             encoder = encoder.encoder
         else:
             settings = read_encoder_settings(name_or_path)

@@ -243,17 +243,17 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
         Raises:
             ValueError: a pair is not two texts.
         """
-        is_pairs = alternative_input_ids is None and input_ids is not None and input_ids.dim() == 3
-        if alternative_input_ids is None and not is_pairs:
+        pairs = input_ids if input_ids is not None and input_ids.dim() == 3 else None
+        if alternative_input_ids is None and pairs is None:
             kwargs.update(token_type_ids=token_type_ids, return_dict=True)
             output = self.mico(input_ids, attention_mask, **kwargs)
             return MicoForMultipleChoiceOutput(embeddings=output.embeddings, **layers_of(output))
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
-        if is_pairs:
+        if alternative_input_ids is None and pairs is not None:
             rows, shape = (
-                split_rows(input_ids.flatten(0, 1), attention_mask.flatten(0, 1)),
-                input_ids.shape[:2],
+                split_rows(pairs.flatten(0, 1), attention_mask.flatten(0, 1)),
+                pairs.shape[:2],
             )
             absent = (rows.counts == 0).view(shape)
             if wrong := sorted(set(rows.counts.tolist()) - {0, 2}):

@@ -64,7 +64,7 @@ class HeterEventProcessor(EventProcessor):
         if not all(isinstance(item, Mapping) and {"context", "choices"} <= item.keys() for item in items):
             return self.encode(items, **settings)
         numbers: dict[tuple[str, ...], int] = {}
-        rows = {"chains": [], "choices": []}
+        rows: dict[str, list[Any]] = {"chains": [], "choices": []}
         for question in items:
             for name, column in zip(("context", "choices"), rows.values(), strict=True):
                 events = map(_event_of, checked_list(question[name], name, "text or event"))

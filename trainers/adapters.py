@@ -122,7 +122,7 @@ def read_adapters(peft: str | Path | PeftConfig) -> PeftConfig:
         path = Path(peft).expanduser()
         path = path / CONFIG_NAME if path.is_dir() else path
         values = read_json_object(path, _ACCEPTED)
-        kind = values.get("peft_type")
+        kind = values.get("peft_type")  # type: ignore[assignment]
     if kind not in accepted:
         found = "no peft_type" if kind is None else f"peft_type {shown(kind)}"
         raise EventformersError(

@@ -236,7 +236,7 @@ def choose_null_threshold(
     events = np.where(is_gold, PADDING, found.events)
     scores = np.where(is_gold, -np.inf, found.scores).astype(np.float32)
     order = np.argsort(events == PADDING, axis=1, kind="stable")
-    without = Candidates(*(np.take_along_axis(part, order, axis=1) for part in (events, scores)))
+    without = Candidates(np.take_along_axis(events, order, axis=1), np.take_along_axis(scores, order, axis=1))
     halves = Candidates.joined(
         [
             replace(half, events=half.events[:, :number], scores=half.scores[:, :number])

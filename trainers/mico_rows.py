@@ -174,9 +174,9 @@ def distillation_texts(
     encoded = processor.tokenise(texts, max_length=max_seq_length + of_prompt)
     ids, mask = encoded["input_ids"], encoded["attention_mask"]
     decides = [array_digest(ids.numpy()), array_digest(mask.numpy()), model_digest(model)]
-    found = cached_arrays("distillation", decides, lambda: {"vectors": _vectors(model, ids, mask)})
+    cached = cached_arrays("distillation", decides, lambda: {"vectors": _vectors(model, ids, mask)})
     report = file_report(path, "distillation_texts", {name: {"license": license_name}})
-    return DistillationTexts(texts, found["vectors"], share, report)
+    return DistillationTexts(texts, cached["vectors"], share, report)
 
 
 @torch.no_grad()

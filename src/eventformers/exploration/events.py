@@ -366,7 +366,7 @@ def encode_events(run: StepRun) -> None:
     inputs = encoder.inputs()
     # A token has a byte or more, and some are those of a prompt and of the model.
     most = encoder.max_length - len(inputs.prompt.encode()) - 8
-    long = [event for event in events.values() if len(" ".join(event.values()).encode()) > most]
+    long = [event for event in events.values() if len(" ".join(map(str, event.values())).encode()) > most]
     keys = [inputs.key(event, place) for place, event in enumerate(long)]
     if truncated := len(inputs.token_rows(keys)[1]) if keys else 0:
         run.notes.append(f"Event texts truncated to {encoder.max_length} tokens: {truncated:,}.")
@@ -376,7 +376,7 @@ def kept_vectors(
     run: StepRun,
     name: str,
     items: Sequence[Any],
-    encode: Callable[[Sequence[Any]], Vectors],
+    encode: Callable[[Sequence[Any]], NDArray[np.floating]],
     also: str | None = None,
 ) -> tuple[Vectors, list[str]]:
     """Return the vector of each item, `(n, d)`, and its key; see `StepRun.rows`."""
@@ -408,7 +408,7 @@ def mention_vectors(
     """
     settings, encoder = run.context.settings, run.context.encoder(role)
 
-    def encode(block: Sequence[dict[str, Any]]) -> Vectors:
+    def encode(block: Sequence[dict[str, Any]]) -> NDArray[np.floating]:
         read = encode_mentions(
             encoder,
             block,

@@ -52,7 +52,7 @@ def same_events(
     scorer: PairScorer,
     *,
     threshold: float = THRESHOLD,
-    days: Sequence[float] = (),
+    days: Sequence[float] | NDArray[np.float64] = (),
     topics: Labels | None = None,
 ) -> Labels:
     """Group mentions that refer to the same event.
