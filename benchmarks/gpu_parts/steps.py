@@ -266,10 +266,8 @@ def mico(bench: Bench, clock: Clock) -> list[Row]:
     batch = {
         **random_texts(bench, "", (rows_of_batch, 16), vocabulary),
         **random_texts(bench, "alternative_", (rows_of_batch, alternatives, 12), vocabulary),
-        **random_texts(bench, "entity_", (rows_of_batch, 6), vocabulary),
         "alternative_ids": ids,
         "known_alternative_ids": ids.sort(dim=1).values,
-        "entity_ids": torch.full((rows_of_batch,), -1, device=bench.device),
         "positive_index": torch.zeros(rows_of_batch, dtype=torch.long, device=bench.device),
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -10,11 +11,12 @@ import pytest
 import torch
 from forked import run_python
 from torch import nn
+from typer.testing import CliRunner
 
-from eventformers.commands.embedding import _devices
+from eventformers.cli import app
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import encode, load_encoder
-from eventformers.inference.encoding import batches
+from eventformers.inference.encoding import batches, event_files
 from eventformers.inference.encoding.batches import (
     PackedLinear,
     can_pack,
@@ -178,9 +180,27 @@ def test_invalid_devices(tiny_encoder: Path, tmp_path: Path) -> None:
         embed_file(tiny_encoder, tmp_path, tmp_path / "out.parquet", devices=["cpu"], onnx=True)
 
 
-def test_options() -> None:
-    assert _devices(None, None) is None
-    assert _devices("cuda:0, cuda:1", None) == ["cuda:0", "cuda:1"]
-    assert _devices(None, 2) == ["cpu", "cpu"]
-    with pytest.raises(EventformersError, match="received --devices and --processes"):
-        _devices("cpu", 2)
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], None),
+        (["--devices", "cuda:0, cuda:1"], ["cuda:0", "cuda:1"]),
+        (["--processes", "2"], ["cpu", "cpu"]),
+    ],
+)
+def test_options(options: list[str], expected: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    received: dict[str, Any] = {}
+
+    def embed_file(*_: object, **settings: object) -> None:
+        received.update(settings)
+        raise EventformersError("stop")
+
+    monkeypatch.setattr(event_files, "embed_file", embed_file)
+    CliRunner().invoke(app, ["embed", "model", "events.txt", "-o", "vectors.parquet", *options])
+    assert received["devices"] == expected
+
+
+def test_devices_and_processes() -> None:
+    options = ["--devices", "cpu", "--processes", "2"]
+    result = CliRunner().invoke(app, ["embed", "model", "events.txt", "-o", "vectors.parquet", *options])
+    assert "received --devices and --processes" in str(result.exception)

@@ -96,10 +96,9 @@ def test_docstring_entries() -> None:
         "What it is.\n\nArgs:\n    one (list of float): first,\n        still first: yes.\n    two: second.\n"
     )
     docstring += "\nReturns:\n    three: third.\n\nThe end: of it.\n    four: not in it."
-    entries = [(entry.name, entry.meaning) for entry in docstring_entries(docstring, "Args")]
-    assert entries == [("one", "first, still first: yes."), ("two", "second.")]
-    assert [entry.name for entry in docstring_entries(docstring, "Returns")] == ["three"]
-    assert docstring_entries(docstring, "Raises") == []
+    assert docstring_entries(docstring, "Args") == {"one": "first, still first: yes.", "two": "second."}
+    assert docstring_entries(docstring, "Returns") == {"three": "third."}
+    assert docstring_entries(docstring, "Raises") == {}
 
 
 def test_a_table_of_an_unknown_name() -> None:

@@ -50,7 +50,7 @@ def explore(
     types: Annotated[str | None, typer.Option(help="Model of event types, likewise.")] = None,
     grounding: Annotated[
         str, typer.Option(help="Bi-encoder of links to the knowledge base, likewise.")
-    ] = "event_grounding",
+    ] = "grounding",
     commonsense: Annotated[str | None, typer.Option(help="Model of completions, likewise.")] = None,
     stories: Annotated[bool, typer.Option(help="Find the events that several documents report.")] = True,
     next_events: Annotated[

@@ -25,7 +25,7 @@ def mcp(
     ] = None,
     grounding: Annotated[
         str, typer.Option(help="Bi-encoder of links to the knowledge base, likewise.")
-    ] = "event_grounding",
+    ] = "grounding",
     knowledge_base: Annotated[
         str | None, typer.Option(help="Entries to link texts to, as for ground. Default: no such tool.")
     ] = None,

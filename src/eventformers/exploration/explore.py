@@ -116,7 +116,7 @@ def explore(
     events: Model = None,
     chains: Model = None,
     types: Model = None,
-    grounding: Model = "event_grounding",
+    grounding: Model = "grounding",
     commonsense: Model = None,
     stories: bool = True,
     next_events: bool = False,

@@ -81,7 +81,7 @@ class ExplorationTools:
         *,
         events: Model = None,
         chains: Model = None,
-        grounding: Model = "event_grounding",
+        grounding: Model = "grounding",
         knowledge_base: str | Path | None = None,
         pipeline: str | Path | None = None,
         index: str | Path | None = None,
