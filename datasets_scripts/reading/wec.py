@@ -44,10 +44,16 @@ def _mention(record: Record) -> dict[str, Any]:
     words, places, chain = (record.get(name) for name in ("mention_context", "tokens_number", "coref_chain"))
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise record.fault(f"mention_context={shown(words)}", "a list of tokens")
-    if not isinstance(places, list) or not places or not all(place in range(len(words)) for place in places):
+    known = range(len(words))
+    # 1.0 and true are in a range, too.
+    if (
+        not isinstance(places, list)
+        or not places
+        or not all(type(one) is int and one in known for one in places)
+    ):
         accepted = f"one or more places in mention_context, 0 to {len(words) - 1}"
         raise record.fault(f"tokens_number={shown(places)}", accepted)
-    if not isinstance(chain, int):
+    if type(chain) is not int:
         raise record.fault(f"coref_chain={shown(chain)}", "a whole number")
     first, last = min(places), max(places)
     start = sum(len(word) + 1 for word in words[:first])
