@@ -141,6 +141,15 @@ def _build(home: str, barrier, queue) -> None:
     queue.put(Path(pretrained("swcc"), "model.safetensors").stat().st_size)
 
 
+@pytest.mark.parametrize("content", ['{"sha256": []}', '{"sha256": null}', '{"sha256": {}}'])
+def test_a_damaged_list_of_built_files_is_built_again(content: str) -> None:
+    built = Path(pretrained("swcc"), "built.json")
+    before = built.read_bytes()
+    built.write_text(content, encoding="utf-8")
+    assert pretrained("swcc") == str(built.parent)
+    assert built.read_bytes() == before
+
+
 def test_two_processes_at_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     barrier, queue = context.Barrier(2), context.Queue()

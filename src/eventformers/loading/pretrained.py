@@ -156,8 +156,9 @@ def pretrained(name: str) -> str:
 def _is_built(folder: Path) -> bool:
     try:
         digests = read_json_object(folder / _BUILT_FILE)["sha256"]
-        return all(file_digest(folder / name) == digest for name, digest in digests.items())
-    except (EventformersError, OSError, KeyError):
+        names = {"config.json", WEIGHTS_FILE}
+        return names <= {*digests} and all(file_digest(folder / name) == digests[name] for name in digests)
+    except (EventformersError, OSError, KeyError, TypeError):
         return False
 
 
