@@ -39,7 +39,9 @@ def read_encoder_settings(name_or_path: str | Path) -> dict[str, Any]:
         # Older files have one switch for each mode, newer ones the mode's name.
         older = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
         on = [name for name, value in pooling.items() if name.startswith("pooling_mode_") and value is True]
-        named = pooling.get("pooling_mode", [older.get(name, name[len("pooling_mode_") :]) for name in on])
+        named = pooling.get("pooling_mode")
+        if named is None:
+            named = [older.get(name, name.removeprefix("pooling_mode_")) for name in on]
         modes = [named] if isinstance(named, str) else list(map(str, named))
         if len(modes) == 1 and modes[0] in POOLINGS:
             found["pooling"] = modes[0]

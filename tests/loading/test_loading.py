@@ -55,7 +55,11 @@ def test_a_plain_encoder_takes_mean_and_the_usual_order(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, {"pooling_mode": "cls"}],
+    [
+        {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False},
+        {"pooling_mode": "cls"},
+        {"pooling_mode_cls_token": True, "pooling_mode": None},
+    ],
 )
 def test_pooling_and_length_of_sentence_transformers_files(folder: Path, settings: dict) -> None:
     (folder / "1_Pooling").mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -102,6 +103,14 @@ def test_a_score_that_is_no_mean_over_questions_is_compared_over_runs(monkeypatc
 def test_a_single_run_of_such_a_score_has_no_interval(monkeypatch):
     _, part = _compared(monkeypatch, _row("best", 70.0, ("1", "1")), _row("other", 65.0, ("0", "1")))
     assert (part["difference"], part["low"], part["high"]) == (100.0, None, None)
+
+
+def test_equal_differences_of_runs_are_their_own_interval(monkeypatch):
+    runs = [("1", "1")] * 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _, part = _compared(monkeypatch, _row("best", 70.0, *runs), _row("other", 65.0, ("0", "1")))
+    assert (part["low"], part["high"]) == (100.0, 100.0)
 
 
 def test_a_single_run_is_paired_with_each_run_of_the_other_row(monkeypatch):

@@ -214,9 +214,9 @@ def _compare(
     low, high = (None, None) if by_question is None else (by_question.low, by_question.high)
     if by_question is None and len(of_runs) > 1:
         # Student's interval, of equal differences their value.
-        of_mean = ttest_1samp(of_runs, 0).confidence_interval(CONFIDENCE)
-        is_constant = len(set(of_runs)) == 1
-        low, high = of_runs[:2] if is_constant else (float(of_mean.low), float(of_mean.high))
+        low = high = of_runs[0]
+        if len(set(of_runs)) > 1:
+            low, high = map(float, ttest_1samp(of_runs, 0).confidence_interval(CONFIDENCE))
     paper, others_paper = (call.table.published(one.paper)[column] for one in (row, other))
     return RowComparison(
         row=row.paper.label,
