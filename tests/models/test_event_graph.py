@@ -182,6 +182,25 @@ def test_both_directions_go_together_and_self_loops_stay() -> None:
         assert all(of_edge[target, source] == stays for (source, target), stays in of_edge.items())
 
 
+@pytest.mark.parametrize("chain", range(len(CHAINS)))
+def test_draws_do_not_depend_on_the_batch(chain: int) -> None:
+    """A chain has the same corrupted views alone, as in another process."""
+    together = build_event_graph(CHAINS, EVENT_WORDS)
+    alone = build_event_graph(CHAINS[chain : chain + 1], EVENT_WORDS)
+    own = together.node_chain[together.edge_index[0]] == chain
+    start = int(together.nodes_of_chain[:chain].sum())
+    seeds = SEEDS[chain : chain + 1]
+    drawn = draw_kept_edges(together, SEEDS, 0.4)[:, own], draw_kept_edges(alone, seeds, 0.4)
+    edges = (together.edge_index[:, own] - start), alone.edge_index
+    found, expected = (
+        dict(zip(map(tuple, index.T.tolist()), kept.T.tolist(), strict=True))
+        for index, kept in zip(edges, drawn, strict=True)
+    )
+    assert found == expected
+    features = draw_kept_features(SEEDS, 12, 0.4)[:, chain]
+    assert torch.equal(features, draw_kept_features(seeds, 12, 0.4)[:, 0])
+
+
 def test_shares_that_stay() -> None:
     """As the probabilities say, independent of one another across seeds and places."""
     graph = build_event_graph(torch.arange(60).unsqueeze(0), torch.arange(180).view(60, 3))

@@ -17,7 +17,8 @@ def mico_inputs(vocabulary: int, dimension: int = 32) -> dict[str, torch.Tensor]
     outside_ids, outside_mask = random_texts(ROWS, 9, vocabulary, seed=14)
     generator = torch.Generator().manual_seed(13)
     ids = torch.randint(DISTINCT, (ROWS, ALTERNATIVES), generator=generator)
-    known = torch.full((ROWS, ALTERNATIVES + 2), ABSENT)
+    # As wide as the longest row, which nothing fills up.
+    known = torch.full((ROWS, ALTERNATIVES + 1), ABSENT)
     for row, own in enumerate(ids):
         # Beside its own, each row knows an alternative of the next row.
         found = torch.cat([own, ids[(row + 1) % ROWS, :1]]).unique()
