@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
 from eventformers.methods import load_method
 from eventformers.trainers import mico
+from eventformers.trainers.mico_rows import PremiseRows
 from eventformers.trainers.recipes import list_recipes
 from eventformers.trainers.run import resolve_recipe
 
@@ -133,9 +135,13 @@ class TestMicoTraining(MethodTrainingCase):
             (folder / "ATOMIC-Ind" / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
         graphs = "config=[conceptnet_inductive_pairs, atomic_inductive_pairs]"
         settings = (graphs, "validation_rows=4")
-        run = self.run(
-            tiny_encoder, folder, tmp_path / "run", (*settings, "frequency_correction=[conceptnet]")
-        )
+        counts = PremiseRows.log_frequencies
+        with mock.patch.object(PremiseRows, "log_frequencies", autospec=True, side_effect=counts) as counted:
+            run = self.run(
+                tiny_encoder, folder, tmp_path / "run", (*settings, "frequency_correction=[conceptnet]")
+            )
+        # Of the two graphs, the first alone is corrected.
+        assert counted.call_args.args[2] == [0]
         assert run.validation_rows == 8
         assert run.data["rows"] == 2 * (18 + 6 + 2 + 14)
         assert run.data["splits"]["train"] == {"rows": 2 * (18 + 10)}

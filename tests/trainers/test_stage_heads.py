@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -143,6 +144,18 @@ def test_texts_are_known_in_another_width() -> None:
     [(hidden, _)] = cached([(IDS[:2, :2], MASK[:2, :2])])
     assert encoder.rows == 4
     assert torch.equal(hidden, expected(IDS, MASK)[:2, :2])
+
+
+def test_a_text_has_the_same_vectors_before_and_after_it_is_cached() -> None:
+    """Also where half precision rounds them, with room in the cache and without."""
+
+    def thirds(groups: Any) -> Any:
+        return [(ids.unsqueeze(-1).expand(*ids.shape, 3) / 3, mask) for ids, mask in groups]
+
+    for max_tokens in (100, 3):
+        cached = CachedEncoding(thirds, max_tokens, 3)
+        [(first, _)], [(second, _)] = (cached([(IDS, MASK)]) for _ in range(2))
+        assert torch.equal(first, second)
 
 
 @pytest.mark.parametrize("lowers", [False, True], ids=["float32", "bfloat16"])
