@@ -301,7 +301,8 @@ def _encode_sentences(
     vectors = np.empty((len(row_of), encoder.dimension), dtype=np.float32)
 
     def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> tuple[Vectors]:
-        # Compute the mean vector of each trigger's tokens, for any pooling of the model, `(mentions, d)`; the
+        # The mean vector of each trigger's tokens, for any pooling of the model, `(mentions, d)`; that of the
+        # sentence for a mention without one.
         output = model(input_ids=tensors["input_ids"])
         row, first, behind = tensors["triggers"].T
         places = first[:, None] + torch.arange(max(1, int((behind - first).max())), device=first.device)
