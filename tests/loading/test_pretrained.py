@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import multiprocessing
+import os
 import shutil
 import tomllib
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from forked import run_together
 from huggingface_hub import constants
 from peft import AutoPeftModel
 from sentence_transformers import SentenceTransformer
@@ -135,12 +136,6 @@ def test_a_damaged_cache_is_built_again() -> None:
     assert Path(pretrained("swcc"), "config.json").is_file()
 
 
-def _build(home: str, barrier, queue) -> None:
-    constants.HF_HOME = home
-    barrier.wait()
-    queue.put(Path(pretrained("swcc"), "model.safetensors").stat().st_size)
-
-
 @pytest.mark.parametrize("content", ['{"sha256": []}', '{"sha256": null}', '{"sha256": {}}'])
 def test_a_damaged_list_of_built_files_is_built_again(content: str) -> None:
     built = Path(pretrained("swcc"), "built.json")
@@ -151,13 +146,11 @@ def test_a_damaged_list_of_built_files_is_built_again(content: str) -> None:
 
 
 def test_two_processes_at_once(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("fork")
-    barrier, queue = context.Barrier(2), context.Queue()
-    both = [context.Process(target=_build, args=(str(tmp_path), barrier, queue)) for _ in range(2)]
-    for one in both:
-        one.start()
-    sizes = [queue.get(timeout=120) for _ in both]
-    for one in both:
-        one.join()
-        assert one.exitcode == 0
-    assert sizes == [Path(pretrained("swcc"), "model.safetensors").stat().st_size] * 2
+    code = "import eventformers; print(eventformers.pretrained('swcc'))"
+    call = (["-c", code], {**os.environ, "HF_HOME": str(tmp_path)})
+    both = run_together([call, call], cwd=tmp_path, timeout=250, server="fresh")
+    folders = {Path(one.stdout.splitlines()[-1]) for one in both if one.returncode == 0}
+    assert [one.returncode for one in both] == [0, 0]
+    assert len(folders) == 1
+    whole = Path(pretrained("swcc"), "model.safetensors").read_bytes()
+    assert (folders.pop() / "model.safetensors").read_bytes() == whole

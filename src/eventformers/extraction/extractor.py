@@ -381,6 +381,9 @@ def load_pipeline(name: str | Path) -> Language:
         raise EventformersError(GET_SPACY) from error
     if not str(name):
         raise EventformersError(f"no spaCy pipeline is named; {GET_A_PIPELINE}")
+    # Of spaCy's own name, only the packaged pipeline may be installed.
+    if str(name) == "en_core_web_sm" and find_spec("en_core_web_sm") is None and find_spec(PACKAGED_PIPELINE):
+        name = PACKAGED_PIPELINE
     if str(name) == PACKAGED_PIPELINE:
         _check_packaged()
     try:
