@@ -159,10 +159,10 @@ def push(
             continue
         with hub_faults(plan.repo_id):
             refs = api.list_repo_refs(plan.repo_id, repo_type=plan.local.repo_type)
-        there = next((each.target_commit for each in refs.tags if each.name == tag), None)
-        if there is not None and not (plan.is_done and there == plan.head):
+        tagged = next((each.target_commit for each in refs.tags if each.name == tag), None)
+        if tagged is not None and not (plan.is_done and tagged == plan.head):
             raise EventformersError(
-                f"--tag: {plan.repo_id} already has a tag {tag}, at commit {there[:12]}; choose another name"
+                f"--tag: {plan.repo_id} already has a tag {tag}, at commit {tagged[:12]}; choose another name"
             )
     title = message or f"Push with eventformers {__version__}"
     heads = _Pushing(api, plans, title, dry_run, tell).run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command_lines import run_command_line
@@ -36,7 +38,7 @@ def exploration(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     out = tmp_path_factory.mktemp("explored") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("eventformers.loading.encoders._default_encoder", lambda: tiny_encoder)
-        # The samples tell of few events twice, and without names.
+        # Few events of the samples are in two documents, and none with names.
         patch.setattr("eventformers.exploration.stories.THRESHOLD", 0.1)
         patch.setattr("eventformers.inference.coreference.same_events.SHARED_NAMES", 0)
         eventformers.explore(
@@ -105,6 +107,18 @@ def test_about_has_the_counts_of_the_report(call: Call, exploration: Path) -> No
     mentions = pq.read_table(exploration / "actors.parquet").to_pandas().groupby("name")["mentions"].sum()
     assert found["frequent_actors"] == mentions[list(found["frequent_actors"])].to_dict()
     assert next(iter(found["frequent_actors"].values())) == mentions.max()
+
+
+def test_undated_documents_have_neither_first_nor_last_date(exploration: Path, tmp_path: Path) -> None:
+    undated = shutil.copytree(exploration, tmp_path / "undated")
+    documents = pq.read_table(undated / "documents.parquet")
+    place = documents.column_names.index("date")
+    dates = pa.array([""] * len(documents), documents.schema.field(place).type)
+    pq.write_table(
+        documents.set_column(place, documents.schema.field(place), dates), undated / "documents.parquet"
+    )
+    found = ExplorationTools(undated).about()
+    assert (found["first_date"], found["last_date"]) == (None, None)
 
 
 def test_conditions_of_a_search_hold_together(call: Call, exploration: Path) -> None:

@@ -117,9 +117,10 @@ class ExplorationTools:
     def about(self) -> Answer:
         """Say what the exploration has: counts, dates, frequent types and actors, and its limits."""
         report = self.folder / REPORT_FILE
-        told = json.loads(report.read_text(encoding="utf-8")) if report.is_file() else {}
+        recorded = json.loads(report.read_text(encoding="utf-8")) if report.is_file() else {}
         [[documents, events, first, last]] = self._query(
-            "SELECT count(DISTINCT document_id), count(*), min(nullif(date, '')), max(date) FROM wide"
+            "SELECT count(DISTINCT document_id), count(*), min(nullif(date, '')), max(nullif(date, '')) "
+            "FROM wide"
         )
         answer: Answer = {"documents": documents, "events": events, "first_date": first, "last_date": last}
         for name, table, order in (("types", "types", "size"), ("actors", "actors", "mentions")):
@@ -127,7 +128,7 @@ class ExplorationTools:
                 sums = f"SELECT name, sum({order}) FROM {table} GROUP BY name"  # noqa: S608
                 rows = self._query(f"{sums} ORDER BY 2 DESC, 1 LIMIT 20")
                 answer[f"frequent_{name}"] = dict(rows)
-        return answer | {"counts": told.get("counts", {}), "notes": told.get("notes", [])}
+        return answer | {"counts": recorded.get("counts", {}), "notes": recorded.get("notes", [])}
 
     def search_events(
         self,
