@@ -68,3 +68,9 @@ def test_a_command_names_no_folder_of_this_machine() -> None:
     assert _name("/runs/retriever/stages/2-linking") == "retriever/stages/2-linking"
     assert _name("owner/rows") == "owner/rows"
     assert _name(3) == 3
+
+
+@pytest.mark.parametrize("rank", [0, 33, -2])
+def test_an_uneven_rank_is_an_error(rank: int, tmp_path: Path) -> None:
+    with pytest.raises(EventformersError, match=rf"rank is {rank}; accepted: an even number from 2"):
+        package(tmp_path / "run", tmp_path / "models", rank=rank)

@@ -110,8 +110,10 @@ def package(
 
     Raises:
         EventformersError: the run is not finished, started from another encoder, or was trained on rows whose
-            licences are not open.
+            licences are not open; or the rank is not even.
     """
+    if rank is not None and (rank < 2 or rank % 2):
+        raise EventformersError(f"rank is {rank}; accepted: an even number from 2, or None")
     run = Path(trained)
     record = read_json_object(run / RUN_FILE)
     recipe = Recipe(**record["recipe"])
