@@ -127,7 +127,7 @@ class UnknownNameError(EventformersError):
         accepted = sorted(known)
         nearest = nearest_name(name, accepted)
         hint = f" Did you mean {nearest!r}?" if nearest else ""
-        told = ", ".join(accepted)
+        told = ", ".join(accepted) or "none"
         if len(accepted) > _SHOWN_NAMES:
             few = difflib.get_close_matches(name, accepted, n=8, cutoff=0.0)
             told = f"{len(accepted)} names, among them {', '.join(sorted(few))}"

@@ -96,6 +96,7 @@ def test_all_tools_say_what_they_do_and_change_nothing(tools: Any, exploration: 
     found = asyncio.run(listed())
     assert [one.name for one in found] == list(TOOLS)
     assert all(one.description and one.annotations.read_only_hint for one in found)
+    assert all(one.input_schema["additionalProperties"] is False for one in found)
 
 
 def test_about_has_the_counts_of_the_report(call: Call, exploration: Path) -> None:
@@ -218,6 +219,11 @@ def test_limits_and_errors_are_for_the_agent(fault: Callable[..., str]) -> None:
     assert "less than or equal to 100" in fault("search_events", limit=101)
     assert "Accepted: all, fact" in fault("search_events", factuality="true")
     assert "offset: found 9999" in fault("search_events", offset=9999)
+    unknown = fault("search_events", predicates="arrest")
+    assert "unknown argument 'predicates'" in unknown
+    assert "Did you mean 'predicate'?" in unknown
+    assert "since, subject, until, words" in unknown
+    assert "unknown argument 'words'. Accepted: none." in fault("about", words="storm")
 
 
 def test_long_values_are_truncated(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,43 +2,47 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.tools import Tool
 from mcp.types import ToolAnnotations
 
 from eventformers import __version__
-from eventformers.errors import EventformersError
-from eventformers.exploration.tools import TOOLS, Answer, ExplorationTools
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.exploration.tools import TOOLS, ExplorationTools
 
 
 def exploration_server(tools: ExplorationTools) -> MCPServer:
     """Create the server; `run()` serves standard input and output, `run("streamable-http", port=…)` HTTP."""
-    server: MCPServer = MCPServer(
+    annotations = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    offered: list[Tool] = [
+        _Tool.from_function(getattr(tools, name), annotations=annotations) for name in TOOLS
+    ]
+    for tool in offered:
+        tool.parameters["additionalProperties"] = False
+    return MCPServer(
         "eventformers",
         version=__version__,
         instructions=f"Events that were extracted from the texts of {tools.folder.name}. Start with about.",
         log_level="WARNING",
+        tools=offered,
     )
-    for name in TOOLS:
-        server.add_tool(
-            _with_errors(getattr(tools, name)),
-            annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
-        )
-    return server
 
 
-def _with_errors(tool: Callable[..., Answer]) -> Callable[..., Answer]:
-    """Pass an error that the agent can correct on to it; the others are faults, which the server logs."""
+class _Tool(Tool):
+    """A tool that refuses unknown arguments, and passes errors on that the agent can correct; the others are
+    faults, which the server logs."""
 
-    @functools.wraps(tool)
-    def call(*arguments: Any, **named: Any) -> Answer:
+    async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> Any:
         try:
-            return tool(*arguments, **named)
-        except EventformersError as error:
-            raise ToolError(str(error)) from error
-
-    return call
+            for name in arguments:
+                if name not in (accepted := self.parameters["properties"]):
+                    raise UnknownNameError("argument", name, accepted)
+            return await super().run(arguments, context, convert_result)
+        except (EventformersError, UnexpectedToolError) as error:
+            told = error if isinstance(error, EventformersError) else error.__cause__
+            if isinstance(told, EventformersError):
+                raise ToolError(str(told)) from error
+            raise
