@@ -21,7 +21,7 @@ from eventformers.inference.induction.clustering import (
 from eventformers.inference.induction.mention_distances import (
     MentionVectors,
     distances,
-    manifold_distances,
+    manifold_weights,
     unit_embeddings,
 )
 
@@ -111,7 +111,7 @@ def test_what_is_clustered_by_is_the_manifold_of_the_mean_distances(vectors: Men
     found = distances_to_cluster([vectors, other], manifold=False)
     np.testing.assert_allclose(found, mean, atol=1e-6)
     np.testing.assert_allclose(
-        distances_to_cluster(iter([vectors, other])), manifold_distances(mean), atol=1e-4
+        distances_to_cluster(iter([vectors, other])), 1 - manifold_weights(mean), atol=1e-4
     )
 
 

@@ -13,9 +13,8 @@ from eventformers.inference.induction import mention_distances
 from eventformers.inference.induction.mention_distances import (
     MentionVectors,
     Rho,
-    average_distances,
+    distance_factors,
     distances,
-    manifold_distances,
     manifold_weights,
     nearest_weights,
 )
@@ -67,13 +66,16 @@ def test_symmetrised_in_tiles(
     np.testing.assert_allclose(both, (rows + rows.T) / 2, atol=1e-6)
 
 
-def test_mean_over_runs(vectors: MentionVectors) -> None:
-    runs = [distances(vectors, kind) for kind in ("cosine", "dot", "encoder")]  # type: ignore[arg-type]
-    np.testing.assert_allclose(average_distances(iter(runs)), np.mean(runs, axis=0), atol=1e-6)
-    with pytest.raises(EventformersError, match=r"shapes \(9, 9\) and \(8, 8\)"):
-        average_distances([runs[0], runs[1][:8, :8]])
+@pytest.mark.parametrize("kind", ["cosine", "dot", "encoder"])
+def test_mean_over_runs(vectors: MentionVectors, kind: str) -> None:
+    runs = [vectors, vectors.rows(np.arange(9)[::-1])]
+    found = distance_factors(iter(runs), kind).matrix()  # type: ignore[arg-type]
+    mean = np.mean([distances(run, kind) for run in runs], axis=0)  # type: ignore[arg-type]
+    np.testing.assert_allclose(found, mean, atol=1e-6)
+    with pytest.raises(EventformersError, match="on 9 and 8 mentions"):
+        distance_factors([vectors, vectors.rows(np.arange(8))], kind)  # type: ignore[arg-type]
     with pytest.raises(EventformersError, match="no run"):
-        average_distances([])
+        distance_factors([], kind)  # type: ignore[arg-type]
 
 
 def test_rows_of_a_plain_encoder(vectors: MentionVectors) -> None:
@@ -162,7 +164,6 @@ def test_symmetrised_by_mean() -> None:
     rows = manifold_weights(asked, symmetrise=False)
     assert not np.allclose(rows, rows.T)
     np.testing.assert_allclose(manifold_weights(asked), (rows + rows.T) / 2, atol=1e-7)
-    np.testing.assert_allclose(manifold_distances(asked), 1 - manifold_weights(asked), atol=1e-7)
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 5])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable
-from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +24,8 @@ from eventformers.inference.induction.mention_distances import (
     Matrix,
     MentionVectors,
     Rho,
-    average_distances,
     distance_factors,
-    distances,
-    manifold_distances,
+    manifold_weights,
     unit_embeddings,
 )
 from eventformers.inference.induction.reciprocal_linkage import merge_mentions
@@ -67,14 +64,7 @@ class AverageLinkage:
 
     @classmethod
     def of_distances(cls, distances: NDArray[np.floating]) -> AverageLinkage:
-        """Build the tree from the distances of all pairs.
-
-        Args:
-            distances: `(n, n)`, symmetric and of any sign.
-
-        Raises:
-            EventformersError: the matrix is not square, is empty, or is not finite.
-        """
+        """Build the tree from finite distances of all pairs, `(n, n)`, symmetric and of any sign."""
         _check_pairs(distances, "distances")
         if len(distances) == 1:
             return cls(np.empty((0, 2), dtype=np.int64))
@@ -96,20 +86,11 @@ class AverageLinkage:
         """Build the tree from vectors, beyond `LARGEST_MATRIX` mentions without a matrix of all pairs.
 
         Beyond that number, only the `NUM_NEIGHBOURS` largest manifold weights of each mention count; see
-        `merge_mentions`. Distances without manifold weights need no approximation.
-
-        Args:
-            runs: the vectors of the same mentions from one model or several.
-            manifold: cluster by manifold weights.
-
-        Raises:
-            EventformersError: there are no runs, the runs differ in their mentions, or a vector is not valid.
-            UnknownNameError: an unknown kind.
+        `merge_mentions`. Distances without manifold weights need no approximation. Arguments and errors are
+        those of `distances_to_cluster`.
         """
-        runs = iter(runs)
-        first = list(islice(runs, 1))
-        runs = chain(first, runs)
-        if not first or len(first[0].embeddings) <= LARGEST_MATRIX:
+        runs = list(runs)
+        if not runs or len(runs[0].embeddings) <= LARGEST_MATRIX:
             return cls.of_distances(distances_to_cluster(runs, kind, manifold=manifold, rho=rho))
         neighbours = NUM_NEIGHBOURS if manifold else None
         factors = distance_factors(runs, kind)
@@ -118,9 +99,6 @@ class AverageLinkage:
 
     def cut(self, num_clusters: int) -> Labels:
         """Cut the tree into clusters by undoing the last merges.
-
-        Args:
-            num_clusters: how many.
 
         Returns:
             `(n,)`; 0 is the largest cluster; ties go by the first mention.
@@ -145,13 +123,13 @@ def cluster_affinity(similarities: NDArray[np.floating]) -> Labels:
     If it does not converge with the default damping, it runs again with more.
 
     Args:
-        similarities: `(n, n)`, for example Q·K or cosines; larger is nearer.
+        similarities: `(n, n)`, finite, for example Q·K or cosines; larger is nearer.
 
     Returns:
         `(n,)`; 0 is the largest cluster.
 
     Raises:
-        EventformersError: the matrix is not square, is empty or not finite, or no damping converges.
+        EventformersError: no damping converges.
     """
     _check_pairs(similarities, "similarities")
     number = len(similarities)
@@ -225,8 +203,8 @@ def distances_to_cluster(
     """Compute the distances of all pairs to cluster by, those of one run or the mean over several.
 
     Args:
-        runs: the vectors of the same mentions from one model or several; see `average_distances`.
-        manifold: use 1 - w_ij of the distances (`manifold_distances`).
+        runs: the vectors of the same mentions from one model or several.
+        manifold: use 1 - w_ij of the distances (`manifold_weights`).
         rho: see `manifold_weights`; products, which have any sign, always take `nearest`.
 
     Returns:
@@ -237,21 +215,17 @@ def distances_to_cluster(
             there are more than `LARGEST_MATRIX` mentions.
         UnknownNameError: an unknown kind.
     """
-
-    def of_run(vectors: MentionVectors) -> Matrix:
-        check_matrix(len(vectors.embeddings))
-        return distances(vectors, kind)
-
-    found = average_distances(map(of_run, runs))
-    return manifold_distances(found, "nearest" if kind == "dot" else rho) if manifold else found
+    factors = distance_factors(runs, kind)
+    check_matrix(len(factors.left))
+    found = factors.matrix()
+    if manifold:
+        found = manifold_weights(found, "nearest" if kind == "dot" else rho)
+        np.subtract(1, found, out=found)
+    return found
 
 
 def check_matrix(mentions: int) -> None:
-    """Check that the distances of all pairs of mentions fit in memory.
-
-    Raises:
-        EventformersError: there are more than `LARGEST_MATRIX` mentions.
-    """
+    """Raise an error if the distances of all pairs of so many mentions do not fit in memory."""
     if mentions > LARGEST_MATRIX:
         raise EventformersError(
             f"the distances of all pairs of {mentions:,} mentions; accepted: up to {LARGEST_MATRIX:,}, or "
@@ -262,14 +236,9 @@ def check_matrix(mentions: int) -> None:
 def choose_num_clusters(
     tree: AverageLinkage, vectors: MentionVectors, *, show_progress: bool = False
 ) -> tuple[int, dict[int, float]]:
-    """Choose the number of clusters with the highest silhouette on the cosines of encoder vectors.
-
-    If all mentions are equal, the number is 1.
-
-    Returns:
-        The one of `candidate_numbers` with the highest silhouette, the smallest if several have it, and the
-        mean silhouette of each, in [-1, 1].
-    """
+    """Choose the one of `candidate_numbers` with the highest silhouette on the cosines of encoder vectors,
+    the smallest if several have it; 1 if all mentions are equal. Also return the mean silhouette of each, in
+    [-1, 1]."""
     units = unit_embeddings(vectors.embeddings)
     tried = candidate_numbers(len(units)) if (1 - units @ units[0]).max() > ALIKE else [1]
     silhouettes = {

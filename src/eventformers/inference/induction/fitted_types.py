@@ -24,9 +24,8 @@ class FittedTypes(NamedTuple):
     """The types of an induction.
 
     Attributes:
-        centroids: their centroids at length 1, `(types, d)`.
-        trigger_input: how the model reads mentions, see `encode_mentions`.
-        token_factors: factors of the weights of tokens, see `encode_mentions`.
+        centroids: at length 1, `(types, d)`.
+        trigger_input: how the model reads mentions, as for `encode_mentions`, like `token_factors`.
     """
 
     names: tuple[str, ...]
@@ -36,14 +35,8 @@ class FittedTypes(NamedTuple):
     token_factors: Vectors | None
 
     def assign(self, mentions: Sequence[Mapping[str, Any]]) -> tuple[Labels, NDArray[np.float64]]:
-        """Find the type with the nearest centroid for each mention.
-
-        Args:
-            mentions: rows as for `encode_mentions`.
-
-        Returns:
-            The types and their cosines, each `(n,)`.
-        """
+        """Find the type with the nearest centroid for each mention, as for `encode_mentions`; return types
+        and cosines, `(n,)` each."""
         run = encode_mentions(
             *(self.encoder, mentions), trigger_input=self.trigger_input, token_factors=self.token_factors
         )
@@ -53,15 +46,11 @@ class FittedTypes(NamedTuple):
 
 
 def load_fitted_types(folder: str | Path, encoder: EventEncoder) -> FittedTypes:
-    """Compute the centroids of the types of an induction from its mentions.
-
-    Args:
-        folder: a folder that `write_induction` wrote.
-        encoder: the model of the induction.
+    """Compute the centroids of the types of an induction, which `write_induction` wrote, from its mentions.
 
     Raises:
         DataFormatError: the table of mentions has no settings of an induction.
-        EventformersError: the folder has no induction, or it has another model or several.
+        EventformersError: the folder has no induction, or it has another model than `encoder`, or several.
     """
     path = Path(folder).expanduser() / MENTIONS_FILE
     if not path.is_file():

@@ -333,11 +333,7 @@ def _clustered(
     show_progress: bool,
 ) -> tuple[Labels, dict[int, float], int | None]:
     """Cluster the mentions; also return the silhouettes of the tried numbers of clusters, and the number of
-    neighbours of each mention, None if all are.
-
-    Raises:
-        EventformersError: there are too many mentions for the memory.
-    """
+    neighbours of each mention, None if all are."""
     try:
         if method == "affinity":
             return cluster_affinity(-distances_to_cluster(runs, distance, manifold=on_manifold)), {}, None
@@ -386,11 +382,7 @@ def _with_found_triggers(
 
 
 def _read_names(names: str | Path | Sequence[str] | None) -> list[str]:
-    """Read distinct names from a file or a list.
-
-    Raises:
-        EventformersError: the file does not exist or contains no name.
-    """
+    """Read distinct names from a file or a list, at least one unless it is None."""
     if names is None:
         return []
     if isinstance(names, (str, Path)):

@@ -35,7 +35,7 @@ class MentionVectors(NamedTuple):
     Attributes:
         embeddings: encoder vectors F, `(n, d)`.
         query: queries of the clusterer, `(n, d)`; None for a plain encoder.
-        key: keys of the clusterer, `(n, d)`; None for a plain encoder.
+        key: keys of the clusterer, likewise.
         triggers: start and end of found triggers in their texts, `(n, 2)`, -1 where none was found; None if
             the model does not find triggers.
     """
@@ -50,40 +50,8 @@ class MentionVectors(NamedTuple):
         return MentionVectors(*(None if part is None else part[chosen] for part in self))  # type: ignore[arg-type]
 
 
-def distances(vectors: MentionVectors, kind: DistanceKind) -> Matrix:
-    """Compute the distances of all pairs of mentions (Edwards and Ji, section 3.7).
-
-    Args:
-        vectors: the vectors of n mentions.
-        kind: `cosine`: 1 - cos(Q_i, K_j); `dot`: -Q_i·K_j, not scaled; `encoder`: 1 - cos(F_i, F_j). The
-            first two are the mean of d(i, j) and d(j, i), which differ.
-
-    Returns:
-        `(n, n)` float32, symmetric. The diagonal is 0 only for `encoder`, as a mention's query differs from
-        its key.
-
-    Raises:
-        UnknownNameError: an unknown kind.
-        EventformersError: the model has no queries and keys, or a vector is NaN, infinite or zero.
-    """
-    queries, keys, is_cosine = _sides(vectors, kind)
-    found = queries @ keys.T
-    if is_cosine:
-        np.subtract(1, found, out=found)
-        np.clip(found, 0, 2, out=found)
-    else:
-        np.negative(found, out=found)
-    if kind == "encoder":
-        np.fill_diagonal(found, 0)
-    else:
-        average_with_transpose(found)
-    return found
-
-
 class DistanceFactors(NamedTuple):
     """Distances of n mentions as products, d(i, j) = offset - left_i·right_j, in memory linear in n.
-
-    They equal `distances`, averaged over runs as by `average_distances`.
 
     Attributes:
         left: `(n, D)`.
@@ -95,33 +63,56 @@ class DistanceFactors(NamedTuple):
     right: Matrix
     offset: float
 
-    def rows(self, chosen: NDArray[np.integer]) -> Matrix:
+    def rows(self, chosen: NDArray[np.integer] | slice) -> Matrix:
         """Compute the distances of some mentions to all, `(len(chosen), n)`."""
         found = self.left[chosen] @ self.right.T
         return np.subtract(np.float32(self.offset), found, out=found)
 
+    def matrix(self) -> Matrix:
+        """Compute the distances of all pairs, `(n, n)`, symmetric; the diagonal is 0 only for `encoder`, as a
+        mention's query differs from its key."""
+        found = self.rows(slice(None))
+        if self.offset:
+            np.clip(found, 0, 2, out=found)
+        if self.left is self.right:
+            np.fill_diagonal(found, 0)
+        else:
+            average_with_transpose(found)
+        return found
+
 
 def distance_factors(runs: Iterable[MentionVectors], kind: DistanceKind) -> DistanceFactors:
-    """Compute the factors of the mean distances over runs on the same mentions.
+    """Compute the factors of the mean distances over runs on the same mentions, the ensemble of section 4.
 
     Args:
         runs: the vectors of one model or several.
+        kind: `cosine`: 1 - cos(Q_i, K_j); `dot`: -Q_i·K_j, not scaled; `encoder`: 1 - cos(F_i, F_j) (Edwards
+            and Ji, section 3.7). The first two are the mean of d(i, j) and d(j, i), which differ.
 
     Raises:
         UnknownNameError: an unknown kind.
-        EventformersError: there are no runs, the runs differ in their mentions, the model has no queries and
-            keys, or a vector is not valid.
+        EventformersError: there are no runs, the runs differ in their mentions, a model has no queries and
+            keys, or a vector is NaN, infinite or zero.
     """
-    left, right = [], []
-    is_cosine = True
+    if kind not in DISTANCE_KINDS:
+        raise UnknownNameError("distance", kind, DISTANCE_KINDS)
+    left: list[Matrix] = []
+    right: list[Matrix] = []
     for vectors in runs:
-        queries, keys, is_cosine = _sides(vectors, kind)
-        # The mean of d(i, j) and d(j, i) is a product of concatenated vectors.
-        left += [queries] if queries is keys else [queries, keys]
-        right += [keys] if queries is keys else [keys, queries]
-        if len(queries) != len(left[0]):
+        given = (vectors.embeddings,) if kind == "encoder" else (vectors.query, vectors.key)
+        parts = [part for part in given if part is not None]
+        if len(parts) < len(given):
             raise EventformersError(
-                f"an ensemble of runs on {len(left[0]):,} and {len(queries):,} mentions; accepted: runs on "
+                f"distance {kind}: the model has no queries and keys; accepted: encoder, or a model of "
+                "event type induction"
+            )
+        sides = [part.astype(np.float32) if kind == "dot" else unit_embeddings(part) for part in parts]
+        # The mean of d(i, j) and d(j, i) is a product of concatenated vectors.
+        left += sides
+        right += sides[::-1]
+        if len(sides[0]) != len(left[0]):
+            raise EventformersError(
+                f"an ensemble of runs on {len(left[0]):,} and {len(sides[0]):,} mentions; accepted: runs on "
                 "the same mentions"
             )
     if not left:
@@ -131,35 +122,12 @@ def distance_factors(runs: Iterable[MentionVectors], kind: DistanceKind) -> Dist
     if not np.isfinite(joined).all():
         raise EventformersError("queries or keys are NaN or infinite; accepted: finite ones")
     other = joined if kind == "encoder" else np.concatenate(right, axis=1) * scale
-    return DistanceFactors(joined, other, float(is_cosine))
+    return DistanceFactors(joined, other, float(kind != "dot"))
 
 
-def average_distances(matrices: Iterable[Matrix]) -> Matrix:
-    """Average the matrices of several runs on the same mentions: the ensemble of section 4.
-
-    Args:
-        matrices: each `(n, n)`; from a generator, memory holds only two at a time.
-
-    Raises:
-        EventformersError: there are no matrices, or their shapes differ.
-    """
-    total: Matrix | None = None
-    number = 0
-    for matrix in matrices:
-        if total is None:
-            total = np.array(matrix, dtype=np.float32)
-        elif total.shape != matrix.shape:
-            raise EventformersError(
-                f"an ensemble of matrices of shapes {total.shape} and {matrix.shape}; accepted: runs on the "
-                "same mentions"
-            )
-        else:
-            total += matrix
-        number += 1
-    if total is None:
-        raise EventformersError("the ensemble has no runs; accepted: at least one")
-    total /= np.float32(number)
-    return total
+def distances(vectors: MentionVectors, kind: DistanceKind) -> Matrix:
+    """Compute the distances of all pairs of mentions of one run; see `distance_factors`."""
+    return distance_factors([vectors], kind).matrix()
 
 
 def average_with_transpose(matrix: Matrix) -> None:
@@ -174,31 +142,9 @@ def average_with_transpose(matrix: Matrix) -> None:
 
 
 def unit_embeddings(embeddings: Matrix) -> Matrix:
-    """Scale encoder vectors of mentions to length 1, `(n, d)`.
-
-    Raises:
-        EventformersError: a vector is NaN, infinite or zero.
-    """
+    """Scale vectors of mentions to length 1, `(n, d)`; a NaN, infinite or zero one is an error."""
     names = [f"mention {place}" for place in range(len(embeddings))]
     return unit_vectors(embeddings, names).astype(np.float32)
-
-
-def _sides(vectors: MentionVectors, kind: DistanceKind) -> tuple[Matrix, Matrix, bool]:
-    """Return the vectors whose products make the distances, and whether these are cosines; see
-    `distances`."""
-    if kind not in DISTANCE_KINDS:
-        raise UnknownNameError("distance", kind, DISTANCE_KINDS)
-    if kind == "encoder":
-        units = unit_embeddings(vectors.embeddings)
-        return units, units, True
-    if vectors.query is None or vectors.key is None:
-        raise EventformersError(
-            f"distance {kind}: the model has no queries and keys; accepted: encoder, or a model of "
-            "event type induction"
-        )
-    if kind == "dot":
-        return vectors.query.astype(np.float32), vectors.key.astype(np.float32), False
-    return unit_embeddings(vectors.query), unit_embeddings(vectors.key), True
 
 
 BLOCK_BYTES = 2**19
@@ -268,23 +214,16 @@ def manifold_weights(
     return weights
 
 
-def manifold_distances(distances: NDArray[np.floating], rho: Rho = "positive") -> Matrix:
-    """Compute 1 - w_ij, the distances to cluster by; see `manifold_weights` for arguments and errors."""
-    weights = manifold_weights(distances, rho)
-    np.subtract(1, weights, out=weights)
-    return weights
-
-
 def nearest_weights(rows: Iterable[Matrix], columns: Labels, number: int, rho: Rho = "positive") -> csr_array:
-    """Compute the weights w_ij of `manifold_weights`, and keep the largest ones of each row.
+    """Compute the weights w_ij of `manifold_weights`, not symmetrised, and keep the `number` largest ones of
+    each row.
 
     Args:
         rows: the distances of some mentions to all n, in blocks of rows, `(block, n)`; they are overwritten.
         columns: the mentions whose weights are kept, `(m,)`.
-        number: number of weights to keep in each row.
 
     Returns:
-        The kept weights, not symmetrised, `(rows, m)`. A weight of 0 may be among them.
+        `(rows, m)`. A weight of 0 may be among them.
     """
     number = min(number, len(columns))
     places, values = [], []
@@ -345,11 +284,7 @@ def _smooth(offsets: Matrix, weights: Matrix, scale: float | None) -> float:
 
 
 def _rho(rows: NDArray[np.floating], first: int, rho: Rho) -> NDArray[np.floating]:
-    """Return ρ of each row, `(rows, 1)`; infinite for a mention without others but its equals.
-
-    Raises:
-        EventformersError: an entry is not finite.
-    """
+    """Return ρ of each row, `(rows, 1)`; infinite for a mention without others but its equals."""
     remaining = rows.copy()
     # One sum is cheaper than a test of each entry, and is not finite if an entry is not.
     if not np.isfinite(remaining.sum()) and (wrong := np.flatnonzero(~np.isfinite(rows).all(axis=1))).size:

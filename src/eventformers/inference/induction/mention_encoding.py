@@ -55,16 +55,11 @@ class MentionInputs(TextInputs):
 
     Args:
         tokenizer: the model's tokenizer; it must be fast, to provide token offsets.
-        max_length: maximum number of tokens in a sentence, special tokens included.
         marks_trigger: enclose every trigger in marker tokens.
-        prompt: text before each sentence.
         token_factors: a factor of the weight of each token id, `(vocabulary,)`; None for equal ones.
 
     Attributes:
         without_tokens: number of distinct mentions so far whose trigger was truncated away.
-
-    Raises:
-        EventformersError: the tokenizer provides no offsets, or lacks the marker tokens.
     """
 
     pads = False
@@ -139,8 +134,8 @@ class SentenceInputs(MentionInputs):
     """A converter of sentences with several triggers each, whose places it gives to the model."""
 
     def tensors(self, rows: Sequence[TokenRow], device: torch.device) -> dict[str, torch.Tensor]:
-        """Return `input_ids`, `(batch, length)`, and `triggers`, `(mentions, 3)`: row, first token and the
-        token after the last one."""
+        """Return `input_ids`, `(batch, length)`, and `triggers`, `(mentions, 3)`: row, first token, token
+        after the last."""
         behind = 1 + rows[0][0]
         triggers = [
             (number, row[place], row[place + 1])
@@ -225,17 +220,8 @@ def encode_labels(
     batch_size: int | Literal["auto"] = "auto",
     show_progress: bool = False,
 ) -> Vectors:
-    """Encode names of types or definitions of frames over all their tokens, without a trigger.
-
-    Args:
-        encoder: a model of event type induction, or any plain encoder.
-
-    Returns:
-        `(labels, d)`.
-
-    Raises:
-        EventformersError: a text contains no word, or memory ran out.
-    """
+    """Encode names of types or definitions of frames over all their tokens, without a trigger, `(labels,
+    d)`."""
     if getattr(encoder.model.config, "trigger_input", None) != "found":
         return encoder.encode(list(labels), batch_size=batch_size, show_progress=show_progress)
     inputs = MentionInputs(encoder.tokenizer, encoder.max_length, prompt=encoder.prompt())
@@ -350,12 +336,7 @@ def _located(mention: Mapping[str, Any], text: str) -> Mention:
 
 
 def _trigger_input(encoder: EventEncoder, asked: TriggerInput | None, induces: bool) -> TriggerInput:
-    """Return the trigger input for a model.
-
-    Raises:
-        UnknownNameError: an unknown trigger input.
-        EventformersError: the model does not support it.
-    """
+    """Return the trigger input for a model, or raise an error if the model does not support the asked one."""
     if induces:
         own = cast("TriggerInput", encoder.model.config.trigger_input)
         if own == "found" and asked == "span":
@@ -389,14 +370,12 @@ SMALLEST_FACTOR = 0.2
 
 
 def cluster_dependence(occurrences: csr_array, labels: Labels) -> NDArray[np.float64]:
-    """Compute how strongly the occurrence of each token depends on the cluster of a text.
+    """Compute how strongly the occurrence of each token depends on the cluster of a text: the sum of the
+    token's `keyness` in the clusters in which it is more frequent, 0 or more, `(tokens,)`.
 
     Args:
         occurrences: 1 for a token that a text contains, `(n, tokens)`.
         labels: the cluster of each text, from 0, `(n,)`.
-
-    Returns:
-        The sum of the token's `keyness` in the clusters in which it is more frequent, 0 or more, `(tokens,)`.
     """
     sizes = np.bincount(labels)
     members = csr_array((np.ones(len(labels)), labels, np.arange(len(labels) + 1)), (len(labels), len(sizes)))
@@ -416,17 +395,17 @@ def token_factors(
     mentions: Sequence[Mapping[str, Any]],
     clusters: Labels | None,
 ) -> Vectors | None:
-    """Compute the factor of each token id from the clusters of mentions.
+    """Compute the factor of each token id from the clusters of mentions: its `cluster_dependence` plus the
+    smallest factor.
 
     Args:
-        encoder: the model, whose tokens are weighted.
         trigger_input: how the model reads triggers.
         mentions: rows with `text`.
         clusters: the cluster of each mention, from 0, `(n,)`; None if there are none yet.
 
     Returns:
-        The `cluster_dependence` of each token plus the smallest factor, `(vocabulary,)`, positive; None
-        without clusters, or if the model does not average tokens by the probability of an event.
+        `(vocabulary,)`, positive; None without clusters, or if the model does not average tokens by the
+        probability of an event.
     """
     if clusters is None or not averages_found(encoder, trigger_input):
         return None
@@ -446,11 +425,8 @@ def token_factors(
 def weighting_rounds_of(
     encoders: Sequence[EventEncoder], readings: Sequence[TriggerInput | None], asked: int | None
 ) -> int:
-    """Return the number of rounds for some models.
-
-    Args:
-        readings: how each reads triggers.
-        asked: the number to use; None takes the highest of the models' own.
+    """Return the number of rounds for models and how each reads triggers: `asked`, or else the highest of the
+    models' own.
 
     Raises:
         EventformersError: rounds are asked for, and no model averages tokens by their weights.

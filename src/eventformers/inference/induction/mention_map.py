@@ -33,12 +33,7 @@ Projection = Literal["tsne", "pca"]
 
 
 class Marker(NamedTuple):
-    """The appearance of a cluster's mentions on the map.
-
-    Attributes:
-        colour: a CSS colour.
-        shape: one of `SHAPES`.
-    """
+    """The colour, of CSS, and the shape, of `SHAPES`, of a cluster's mentions on the map."""
 
     colour: str
     shape: str
@@ -55,7 +50,6 @@ def place_mentions(vectors: Matrix, *, by: Projection = "tsne", seed: int = 0) -
     Args:
         vectors: unit vectors, `(n, d)`.
         by: t-SNE, up to `MOST_BY_TSNE` mentions, or the two principal components.
-        seed: random seed of t-SNE.
 
     Returns:
         Points in the picture, `(n, 2)`, within `WIDTH` and `HEIGHT` less the margins. If all mentions are
@@ -81,8 +75,6 @@ def place_mentions(vectors: Matrix, *, by: Projection = "tsne", seed: int = 0) -
 
 def drawn_mentions(number: int) -> NDArray[np.int64]:
     """Return the positions of the drawn mentions: all, or a random `MOST_POINTS` in their order."""
-    if number <= MOST_POINTS:
-        return np.arange(number)
     return np.sort(np.random.default_rng(0).permutation(number)[:MOST_POINTS])
 
 

@@ -35,13 +35,8 @@ SEED = 0
 
 
 class Pairs(NamedTuple):
-    """Pairs of clusters.
-
-    Attributes:
-        first: the cluster with the smaller number, `(p,)`.
-        second: the other one, `(p,)`.
-        similarity: the mean similarity of their mentions, `(p,)`.
-    """
+    """Pairs of clusters, the one with the smaller number first, and the mean similarity of their mentions,
+    `(p,)` each."""
 
     first: Places
     second: Places
@@ -241,9 +236,8 @@ def merge_mentions(
 def nearest_to_each_other(pairs: Pairs, number: int, draw: np.random.Generator) -> NDArray[np.bool_]:
     """Find the pairs whose clusters are nearest to each other, a cluster in at most one of them.
 
-    Args:
-        draw: decides between equally near clusters, as always preferring the same one would merge many equal
-            clusters one at a time.
+    `draw` decides between equally near clusters: always preferring the same one would merge many equal
+    clusters one at a time.
     """
     best = np.full(number, -np.inf, dtype=pairs.similarity.dtype)
     for side in (pairs.first, pairs.second):

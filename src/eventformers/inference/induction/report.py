@@ -22,15 +22,10 @@ _MENTION_TEXTS = ("mention_id", "document_id", "source", "license", "text", "tri
 
 
 def write_induction(induction: Induction, folder: str | Path, *, overwrite: bool = False) -> list[Path]:
-    """Write the files of an induction atomically.
+    """Write the result of `induce` to a folder, atomically.
 
     `mentions.parquet` has a row for each mention with its cluster; `types.jsonl` has a line for each cluster;
     `report.html` needs no other file and no network.
-
-    Args:
-        induction: the result of `induce`.
-        folder: the output folder, created if absent.
-        overwrite: replace the files of an earlier induction.
 
     Raises:
         EventformersError: the folder holds an induction and `overwrite` is off, or it cannot be written.
@@ -47,11 +42,7 @@ def write_induction(induction: Induction, folder: str | Path, *, overwrite: bool
 
 
 def check_free(folder: str | Path, *, overwrite: bool = False) -> None:
-    """Raise an error, before the work starts, if the folder is a file or holds an induction.
-
-    Raises:
-        EventformersError: the folder is a file or holds an induction.
-    """
+    """Raise an error, before the work starts, if the folder is a file or holds an induction."""
     check_results_free(Path(folder), _FILES, "an induction", overwrite=overwrite)
 
 

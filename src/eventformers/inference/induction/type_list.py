@@ -46,11 +46,8 @@ class ListedType(NamedTuple):
 
 
 def type_list_file(data: str | Path) -> Path:
-    """Return the file of a list, which may be the name of one of `PACKAGED`.
-
-    Raises:
-        EventformersError: there is no such file.
-    """
+    """Return the file of a list, which may be the name of one of `PACKAGED`, or raise an error if there is
+    none."""
     path = PACKAGED.get(str(data), Path(data).expanduser())
     if not path.is_file():
         raise EventformersError(f"{path}: no such file; accepted: a CSV file, or {', '.join(PACKAGED)}")
@@ -101,18 +98,11 @@ def type_vectors(
 ) -> NDArray[np.float32]:
     """Encode types as means of their examples and of their label, which counts as one more example.
 
-    The label is the mean of the name and of the name with the definition. An example is read as mentions
-    are; one without a trigger in brackets is read as a whole.
-
-    Args:
-        types: the types.
-        encoder: the model that encodes the mentions, too.
+    The label is the mean of the name and of the name with the definition. An example is read as mentions are;
+    one without a trigger in brackets is read as a whole.
 
     Returns:
         `(types, d)`, at length 1.
-
-    Raises:
-        EventformersError: a text contains no word.
     """
     names = [one.name for one in types]
     labels = [f"{one.name}: {one.definition}" if one.definition else one.name for one in types]

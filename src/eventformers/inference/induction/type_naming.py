@@ -34,26 +34,16 @@ _PART = re.compile(r"[^\W_]+")
 
 
 class ScoredLabel(NamedTuple):
-    """A label of a cluster with its score.
-
-    Attributes:
-        label: a name, a frame, or a term of the cluster: a trigger, an object or a word.
-        score: the cosine with the centroid; for a term, its keyness.
-    """
+    """A label of a cluster, which is a name, a frame or a term such as a trigger, an object or a word, with
+    its score: the cosine with the centroid, for a term its keyness."""
 
     label: str
     score: float
 
 
 def cluster_centroids(embeddings: Matrix, labels: Labels) -> NDArray[np.float64]:
-    """Compute the centroid of each cluster: the normalised mean of its mentions' normalised vectors.
-
-    Args:
-        embeddings: encoder vectors, `(n, d)`.
-        labels: the cluster of each mention, from 0, `(n,)`.
-
-    Returns:
-        `(clusters, d)`.
+    """Compute the centroid of each cluster, `(clusters, d)`: the normalised mean of its mentions' normalised
+    vectors, `(n, d)`.
 
     Raises:
         EventformersError: a vector is NaN, infinite or zero, or the vectors of a cluster cancel out.
@@ -67,15 +57,7 @@ def cluster_centroids(embeddings: Matrix, labels: Labels) -> NDArray[np.float64]
 def label_cosines(
     centroids: NDArray[np.float64], vectors: Matrix, labels: Sequence[str]
 ) -> NDArray[np.float64]:
-    """Compute the cosines of each centroid with each label's vector, `(clusters, labels)`.
-
-    Args:
-        centroids: at length 1, `(clusters, d)`.
-        vectors: encoder vectors of the labels' texts, `(labels, d)`.
-
-    Raises:
-        EventformersError: a vector is NaN, infinite or zero.
-    """
+    """Compute the cosines of each centroid, of length 1, with each label's vector, `(clusters, labels)`."""
     return rounded_cosines(centroids @ unit_vectors(vectors, labels).T)
 
 
@@ -91,14 +73,7 @@ def label_ranks(
     Returns:
         Ranks from 1, plus half a rank for each wrong label that ties with the best correct one; infinite if
         no label is correct.
-
-    Raises:
-        EventformersError: the number of collections differs from the number of clusters.
     """
-    if len(valid) != len(cosines):
-        raise EventformersError(
-            f"received valid labels for {len(valid)} clusters; accepted: for all {len(cosines)}"
-        )
     ranks = []
     for row, right in zip(cosines, valid, strict=True):
         is_right = np.fromiter((label in right for label in labels), dtype=bool, count=len(labels))
@@ -119,16 +94,10 @@ def name_clusters(
         centroids: at length 1, `(clusters, d)`.
         names: names of event types or of frames; two clusters may get the same name.
         vectors: encoder vectors of the names, or of the frames' definitions, `(names, d)`.
-        top: number of names to return.
 
     Returns:
-        The names of each cluster, best first; ties keep the order of the names.
-
-    Raises:
-        EventformersError: there are no names, or a vector is not valid.
+        The `top` names of each cluster, best first; ties keep the order of the names.
     """
-    if not names:
-        raise EventformersError("the names are empty; accepted: at least one name, or None")
     cosines = label_cosines(centroids, vectors, names)
     order = np.argsort(-cosines, axis=1, kind="stable")[:, :top]
     return [
@@ -181,20 +150,16 @@ def keyness(inside: Counts, size: Counts, everywhere: Counts, total: Counts) -> 
 
 
 def key_terms(terms: Sequence[Iterable[str]], labels: Labels, top: int = 5) -> list[tuple[ScoredLabel, ...]]:
-    """Return the terms of highest `keyness` of each cluster.
+    """Return the `top` terms of highest `keyness` of each cluster, best first; none if its mentions have no
+    terms.
 
     Terms ignore case, and each counts once for a mention. Terms that contain only stop words come last,
     unless they are most of the cluster's; terms that are less frequent in the cluster than elsewhere are left
     out. Ties go by frequency, then by the alphabet.
 
     Args:
-        terms: the terms of each mention, such as its trigger and its object, or the words of its sentence,
-            `(n,)`.
+        terms: the terms of each mention, such as its trigger and its object, or the words of its sentence.
         labels: the cluster of each mention, from 0, `(n,)`.
-        top: number of terms to return.
-
-    Returns:
-        The terms of each cluster, best first; empty if its mentions have none.
     """
     inside = [Counter[str]() for _ in range(int(labels.max()) + 1)]
     everywhere: Counter[str] = Counter()
@@ -235,18 +200,15 @@ def _stop_words() -> frozenset[str]:
 
 
 def weaknesses(triggers: Sequence[str], document_ids: Sequence[str], labels: Labels) -> list[str]:
-    """Explain for each cluster why it is weak as an event type.
+    """Explain for each cluster why it is weak as an event type; "" for one that is not.
 
     A cluster is weak if it has fewer than `FEWEST_MENTIONS` mentions, or if at least `WEAK_SHARE` of them are
     in one document (of several), or have a trigger that contains only stop words.
 
     Args:
-        triggers: the trigger of each mention; "" if there is none, `(n,)`.
-        document_ids: the document of each mention; "" if unknown, `(n,)`.
+        triggers: the trigger of each mention; "" if there is none.
+        document_ids: the document of each mention; "" if unknown.
         labels: the cluster of each mention, from 0, `(n,)`.
-
-    Returns:
-        The reasons of each cluster, separated by "; "; "" for a cluster that is not weak.
     """
     in_documents = [Counter[str]() for _ in range(int(labels.max()) + 1)]
     by_trigger = [Counter[str]() for _ in in_documents]
@@ -274,14 +236,8 @@ def weaknesses(triggers: Sequence[str], document_ids: Sequence[str], labels: Lab
 
 
 def majority_type(types: Iterable[str]) -> tuple[str, int]:
-    """Return the most frequent type and its count; ties go by the alphabet.
-
-    Args:
-        types: the types; "" if unknown, which does not count.
-
-    Returns:
-        The type and its count; "" and 0 if no type is known.
-    """
+    """Return the most frequent type and its count; ties go by the alphabet. "" is an unknown type and does
+    not count; "" and 0 if no type is known."""
     counts = Counter(name for name in types if name)
     return min(counts.items(), key=lambda item: (-item[1], item[0]), default=("", 0))
 
@@ -294,9 +250,8 @@ class Frames(NamedTuple):
     """Frames to link to.
 
     Attributes:
-        definitions: their definitions, which the model encodes.
         descendants: the frames that inherit from each, directly and through others.
-        left_out: frames without a definition, which cannot be linked.
+        left_out: number of frames without a definition, which cannot be linked.
     """
 
     names: list[str]
@@ -306,10 +261,8 @@ class Frames(NamedTuple):
 
 
 def load_frames(data: str | Path | None) -> Frames:
-    """Load frames with their definitions and inheritance.
-
-    Args:
-        data: raw files, a built folder or a Hub id of `EventTypes`, config `frames`; None uses the samples.
+    """Load frames of raw files, a built folder or a Hub id of `EventTypes`, config `frames`; None uses the
+    samples.
 
     Raises:
         EventformersError: the frames cannot be loaded, or none has a definition.
@@ -319,15 +272,8 @@ def load_frames(data: str | Path | None) -> Frames:
 
 
 def defined_frames(rows: Sequence[Mapping[str, Any]], place: str = "the data") -> Frames:
-    """Select the frames that have a definition.
-
-    Args:
-        rows: rows of `EventTypes`, config `frames`.
-        place: their source, for errors.
-
-    Raises:
-        EventformersError: none has a definition.
-    """
+    """Select the frames that have a definition from rows of `EventTypes`, config `frames`; `place` names
+    their source in the error if there is none."""
     defined = [row for row in rows if row["definition"].strip()]
     if not defined:
         raise EventformersError(f"{place}: found no frame with a definition; accepted: at least one")
