@@ -19,9 +19,10 @@ from typing import Any, ClassVar, get_type_hints
 
 import datasets
 import pyarrow as pa
-import yaml
+from datasets import List, Value
 from datasets.builder import Key
 
+from eventformers.datasets_scripts.events import EVENT_FEATURE
 from eventformers.datasets_scripts.fingerprints import input_fingerprint
 from eventformers.datasets_scripts.malformed import (
     MALFORMED_POLICIES,
@@ -40,7 +41,7 @@ from eventformers.datasets_scripts.reading.tables import (
     table_fault,
 )
 from eventformers.errors import EventformersError, UnknownNameError, causes
-from eventformers.files import file_digest
+from eventformers.files import file_digest, packaged_yaml
 from eventformers.strict import check_types
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -136,9 +137,9 @@ class EventDatasetConfig(datasets.BuilderConfig):
         check_types(settings_of(self), get_type_hints(type(self), include_extras=True))
 
 
-_CARDS: dict[str, dict[str, Any]] = yaml.safe_load(
-    Path(__file__).with_name("cards.yaml").read_text(encoding="utf-8")
-)
+_BUILDERS: dict[str, dict[str, Any]] = packaged_yaml(__file__, "builders.yaml")
+_FACTS = sorted(Path(__file__).parent.glob("*.yaml"))
+"""What builders know beside their code, such as licences and templates: a change may change rows."""
 
 
 class EventDatasetBuilder(datasets.ArrowBasedBuilder):
@@ -166,7 +167,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     NAME: ClassVar[str]
     """Name of the builder in snake_case."""
     TITLE: ClassVar[str]
-    """This and the next three are in `cards.yaml`."""
+    """This, the next three, the raw files and the columns are in `builders.yaml`."""
     SUMMARY: ClassVar[str]
     """Description of the dataset in one or two sentences, for its card."""
     CITATION: ClassVar[str] = ""
@@ -177,6 +178,8 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     SAMPLES_FOLDER: ClassVar[str]
     RAW_FILES: ClassVar[dict[str, str]]
     """The raw files of each config, described for messages and the card; the first config is the default."""
+    FEATURES: ClassVar[dict[str, dict[str, Any]]]
+    """The type of each column of each config."""
     TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {}
     """The columns of CSV and Parquet files that are raw files, by their content."""
     UNDECIDING_SETTINGS: ClassVar[Mapping[str, frozenset[str]]] = {}
@@ -184,7 +187,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name, value in _CARDS.get(cls.NAME, {}).items():
+        for name, value in _BUILDERS.get(cls.NAME, {}).items():
             setattr(cls, name.upper(), value)
         cls.BUILDER_CONFIGS = [cls.BUILDER_CONFIG_CLASS(name=name) for name in cls.RAW_FILES]
         cls.DEFAULT_CONFIG_NAME = cls.BUILDER_CONFIGS[0].name
@@ -224,7 +227,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
             "sample": self.is_sample,
             "splits": {split: [path.name for path in files] for split, files in self.split_files.items()},
         }
-        self.fingerprint = input_fingerprint(self.raw_files, self._modules(), deciding)
+        self.fingerprint = input_fingerprint([*self.raw_files, *_FACTS], self._modules(), deciding)
         self.split = next(iter(self.split_files))
         self.report = BuildReport(skipped=SkippedRows(config.malformed))
         self.reports: dict[str, BuildReport] = {}
@@ -307,7 +310,15 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     @classmethod
     def features(cls, config_name: str) -> datasets.Features:
         """The columns of a config."""
-        raise NotImplementedError
+
+        def feature(kind: Any) -> Any:
+            if isinstance(kind, dict):
+                return {name: feature(part) for name, part in kind.items()}
+            if isinstance(kind, list):
+                return List(feature(kind[0]))
+            return EVENT_FEATURE if kind == "event" else Value(kind)
+
+        return datasets.Features(feature(cls.FEATURES[config_name]))
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the rows of `self.split` as tables and fill `self.report`. A builder implements either this

@@ -18,14 +18,14 @@ from eventformers.datasets_scripts.malformed import HeldFaults, SkippedRows
 from eventformers.datasets_scripts.reading.fields import Record, checked_event, event_of, has_word, role_of
 from eventformers.datasets_scripts.reading.lines import file_stem, read_lines, read_rows
 from eventformers.datasets_scripts.reading.tables import (
-    Column,
+    columns_of,
     first_record,
     has_records,
     is_table,
     read_records,
 )
 from eventformers.errors import DataFormatError, EventformersError, shown
-from eventformers.files import cached_by_file
+from eventformers.files import cached_by_file, packaged_yaml
 
 ACCEPTED_CLOZE = (
     "subject|predicate|object, or one of HOLDOUT_SEP, NEG_SEP and DOC_SEP in this order for each item"
@@ -116,52 +116,18 @@ def checked_question(item: ClozeItem, path: Path) -> ClozeItem:
     return item
 
 
-_ORIGIN_COLUMNS = (
-    Column("source", "text", "corpus of the document; without it, the name of the file"),
-    Column("license", "text", "terms of use, as an identifier of SPDX"),
-    Column("chain_id", "text", "id of the chain, in a table of chains"),
-    Column("protagonist", "text", "person or thing that the chain is about, in a table of chains"),
-)
-
-EVENT_COLUMNS = (
-    Column("document_id", "text", "document; its rows follow each other", required=True, other_names=("id",)),
-    Column("subject", "text", "subject; empty if absent"),
-    Column("predicate", "text", "predicate", required=True),
-    Column("object", "text", "object; empty if absent"),
-    Column("lemma", "text", "lemma of the verb, for `predicate_form=lemma`"),
-    Column("negated", "flag", "1 or true if the event is negated: its predicate begins with `not`"),
-    *_ORIGIN_COLUMNS,
-)
+_ORIGIN = ("source", "license", "chain_id", "protagonist")
+EVENT_COLUMNS = columns_of("events")
 """Columns of a table with one event a row. The others of the table that `extract` writes are ignored."""
 
-DOCUMENT_COLUMNS = (
-    Column("document_id", "text", "document; without it, the file and the line", other_names=("id",)),
-    Column("events", "list of events", "events in the order of the text", required=True),
-    *_ORIGIN_COLUMNS,
-)
+DOCUMENT_COLUMNS = columns_of("documents")
 """Columns of a table with one document or chain a row."""
 
 
-REPORTING_PREDICATES: tuple[str, ...] = (
-    *("say", "says", "said", "saying", "tell", "tells", "told", "telling", "add", "adds", "added", "adding"),
-    *("ask", "asks", "asked", "report", "reports", "reported", "announce", "announces", "announced"),
-    *("state", "states", "stated", "claim", "claims", "claimed", "note", "notes", "noted"),
-    *("reply", "replies", "replied", "answer", "answers", "answered", "explain", "explains", "explained"),
-)
+WORDS = packaged_yaml(__file__, "words.yaml")
+REPORTING_PREDICATES: tuple[str, ...] = tuple(WORDS["reporting"].split())
 """Reporting verbs, a value of `exclude_predicates`: in news they occur in every kind of scene."""
-
-# fmt: off
-PRONOUNS: frozenset[str] = frozenset(
-    {
-        "i", "me", "my", "mine", "myself", "you", "your", "yours", "yourself", "yourselves", "he",
-        "him", "his", "himself", "she", "her", "hers", "herself", "it", "its", "itself", "we", "us",
-        "our", "ours", "ourselves", "they", "them", "their", "theirs", "themselves", "this", "that",
-        "these", "those", "who", "whom", "whose", "which", "what", "one", "ones", "someone", "somebody",
-        "something", "anyone", "anybody", "anything", "everyone", "everybody", "everything", "nobody",
-        "nothing", "none", "there", "here",
-    }
-)
-# fmt: on
+PRONOUNS = frozenset(WORDS["pronouns"].split())
 
 ACCEPTED_DOCUMENT = (
     'one JSON object a line with "events", a list of [subject, predicate, object], of '
@@ -441,7 +407,7 @@ def _event_row(record: Record) -> tuple[str, dict[str, str], list[Any], Record]:
     if not document_id:
         raise record.fault("an event without document_id", "the id of its document")
     event = event_of({role: record.get(role) for role in _ROLES}, record.path, record.line)
-    origin = {column.name: record.text(column.name) for column in _ORIGIN_COLUMNS if column.name in record}
+    origin = {name: record.text(name) for name in _ORIGIN if name in record}
     # The fields of an extracted event, which begin with its sentence and place.
     fields = [0, 0, *event.values(), record.text("lemma"), 0, int(bool(record.get("negated")))]
     return document_id, origin, fields, record

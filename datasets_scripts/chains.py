@@ -15,7 +15,7 @@ from typing import Literal, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from eventformers.datasets_scripts.chain_readers import PRONOUNS, ClozeItem, RawDocument
+from eventformers.datasets_scripts.chain_readers import PRONOUNS, WORDS, ClozeItem, RawDocument
 from eventformers.datasets_scripts.document_splits import SeededDraws
 from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.datasets_scripts.malformed import SkippedRows
@@ -25,33 +25,7 @@ NO_PROTAGONISTS: frozenset[str] = PRONOUNS | {"all", "some", "thou", "thee", "ye
 older English ones, and the two quantifiers and clitics that parsers often give as a head word."""
 
 
-_NAMES_NOBODY = """
-acre acres barrel barrels billion bln cent cents ct cts dlr dlrs dollar dollars euro euros franc francs kg
-km mark marks mile miles million mln ounce ounces pct percent percentage point points pound pounds share
-shares sterling thousands ton tonne tonnes tons yard yards yen
-afternoon century date day days decade evening hour hours minute minutes moment month months morning night
-period quarter season second seconds time times today tomorrow week weeks year years yesterday
-arm arms back beard blood body brain ear ears eye eyes face feet finger fingers foot hair hand hands head
-heads heart knee knees leg legs lip lips mouth neck nose shoulder skin tears throat tongue tooth teeth
-voice
-bed boat boats book books bottle box bread bridge building cake cap car carriage cars chair cloak clothes
-coat cup dish door doors dress egg eggs fire floor food forest garden gate gold ground gun hall hat house
-houses hut island key ladder lake land letter letters light meat mountain palace paper picture place
-places plane plate ring road rock room rooms sea ship ships shoe shoes silver sky stairs stone stones
-street stick sword table tower train tree trees wall walls water window wine wood woods
-ability act action actions amount answer award awards bill budget case cases chance change changes code
-contract control cost costs data deal debt decision deficit demand development effort efforts end event
-events evidence example fact figure figures form freedom game games growth help idea ideas increase
-inflation information interest job jobs kind law laws legislation level levels life line list look loss
-losses lot luck measure measures meeting money music name names need needs number numbers offer
-opportunity order orders output part peace plan plans policies policy position power powers price prices
-problem problems process production profit profits program programs progress project projects proposal
-proposals question questions rate rates reason reasons record report reports responsibility result results
-right rights role rule rules sale sales sense service services side situation sort statement step steps
-stock stocks story strength studies study support system systems talks tax taxes technology thing things
-trade trial truth use value values view war way ways word words work
-"""
-NAMES_NOBODY = frozenset(_NAMES_NOBODY.split())
+NAMES_NOBODY = frozenset(WORDS["nobody"].split())
 """Heads that name neither somebody nor a group: amounts, times, parts of the body, places and objects, and
 abstract nouns, as far as they were frequent protagonists of news and stories."""
 

@@ -11,7 +11,6 @@ from typing import ClassVar
 
 import datasets
 import pyarrow as pa
-from datasets import Value
 
 from eventformers.datasets_scripts.base import (
     SAMPLE_ORIGIN,
@@ -123,35 +122,11 @@ class CommonsenseGraphs(EventDatasetBuilder):
     NAME = "commonsense_graphs"
     SPLITS = SPLITS
     SAMPLES_FOLDER = "commonsense"
-    RAW_FILES: ClassVar[dict[str, str]] = {
-        f"{graph}{pairs}": files
-        for graph, files in (
-            (
-                "conceptnet",
-                "train.txt, valid.txt, test.txt of CN-82K or CN-100K: relation, head, tail;"
-                " train100k.txt, dev1.txt, dev2.txt, test.txt; train.csv, valid.csv, test.csv, or .parquet",
-            ),
-            (
-                "conceptnet_inductive",
-                "valid.txt, test.txt of CN-82K-Ind with train.txt there or in CN-82K: relation, head, tail",
-            ),
-            (
-                "atomic",
-                "train.txt, valid.txt, test.txt of ATOMIC: head, relation, tail; v4_atomic_*.csv;"
-                " train.tsv, dev.tsv, test.tsv of ATOMIC-2020; train.csv, valid.csv, test.csv, or .parquet",
-            ),
-            (
-                "atomic_inductive",
-                "train.txt, valid.txt, test.txt of ATOMIC-Ind: head, relation, tail",
-            ),
-        )
-        for pairs in ("", _PAIRS)
-    }
     TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {"triples": TRIPLE_COLUMNS}
     # The bytes of the template file are part of the fingerprint.
-    UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = dict.fromkeys(
-        RAW_FILES, frozenset({"templates"})
-    )
+    UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = {
+        f"{graph}{pairs}": frozenset({"templates"}) for graph in _FOLDERS for pairs in ("", _PAIRS)
+    }
     BUILDER_CONFIG_CLASS = CommonsenseGraphsConfig
 
     @classmethod
@@ -196,13 +171,6 @@ class CommonsenseGraphs(EventDatasetBuilder):
             return []
         relation_templates(graph_of(config.name), config.templates)
         return [Path(config.templates).expanduser()]
-
-    @classmethod
-    def features(cls, config_name: str) -> datasets.Features:
-        """The columns of a config."""
-        is_pairs = config_name.endswith(_PAIRS)
-        names = ("premise", "alternative", "direction") if is_pairs else ("head", "relation", "tail")
-        return datasets.Features(dict.fromkeys(names, Value("string")))
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the rows of `self.split` as tables and fill `self.report`.

@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple, TypedDict
 
-import datasets
-from datasets import List, Value
-
 from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, EventDatasetBuilder, EventDatasetConfig
 from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
@@ -19,8 +16,16 @@ from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.reading.fields import Record, check_keys, checked_record
 from eventformers.datasets_scripts.reading.lines import file_stem, parse_json, read_lines
 from eventformers.datasets_scripts.reading.markup import XmlElement, elements, read_xml
-from eventformers.datasets_scripts.reading.tables import Column, is_table, may_hold, read_records, table_names
+from eventformers.datasets_scripts.reading.tables import (
+    Column,
+    columns_of,
+    is_table,
+    may_hold,
+    read_records,
+    table_names,
+)
 from eventformers.errors import SHOWN_CHARACTERS, DataFormatError, counted, shown
+from eventformers.files import packaged_yaml
 
 
 class Question(TypedDict):
@@ -31,11 +36,7 @@ class Question(TypedDict):
     label: int
 
 
-QUESTION_COLUMNS = (
-    Column("premise", "text", "text that the alternatives continue", required=True),
-    Column("alternatives", "list of texts", "two or more continuations", required=True),
-    Column("label", "integer", "place of the correct alternative, from 0", required=True),
-)
+QUESTION_COLUMNS = columns_of("questions")
 """Columns of a table of questions."""
 
 COPA_TEMPLATES = {"cause": "The cause for it was that", "effect": "As a result,"}
@@ -51,13 +52,15 @@ class SiqaRule(NamedTuple):
 
     Args:
         after: pattern after the person; None for the question mark or the end.
-        template: the text after the context, with a slot for the person.
+        paper: MICO's text after the context, with a slot for the person.
+        grammatical: the same in English.
     """
 
     name: str
     before: re.Pattern[str]
     after: re.Pattern[str] | None
-    template: str
+    paper: str
+    grammatical: str
 
     def person(self, question: str) -> str | None:
         """Return the person of a question; None if the question is of another kind."""
@@ -70,42 +73,17 @@ class SiqaRule(NamedTuple):
         return None
 
 
-_ASKED = r"\b(?:will|would|does|do|did|can|could|should) "
 SIQA_RULES: tuple[SiqaRule, ...] = tuple(
     SiqaRule(
-        name,
-        re.compile(before, re.IGNORECASE),
-        None if after is None else re.compile(after, re.IGNORECASE),
-        template,
+        rule["name"],
+        re.compile(rule["before"], re.IGNORECASE),
+        re.compile(rule["after"], re.IGNORECASE) if "after" in rule else None,
+        rule["paper"],
+        rule["grammatical"],
     )
-    for name, before, after, template in (
-        ("want_next", _ASKED, r" want to do (?:next|after)\b", "As a result, {person} wanted to"),
-        ("feel_result", _ASKED, r" feel (?:afterwards?|as a result)\b", "As a result, {person} felt"),
-        ("do_next", _ASKED, r"(?: (?:need|have) to)? do next\b", "{person} then"),
-        ("feel_after", _ASKED, r" feel after\b", "{person} then"),
-        (
-            "describe",
-            r"\b(?:describe|what kind of (?:a )?person (?:is|was)) (?P<person>[^?]+)",
-            None,
-            "{person} is seen as",
-        ),
-        ("why", r"\bwhy did ", r" do (?:this|that)\b", "Before, {person} wanted"),
-        ("need_before", _ASKED, r" need to do before\b", "Before, {person} needed to"),
-        ("happen", r"\bhappen to (?P<person>[^?]+)", None, "{person} then"),
-    )
+    for rule in packaged_yaml(__file__, "siqa.yaml")
 )
-"""The kinds of questions with MICO's templates; the first match applies."""
-GRAMMATICAL = {
-    "want_next": "As a result, {person} wanted to",
-    "feel_result": "As a result, {person} felt",
-    "do_next": "As a result, {person} will",
-    "feel_after": "As a result, {person} felt",
-    "describe": "This shows that {person} is",
-    "why": "Before this, {person} wanted to",
-    "need_before": "Before this, {person} needed to",
-    "happen": "As a result, {person} will",
-}
-"""Templates that most answers complete to an English sentence, by kind of question."""
+"""The kinds of questions; the first match applies."""
 SiqaPremises = Literal["paper", "grammatical"]
 
 _OTHER_RULE = "other"
@@ -140,8 +118,7 @@ def siqa_template(question: str, premises: SiqaPremises = "paper") -> tuple[str,
     """
     for rule in SIQA_RULES:
         if (person := rule.person(question)) is not None:
-            template = rule.template if premises == "paper" else GRAMMATICAL[rule.name]
-            return rule.name, template.format(person=person)
+            return rule.name, getattr(rule, premises).format(person=person)
     if premises == "paper":
         return _OTHER_RULE, f"{question.strip().rstrip('?').rstrip()} is"
     return _OTHER_RULE, question.strip()
@@ -416,12 +393,6 @@ class CommonsenseQA(EventDatasetBuilder):
     NAME = "commonsense_qa"
     SPLITS = SPLITS
     SAMPLES_FOLDER = "commonsense"
-    RAW_FILES: ClassVar[dict[str, str]] = {
-        "copa": "copa-dev.xml, copa-test.xml, or copa-dev-new.jsonl, copa-test-new.jsonl; copa-dev.csv,"
-        " copa-dev.parquet",
-        "siqa": "dev.jsonl with dev-labels.lst; likewise train and test; dev.csv, dev.parquet",
-        "csqa": "dev_rand_split.jsonl; train_rand_split.jsonl; dev_rand_split.csv, dev_rand_split.parquet",
-    }
     TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {"questions": QUESTION_COLUMNS}
     UNDECIDING_SETTINGS: ClassVar[Mapping[str, frozenset[str]]] = dict.fromkeys(
         ("copa", "csqa"), frozenset({"siqa_premises"})
@@ -472,13 +443,6 @@ class CommonsenseQA(EventDatasetBuilder):
                 f"{cls.RAW_FILES[config_name]}: the split validation has labels, this test split has none",
             )
         return {}
-
-    @classmethod
-    def features(cls, config_name: str) -> datasets.Features:
-        """The columns of a config."""
-        return datasets.Features(
-            {"premise": Value("string"), "alternatives": List(Value("string")), "label": Value("int64")}
-        )
 
     def examples(self) -> Iterator[Mapping[str, object]]:
         """Yield the questions of `self.split`.

@@ -11,7 +11,6 @@ from typing import Annotated, ClassVar, Literal
 
 import datasets
 import pyarrow as pa
-from datasets import List, Value
 
 from eventformers.datasets_scripts.base import (
     BuildReport,
@@ -50,7 +49,7 @@ from eventformers.datasets_scripts.document_splits import (
     content_hash,
     name_hash,
 )
-from eventformers.datasets_scripts.events import EVENT_FEATURE, EVENTS_TABLE, EXTRACTED_DOCUMENTS, Event
+from eventformers.datasets_scripts.events import EVENTS_TABLE, EXTRACTED_DOCUMENTS, Event
 from eventformers.datasets_scripts.licenses import is_open, license_of_source
 from eventformers.datasets_scripts.reading.tables import Column, is_table
 from eventformers.errors import EventformersError, UnknownNameError
@@ -199,12 +198,6 @@ class EventChains(EventDatasetBuilder):
     NAME = "event_chains"
     SPLITS = SPLITS
     SAMPLES_FOLDER = "chains"
-    RAW_FILES: ClassVar[dict[str, str]] = {
-        **dict.fromkeys(_WHOLE_CONFIGS, "*.jsonl, *.csv, *.parquet or *mcnc*.txt"),
-        **dict.fromkeys(_SPLIT_CONFIGS, "*.jsonl, *.csv, *.parquet or *.txt with tuples separated by <TUP>"),
-        "variable_mcnc": "*mcnc*.txt",
-        "coherent_mcnc": "*cmcnc*.txt",
-    }
     TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {
         "one event a row": EVENT_COLUMNS,
         "one document or chain a row": DOCUMENT_COLUMNS,
@@ -275,30 +268,6 @@ class EventChains(EventDatasetBuilder):
         if config.name in _CLOZE_CONFIGS:
             return ("validation", "test")
         return config.splits.names if config.name in _SPLIT_CONFIGS else ("train",)
-
-    @classmethod
-    def features(cls, config_name: str) -> datasets.Features:
-        """The columns of a config."""
-        text, events = Value("string"), List(EVENT_FEATURE)
-        document = {"document_id": text, "source": text, "license": text}
-        choices = {"choices": events, "label": Value("int32")}
-        if config_name == "documents":
-            return datasets.Features({**document, "events": events})
-        if config_name == "cooccurrence":
-            frequencies = List(Value("int32"))
-            return datasets.Features(
-                {"event": EVENT_FEATURE, "co_events": events, "frequencies": frequencies}
-            )
-        if config_name in _CLOZE_CONFIGS:
-            item = {"item_id": text, "source": text, "license": text}
-            return datasets.Features({**item, "context": events, **choices})
-        chain = {"chain_id": text, **document}
-        if config_name == "chains":
-            return datasets.Features({**chain, "protagonist": text, "events": events})
-        if config_name == "mcnc":
-            return datasets.Features({**chain, "context": events, **choices})
-        steps = {"start": EVENT_FEATURE, "steps": List(events), "labels": List(Value("int32"))}
-        return datasets.Features({**chain, **steps})
 
     def deciding_settings(self, config_name: str | None = None) -> dict[str, object]:
         """The settings that affect the rows; without split settings if all documents are read."""

@@ -8,12 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-import datasets
-from datasets import Value
-
 from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, EventDatasetBuilder
 from eventformers.datasets_scripts.document_splits import SPLIT_WORDS, SPLITS, DistinctIds
-from eventformers.datasets_scripts.mention_reader import MENTION_COLUMNS, UNUSED_KEYS, mention_of, named
+from eventformers.datasets_scripts.mention_reader import UNUSED_KEYS, mention_of, named
 from eventformers.datasets_scripts.reading.ecbplus import (
     ARCHIVE,
     DEVELOPMENT_TOPICS,
@@ -26,23 +23,20 @@ from eventformers.datasets_scripts.reading.ecbplus import (
 )
 from eventformers.datasets_scripts.reading.fields import Record
 from eventformers.datasets_scripts.reading.lines import files_inside, unpacked_name
-from eventformers.datasets_scripts.reading.tables import Column, first_record, has_records, read_records
+from eventformers.datasets_scripts.reading.tables import (
+    Column,
+    columns_of,
+    first_record,
+    has_records,
+    read_records,
+)
 from eventformers.datasets_scripts.reading.wec import WEC_FILE, read_wec
 from eventformers.errors import shown
 
 _ORIGIN = ("ecbplus", "CC-BY-3.0")
 _WEC_ORIGIN = ("wec_eng", "CC-BY-SA-3.0")
 _OF_TYPES = ("event_type", "parent_type", "frames")
-OWN_COLUMNS = (
-    Column("text", "text", "sentence", required=True),
-    Column("cluster_id", "text", "event of the mention; an empty one is an event of its own", required=True),
-    *(column for column in MENTION_COLUMNS if column.name not in ("text", *_OF_TYPES)),
-    Column("topic", "text", "group of documents that no event leaves"),
-    Column("subtopic", "text", "such a group inside a topic"),
-    Column("sentence", "integer", "number of the sentence in its document; without it, in order of rows"),
-    Column("kind", "text", "class of the mention, such as an occurrence or a state"),
-    Column("participants", "object", "list of objects with `text` and `kind`, of the same sentence"),
-)
+OWN_COLUMNS = columns_of("coreference")
 """Columns of a table of one's own mentions, and keys of JSON lines."""
 _ACCEPTED = 'one JSON object a line with "text", "trigger", "document_id" and "cluster_id"'
 
@@ -67,11 +61,6 @@ class EventCoreference(EventDatasetBuilder):
     NAME = "event_coreference"
     SPLITS = SPLITS
     SAMPLES_FOLDER = "coreference"
-    RAW_FILES: ClassVar[dict[str, str]] = {
-        "mentions": f"{ARCHIVE}.zip or the folder {ARCHIVE}, with {SENTENCE_LIST} beside it;"
-        " Train_Event_gold_mentions.json and its sisters of WEC-Eng; *.jsonl, *.csv, *.parquet with text,"
-        " trigger and cluster_id"
-    }
     TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {"mentions": OWN_COLUMNS}
 
     @classmethod
@@ -96,21 +85,6 @@ class EventCoreference(EventDatasetBuilder):
                     splits = {SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS}
                     found[splits.pop() if len(splits) == 1 else "train"].append(file)
         return {split: files for split, files in found.items() if files}
-
-    @classmethod
-    def features(cls, config_name: str) -> datasets.Features:
-        """The columns."""
-        text, number = Value("string"), Value("int32")
-        return datasets.Features(
-            {
-                **dict.fromkeys(("mention_id", "document_id", "topic", "subtopic", "cluster_id"), text),
-                "sentence": number,
-                "text": text,
-                **{"trigger": text, "trigger_start": number, "trigger_end": number, "kind": text},
-                "participants": datasets.List({"text": text, "kind": text}),
-                **{"source": text, "license": text},
-            }
-        )
 
     def examples(self) -> Iterator[Mapping[str, object]]:
         """Yield the mentions and fill `self.report`.

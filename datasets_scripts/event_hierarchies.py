@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import datasets
-from datasets import List, Value
 
 from eventformers.datasets_scripts.base import (
     SAMPLE_ORIGIN,
@@ -171,17 +170,6 @@ class EventHierarchies(EventDatasetBuilder):
     NAME = "event_hierarchies"
     SPLITS = SPLITS
     SAMPLES_FOLDER = "event_hierarchies"
-    RAW_FILES: ClassVar[dict[str, str]] = {
-        "mentions": "XLEL-WD's *.jsonl of mentions, with its label_dict.jsonl and a hierarchy if they exist;"
-        " *.csv, *.parquet",
-        "events": "XLEL-WD's label_dict.jsonl, label_desc.tsv, wd_item_descriptions.jsonl or a dump of"
-        " Wikidata; *.csv, *.parquet",
-        **dict.fromkeys(
-            EDGE_CONFIGS,
-            "a dump of Wikidata (JSON), wd_item_props.jsonl, hierarchy.jsonl; *.csv, *.parquet of hierarchies"
-            " or edges",
-        ),
-    }
     TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {
         "mentions": MENTION_COLUMNS,
         "events": EVENT_COLUMNS,
@@ -257,20 +245,6 @@ class EventHierarchies(EventDatasetBuilder):
             if own:
                 found[split] = [*own, *knowledge]
         return found
-
-    @classmethod
-    def features(cls, config_name: str) -> datasets.Features:
-        """The columns of a config."""
-        text = Value("string")
-        names = {
-            "mentions": "mention_id language context_left mention context_right title date",
-            "events": "event_id language title description",
-            "hierarchy": "child_id parent_id",
-            "sequence": "event_id next_event_id",
-        }[config_name]
-        columns = dict.fromkeys(names.split(), text)
-        gold = {"event_ids": List(text)} if config_name == "mentions" else {}
-        return datasets.Features({**columns, **gold, "source": text, "license": text})
 
     def facts_from_paths(self, config_name: str) -> dict[str, object]:
         """Source and licence of each file, and the facts in its name and its folder."""

@@ -7,15 +7,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-import datasets
-from datasets import Value
-
 from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, EventDatasetBuilder
-from eventformers.datasets_scripts.events import EVENT_FEATURE, Event
+from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.reading.fields import Record, checked_event, event_of
 from eventformers.datasets_scripts.reading.lines import read_rows
-from eventformers.datasets_scripts.reading.tables import Column, is_table, read_records, table_names
+from eventformers.datasets_scripts.reading.tables import (
+    Column,
+    columns_of,
+    is_table,
+    read_records,
+    table_names,
+)
 from eventformers.errors import DataFormatError, EventformersError, shown
 
 _STEMS = {
@@ -38,18 +41,7 @@ MINIMUM_SCORE, MAXIMUM_SCORE = 1.0, 7.0
 """The rating scale of the rated pairs."""
 
 
-_HARD_TABLE = tuple(
-    Column(f"{pair}_{side}", "event", f"{name} event of the {pair} pair", required=True)
-    for pair in ("similar", "dissimilar")
-    for side, name in (("a", "first"), ("b", "second"))
-)
-_PAIR_TABLE = (
-    *(
-        Column(name, "event", f"{number} event", required=True)
-        for name, number in zip(_PAIR_COLUMNS, ("first", "second"), strict=True)
-    ),
-    Column("score", "number", "mean human score of the similarity, from 1 to 7", required=True),
-)
+_HARD_TABLE, _PAIR_TABLE = columns_of("hard_pairs"), columns_of("rated_pairs")
 
 
 class EventSimilarity(EventDatasetBuilder):
@@ -66,11 +58,6 @@ class EventSimilarity(EventDatasetBuilder):
     NAME = "event_similarity"
     SPLITS = ("test",)
     SAMPLES_FOLDER = "similarity"
-    RAW_FILES: ClassVar[dict[str, str]] = {
-        config: f"{stem}.txt with {7 if config in _RATED else 12} fields a line, separated by |; {stem}.csv,"
-        f" {stem}.parquet"
-        for config, stem in _STEMS.items()
-    }
     TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {
         "hard, hard_extend": _HARD_TABLE,
         "transitive, verbs_in_context": _PAIR_TABLE,
@@ -94,15 +81,6 @@ class EventSimilarity(EventDatasetBuilder):
         if len(files) > 1:
             raise EventformersError(f"found {files[0]} and {files[1]}; accepted: one of them")
         return {"test": files} if files else {}
-
-    @classmethod
-    def features(cls, config_name: str) -> datasets.Features:
-        """The columns of a config."""
-        if config_name in _RATED:
-            return datasets.Features(
-                {"event_a": EVENT_FEATURE, "event_b": EVENT_FEATURE, "score": Value("float64")}
-            )
-        return datasets.Features({name: EVENT_FEATURE for name in _HARD_COLUMNS})
 
     def examples(self) -> Iterator[Mapping[str, object]]:
         """Yield one row per line; blank lines are counted.

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
-import datasets
-from datasets import List, Value
-
 from eventformers.datasets_scripts.ace_reader import annotation_files, read_ace, text_file
 from eventformers.datasets_scripts.base import (
     SAMPLE_ORIGIN,
@@ -148,12 +145,6 @@ class EventTypes(EventDatasetBuilder):
     NAME = "event_types"
     SPLITS = ("train",)
     SAMPLES_FOLDER = "event_types"
-    RAW_FILES: ClassVar[dict[str, str]] = {
-        "mentions": "*.jsonl, *.csv, *.parquet with sentence, trigger and event_type",
-        "ace2005": "LDC's folder or any other with .sgm and .apf.xml files",
-        "frames": "FrameNet's folder with frame/*.xml and frRelation.xml; *.jsonl, *.csv, *.parquet with"
-        " name, definition and parents",
-    }
     TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {
         "mentions": MENTION_COLUMNS,
         "frames": FRAME_COLUMNS,
@@ -181,21 +172,6 @@ class EventTypes(EventDatasetBuilder):
                 kinds[path] = kinds[path] or "mentions"
             found += framenet or [item for item, kind in kinds.items() if kind == config_name]
         return {"train": list(dict.fromkeys(found))} if found else {}
-
-    @classmethod
-    def features(cls, config_name: str) -> datasets.Features:
-        """The columns of a config."""
-        text, offset = Value("string"), Value("int32")
-        origin = {"source": text, "license": text}
-        if config_name == "frames":
-            frame = {"frame_id": text, "name": text, "definition": text}
-            lists = {"parents": List(text), "examples": List(text)}
-            return datasets.Features({**frame, **lists, **origin})
-        trigger = {"trigger": text, "trigger_start": offset, "trigger_end": offset}
-        types = {"event_type": text, "seen": Value("bool"), "frames": List(text)}
-        return datasets.Features(
-            {"mention_id": text, "document_id": text, **origin, "text": text, **trigger, **types}
-        )
 
     def facts_from_paths(self, config_name: str) -> dict[str, object]:
         """The source and the licence of frames."""

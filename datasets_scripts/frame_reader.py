@@ -20,7 +20,7 @@ from eventformers.datasets_scripts.reading.markup import (
     read_xml,
     replace_marked,
 )
-from eventformers.datasets_scripts.reading.tables import Column, read_records
+from eventformers.datasets_scripts.reading.tables import columns_of, read_records
 from eventformers.errors import DataFormatError, shown
 
 FRAME_FOLDER = "frame"
@@ -28,13 +28,7 @@ RELATIONS_FILE = "frRelation.xml"
 
 ACCEPTED_FRAME = 'one JSON object a line with "name", "definition" and a list "parents" of names'
 
-FRAME_COLUMNS = (
-    Column("name", "text", "name of the frame, which is unique", required=True),
-    Column("definition", "text", "definition of the frame", required=True),
-    Column("parents", "list of texts", "names of the frames from which it inherits directly"),
-    Column("examples", "list of texts", "sentences in which a word evokes the frame"),
-    Column("frame_id", "text", "number or id of the frame; without it, its name", other_names=("id",)),
-)
+FRAME_COLUMNS = columns_of("frames")
 """Columns of a table of frames, and keys of JSON lines."""
 _UNUSED_KEYS = frozenset({"children", "relations", "fes", "semtypes", "source", "license"})
 # The elements that the schema of FrameNet 1.7, frame.xsd, allows in a frame.

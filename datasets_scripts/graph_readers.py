@@ -13,7 +13,7 @@ from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.reading.fields import Record, check_keys
 from eventformers.datasets_scripts.reading.lines import format_suffix, parse_json, read_lines, unpacked_name
 from eventformers.datasets_scripts.reading.tables import (
-    Column,
+    columns_of,
     csv_file_rows,
     first_record,
     may_hold,
@@ -25,29 +25,12 @@ from eventformers.datasets_scripts.relation_templates import (
     relation_templates,
 )
 from eventformers.errors import DataFormatError, EventformersError, counted, shown
-from eventformers.files import cached_by_file
+from eventformers.files import cached_by_file, packaged_yaml
 
 Triple = tuple[str, str, str]
 """Head, relation and tail."""
 
-ATOMIC_2020_RELATIONS = frozenset(
-    {
-        "AtLocation",
-        "CapableOf",
-        "Causes",
-        "Desires",
-        "HasProperty",
-        "HasSubEvent",
-        "HinderedBy",
-        "MadeUpOf",
-        "NotDesires",
-        "ObjectUse",
-        "isAfter",
-        "isBefore",
-        "isFilledBy",
-        "xReason",
-    }
-)
+ATOMIC_2020_RELATIONS = frozenset(packaged_yaml(__file__, "words.yaml")["atomic_2020"].split())
 """The relations of ATOMIC-2020 that ATOMIC does not have."""
 
 _FAMILIES: tuple[dict[str, tuple[str, ...]], ...] = (
@@ -65,11 +48,7 @@ _TABLE_FAMILIES: tuple[dict[str, tuple[str, ...]], ...] = tuple(
     for suffix in (".csv", ".parquet")
 )
 _TABLE_NAMES = {name for family in _TABLE_FAMILIES for names in family.values() for name in names}
-TRIPLE_COLUMNS = (
-    Column("head", "text", "head of the triple", required=True),
-    Column("relation", "text", "relation, one with a template", required=True),
-    Column("tail", "text", "tail of the triple", required=True),
-)
+TRIPLE_COLUMNS = columns_of("triples")
 """Columns of a table of triples."""
 _TRIPLE_NAMES = tuple(column.name for column in TRIPLE_COLUMNS)
 _CSV_OF_ALL_SPLITS = "v4_atomic_all.csv"

@@ -4,71 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from eventformers.files import packaged_yaml
+
 UNSPECIFIED = "unspecified"
 """The licence of a row without a stated licence."""
 
-SOURCE_LICENSES: dict[str, str] = {
-    "abc": UNSPECIFIED,
-    "ace2005": "LDC-user-agreement",
-    "bbc": UNSPECIFIED,
-    "brown": "research-only",
-    "cmcnc_dev": "Apache-2.0",
-    "cmcnc_test": "Apache-2.0",
-    "current_events": "CC-BY-SA-4.0",
-    # Its news texts. The CC BY 3.0 of its owners is that of the annotation, which `event_coreference` has.
-    "ecbplus": "research-only",
-    "fairytaleqa": "Apache-2.0",
-    "fewevent": UNSPECIFIED,
-    "fewrel": "MIT",
-    "fewrel_cfrl": "MIT",
-    "geneva": "CC-BY-3.0",
-    "gum": "CC-partly-NC",
-    "gutenberg": "public-domain-US",
-    "m2e2": UNSPECIFIED,
-    "masc": "unrestricted",
-    "mcnc_dev": "Apache-2.0",
-    "mcnc_test": "Apache-2.0",
-    "mctest": UNSPECIFIED,
-    "rebel": "CC-BY-NC-SA-4.0",
-    "reuters21578": "research-only",
-    "state_union": "public-domain",
-    "treebank": UNSPECIFIED,
-    "wikidata": "CC0-1.0",
-    "wikidata_real": "CC-partly-NC",
-    "wikinews": "CC-BY-2.5",
-    "wikipedia": "CC-BY-SA-4.0",
-    "xlel_wd": "CC-BY-4.0",
-}
+_LICENSES = packaged_yaml(__file__, "licenses.yaml")
+SOURCE_LICENSES: dict[str, str] = _LICENSES["sources"]
 """Licence by the `source` of a document; a licence stated in the raw row takes precedence."""
 
-OPEN_LICENSES: frozenset[str] = frozenset(
-    {
-        "Apache-2.0",
-        "BSD-2-Clause",
-        "CC-BY-2.5",
-        "CC-BY-3.0",
-        "CC-BY-4.0",
-        "CC-BY-SA-3.0",
-        "CC-BY-SA-4.0",
-        "CC0-1.0",
-        "MIT",
-        "public-domain",
-        "public-domain-US",
-        "unrestricted",
-    }
-)
+OPEN_LICENSES: frozenset[str] = frozenset(_LICENSES["open"])
 """Licences under which anyone may publish the rows and the models trained on them. All others, `unspecified`
 included, need the user's decision."""
 
 _HUB_IDENTIFIERS: dict[str, str] = {
     **{name: name.lower() for name in OPEN_LICENSES - {"public-domain", "public-domain-US", "unrestricted"}},
     UNSPECIFIED: "unknown",
-}
-
-_OTHER_NAMES: dict[str, str] = {
-    "apache-2.0; texts public domain": "Apache-2.0",
-    "open, commercial use allowed": "unrestricted",
-    "public domain in the usa (project gutenberg licence)": "public-domain-US",
 }
 
 
@@ -82,7 +33,7 @@ def license_of_source(source: str, stated: str | None = None) -> str:
         return SOURCE_LICENSES.get(source, UNSPECIFIED)
     plain = " ".join(stated.split())
     known = {name.lower(): name for name in OPEN_LICENSES}
-    return _OTHER_NAMES.get(plain.lower()) or known.get(plain.lower().replace(" ", "-"), plain)
+    return _LICENSES["other_names"].get(plain.lower()) or known.get(plain.lower().replace(" ", "-"), plain)
 
 
 def is_open(license_name: str) -> bool:

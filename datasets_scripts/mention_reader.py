@@ -15,58 +15,15 @@ from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.reading.fields import Record, check_keys, text_field
 from eventformers.datasets_scripts.reading.lines import file_stem
-from eventformers.datasets_scripts.reading.tables import Column, read_records
+from eventformers.datasets_scripts.reading.tables import columns_of, read_records
 from eventformers.errors import shown
+from eventformers.files import packaged_yaml
 
-ACE_SEEN_TYPES: tuple[str, ...] = (
-    "Conflict:Attack",
-    "Movement:Transport",
-    "Life:Die",
-    "Contact:Meet",
-    "Justice:Arrest-Jail",
-    "Justice:Sentence",
-    "Transaction:Transfer-Money",
-    "Personnel:Elect",
-    "Transaction:Transfer-Ownership",
-    "Personnel:End-Position",
-)
+_ACE = packaged_yaml(__file__, "ace_types.yaml")
+ACE_SEEN_TYPES: tuple[str, ...] = tuple(_ACE["seen"])
 """The types whose labels the paper trains on: the ten with the most mentions, in that order."""
 
-ACE_FRAMES: dict[str, tuple[str, ...]] = {
-    "Justice:Appeal": ("Appeal",),
-    "Life:Be-Born": ("Birth_scenario",),
-    "Justice:Charge-Indict": ("Notification_of_charges",),
-    "Justice:Convict": ("Verdict",),
-    "Business:Declare-Bankruptcy": ("Wealthiness",),
-    "Conflict:Demonstrate": ("Protest",),
-    "Life:Divorce": ("Personal_relationship",),
-    "Business:End-Org": ("Organization", "Process_end"),
-    "Justice:Extradite": ("Extradition",),
-    "Justice:Fine": ("Fining",),
-    "Life:Injure": ("Cause_harm", "Experience_bodily_harm"),
-    "Life:Marry": ("Forming_relationships",),
-    "Personnel:Nominate": ("Appointing",),
-    "Contact:Phone-Write": ("Contacting",),
-    "Justice:Release-Parole": ("Releasing_from_custody",),
-    "Business:Start-Org": ("Organization", "Process_start"),
-    "Personnel:Start-Position": ("Being_employed", "Process_start"),
-    "Justice:Sue": ("Judgment_communication",),
-    "Justice:Trial-Hearing": ("Trial",),
-    "Justice:Pardon": ("Pardon",),
-    "Business:Merge-Org": ("Organization", "Amalgamation"),
-    "Justice:Acquit": ("Verdict",),
-    "Justice:Execute": ("Execution",),
-    "Conflict:Attack": ("Attack",),
-    "Movement:Transport": ("Transportation_status",),
-    "Life:Die": ("Death",),
-    "Contact:Meet": ("Make_acquaintance", "Meet_with", "Come_together"),
-    "Justice:Arrest-Jail": ("Arrest", "Prison", "Imprisonment", "Being_incarcerated"),
-    "Justice:Sentence": ("Sentencing",),
-    "Transaction:Transfer-Money": ("Commerce_money-transfer",),
-    "Personnel:Elect": ("Change_of_leadership", "Choosing"),
-    "Transaction:Transfer-Ownership": ("Commerce_goods-transfer",),
-    "Personnel:End-Position": ("Being_employed", "Process_end"),
-}
+ACE_FRAMES: dict[str, tuple[str, ...]] = {name: tuple(frames) for name, frames in _ACE["frames"].items()}
 """The frames of each of the 33 types, in the paper's order. Every frame that inherits from one of them,
 directly or not, is a valid target, too (`eventformers.datasets_scripts.frame_reader.frame_descendants`)."""
 
@@ -91,19 +48,7 @@ ACCEPTED_MENTION = (
     ' object with "text", "start_char" and "end_char") and "event_type"'
 )
 
-MENTION_COLUMNS = (
-    Column("text", "text", "sentence", required=True, other_names=("sentence",)),
-    Column("trigger", "text", "words of the sentence that express the event"),
-    Column("trigger_start", "integer", "character offset of the trigger; without it, the first occurrence"),
-    Column("trigger_end", "integer", "offset after the last character of the trigger"),
-    Column("event_type", "text", "type of the event; empty if unknown"),
-    Column("parent_type", "text", "type above it, for ACE's subtypes"),
-    Column("frames", "list of texts", "names of FrameNet's frames that fit the event"),
-    Column("mention_id", "text", "id of the mention; without it, the file and the line", other_names=("id",)),
-    Column("document_id", "text", "document of the sentence", other_names=("doc_id",)),
-    Column("source", "text", "corpus; without it, the name of the file"),
-    Column("license", "text", "terms of use, as an identifier of SPDX"),
-)
+MENTION_COLUMNS = columns_of("mentions")
 """Columns of a table of mentions, and keys of JSON lines."""
 UNUSED_KEYS = frozenset({"split", "sent_id", "tokens", "arguments", "raw_sentence", "seen"})
 _OFFSETS = ("trigger_start", "trigger_end")

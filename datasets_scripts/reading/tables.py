@@ -8,6 +8,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import dropwhile, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
@@ -30,6 +31,7 @@ from eventformers.datasets_scripts.reading.lines import (
     read_rows,
 )
 from eventformers.errors import DataFormatError, EventformersError, counted, first_line, nearest_name, shown
+from eventformers.files import packaged_yaml
 
 Row = TypeVar("Row")
 
@@ -395,6 +397,13 @@ class Column(NamedTuple):
         """Every name of the column in a table."""
         roles = tuple(f"{self.name}_{role}" for role in _ROLES) if self.kind == "event" else ()
         return (self.name, *self.other_names, *roles)
+
+
+@cache
+def columns_of(table: str) -> tuple[Column, ...]:
+    """The columns of a kind of table, which are also the keys of JSON lines, by a key of `columns.yaml`."""
+    listed = packaged_yaml(__file__, "../columns.yaml")[table]
+    return tuple(Column(**{**one, "other_names": tuple(one.get("other_names", ()))}) for one in listed)
 
 
 def is_table(path: Path) -> bool:

@@ -14,7 +14,9 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache, wraps
 from pathlib import Path
 from threading import current_thread, get_native_id, main_thread
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import yaml
 
 from eventformers.errors import EventformersError, causes, shown
 from eventformers.locks import one_writer
@@ -101,6 +103,11 @@ def cached_by_file(read: Callable[[Path], Result]) -> Callable[[Path], Result]:
         return cached(path, status.st_size, status.st_mtime_ns)
 
     return wrapper
+
+
+def packaged_yaml(module: str, name: str) -> Any:
+    """Read a YAML file of this package that is beside a module, which is given as its `__file__`."""
+    return yaml.safe_load((Path(module).parent / name).read_text(encoding="utf-8"))
 
 
 def require_file(path: Path, accepted: str) -> None:

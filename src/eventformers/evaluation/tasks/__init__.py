@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from importlib import import_module
-from pathlib import Path
 from typing import Any, TypedDict
-
-import yaml
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation.tasks.base import ENCODER_SETTINGS, Task, TaskKind, TaskSettings
+from eventformers.files import packaged_yaml
 
 __all__ = [
     "TASKS",
@@ -42,7 +40,7 @@ def _value(value: object) -> Any:
 
 TASKS: dict[str, Task] = {
     name: _declared(name, entry)
-    for name, entry in yaml.safe_load(Path(__file__).with_name("tasks.yaml").read_text("utf-8")).items()
+    for name, entry in packaged_yaml(__file__, "tasks.yaml").items()
     if not name.startswith(".")
 }
 """The tasks by name."""
