@@ -213,16 +213,10 @@ class EventGroundingModel(EventEncoderModel, EventGroundingPreTrainedModel):
         side: str = "mention",
         **kwargs,
     ) -> EventModelOutput:
-        """Encode mentions, or events.
+        """Encode mentions, or events; arguments that are not listed are those of `EventEncoderModel`.
 
         Args:
-            input_ids: token ids, `(batch, length)`.
-            attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None if nothing is padded.
-            token_type_ids: `(batch, length)`, for encoders that know segments.
-            inputs_embeds: token embeddings instead of ids, `(batch, length, hidden_size)`.
             side: `mention` for mentions in their contexts, `event` for events.
-            **kwargs: passed on to the encoder, such as `output_hidden_states` and `output_attentions`.
-                `return_dict=False` gives a tuple.
 
         Returns:
             `EventModelOutput`.

@@ -300,19 +300,13 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         token_factors: torch.Tensor | None = None,
         **kwargs,
     ) -> EventTypeInductionModelOutput:
-        """Encode mentions.
+        """Encode mentions; arguments that are not listed are those of `EventEncoderModel`.
 
         Args:
-            input_ids: token ids of sentences, `(batch, length)`.
-            attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None if nothing is padded.
-            token_type_ids: `(batch, length)`, for encoders that know segments.
-            inputs_embeds: token embeddings instead of ids, `(batch, length, hidden_size)`.
             trigger_mask: True for a token of the trigger, `(batch, length)`; used if `trigger_input` pools
                 over the trigger, and if it is `found`: then the model does not search for triggers.
             token_factors: with `found_exponent`, factors of the tokens' weights, positive, `(batch, length)`;
                 None for equal ones.
-            **kwargs: passed on to the encoder, such as `output_hidden_states` and `output_attentions`.
-                `return_dict=False` gives a tuple.
 
         Returns:
             `EventTypeInductionModelOutput`.

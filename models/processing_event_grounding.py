@@ -28,13 +28,10 @@ class EventGroundingProcessor(EventProcessor):
 
     Args:
         tokenizer: the tokenizer of the model, with `TAGS`.
-        event_order: order of the roles in the text of an event, a key of `ORDERS`.
-        max_length: maximum number of tokens of a text; None takes the limit of the tokenizer.
         mention_tokens: maximum number of tokens of a mention with its context.
         event_tokens: maximum number of tokens of an event.
         read_heading: put title and date of a mention's document first, if known.
         reads_pairs: True for the cross-encoder, which reads a mention and an event as one text.
-        prompts: text before each text, by its kind; see `EventConfig`.
     """
 
     def __init__(

@@ -19,10 +19,7 @@ class EventTypeInductionProcessor(EventProcessor):
 
     Args:
         tokenizer: the tokenizer of the model, a fast one.
-        event_order: order of the roles in the text of an event, a key of `ORDERS`.
-        max_length: maximum number of tokens of a text; None takes the limit of the tokenizer.
         trigger_input: how the model reads the trigger; see `EventTypeInductionConfig`.
-        prompts: text before each text, by its kind; see `EventConfig`.
     """
 
     def __init__(

@@ -25,9 +25,6 @@ class HeterEventProcessor(EventProcessor):
 
     Args:
         tokenizer: the tokenizer of the model, a fast one.
-        event_order: order of the roles in the text of an event, a key of `ORDERS`.
-        max_length: maximum number of tokens of an event; None takes the limit of the tokenizer.
-        prompts: text before each text, by its kind; see `EventConfig`.
     """
 
     @returns_tensors

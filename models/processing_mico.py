@@ -26,10 +26,6 @@ class MicoProcessor(EventProcessor):
         AutoModelForMultipleChoice.from_pretrained(name)(**processor(question)).logits
 
     Args:
-        tokenizer: the tokenizer of the model.
-        event_order: order of the roles in the text of an event, a key of `ORDERS`.
-        max_length: maximum number of tokens of a text; None takes the limit of the tokenizer.
-        prompts: text before each text, by its kind; see `EventConfig`.
         relation_templates: the model's own relations; see `MicoConfig`.
     """
 

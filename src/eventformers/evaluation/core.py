@@ -80,11 +80,9 @@ def evaluate(
     overwrite: bool = False,
     malformed: str | None = None,
 ) -> TaskResult:
-    """Score a model, or a plain encoder, on a task.
+    """Score a model, or a plain encoder, on a task; for arguments that are not listed see `encode`, `induce`.
 
     Args:
-        model: folder or Hub id of an eventformers model or of any plain encoder, None for the packaged
-            all-MiniLM-L6-v2, or a loaded encoder.
         task: a name in `TASKS`, or a variant of a task.
         data: folder of raw files, built folder or Hub id of the task's dataset; None takes the bundled
             samples, which are not a benchmark.
@@ -96,14 +94,9 @@ def evaluate(
         baseline: the untrained encoder to score with the model's pooling and event order; None takes the one
             in the model's training record, False scores none.
         session: shares models, vectors and data with other evaluations. It saves time and changes no score.
-        device: a torch device; None chooses one.
-        dtype: a torch dtype by name; None takes the model's.
-        batch_size: events per batch, or `auto`.
         seed: the seed to record; None takes the one in the model's training record. Tasks draw no random
             numbers.
         overwrite: replace a result on other rows.
-        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
-            one; None takes the active policy, by default `error`.
 
     Returns:
         The result, with one prediction per row.

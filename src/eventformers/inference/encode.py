@@ -349,11 +349,8 @@ load_encoder = EventEncoder.from_pretrained
 
 
 def as_encoder(model: str | Path | EventEncoder | None, **settings: Any) -> EventEncoder:
-    """Return a loaded encoder as it is, or load one by name with the arguments of `load_encoder`.
-
-    Raises:
-        EventformersError: the model cannot be loaded, or loading settings are given for a loaded encoder.
-    """
+    """Return a loaded encoder as it is, or load one by name with the arguments of `load_encoder`, which a
+    loaded one does not accept."""
     if not isinstance(model, EventEncoder):
         return load_encoder(model, **settings)
     if any(settings.values()):
@@ -485,14 +482,7 @@ def encode(
 
 
 def require_finite(name: str, *computed: Vectors) -> None:
-    """Raise an error if a model computed a number that is not finite.
-
-    Args:
-        *computed: vectors or scores.
-
-    Raises:
-        EventformersError: a number is NaN or infinite.
-    """
+    """Raise an error if a model computed a number, of vectors or scores, that is not finite."""
     if not all(np.isfinite(part).all() for part in computed):
         raise EventformersError(
             f"the model {shown(name)} computes numbers that are not finite; use dtype float32 or another "

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import itertools
 import re
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args, get_type_hints
@@ -48,15 +49,18 @@ def python_page() -> str:
     classes = {name: value for name, value in values.items() if inspect.isclass(value)}
     functions = {name: value for name, value in values.items() if callable(value) and name not in classes}
     parts = [f"## Functions\n\n{_links(functions)}"]
-    parts += [_described(name, value, 3) for name, value in functions.items()]
+    shared = [values[name] for name in _SHARED]
+    parts += [_described(name, value, 3, shared) for name, value in functions.items()]
     parts.append(f"## Classes\n\n{_links(classes)}")
     for name, value in classes.items():
-        parts.append(_described(name, value, 3))
+        bases = [base for base in value.__mro__[1:] if base.__module__.startswith("eventformers.")]
+        parts.append(_described(name, value, 3, bases))
         for method in vars(value):
             own = getattr(value, method)
             is_public = not method.startswith(("_", "validate_"))
             if is_public and inspect.isroutine(own) and own.__doc__:
-                parts.append(_described(f"{name}.{method}", own, 4))
+                inherited = [getattr(base, method) for base in bases if hasattr(base, method)]
+                parts.append(_described(f"{name}.{method}", own, 4, inherited))
     parts.append("## Version\n\n`__version__` is the version of the package.")
     return "\n\n".join(parts)
 
@@ -65,8 +69,8 @@ def _links(values: Iterable[str]) -> str:
     return ", ".join(f"[`{name}`](#{name.lower()})" for name in values)
 
 
-def _described(name: str, value: Any, level: int) -> str:
-    """Describe a function or a class, whose docstring has the sections that it needs."""
+def _described(name: str, value: Any, level: int, relatives: Iterable[Any] = ()) -> str:
+    """Describe a function or a class by its docstring, arguments that it leaves out by those of relatives."""
     description, *sections = re.split(r"^(\w+):$", inspect.getdoc(value) or "", flags=re.MULTILINE)
     parts = [f"{'#' * level} `{name}`"]
     if signature := _signature(name, value):
@@ -77,12 +81,22 @@ def _described(name: str, value: Any, level: int) -> str:
         if heading in ("Returns", "Yields"):
             parts.append(f"**{heading}** {' '.join(text.split())}")
         elif entries := docstring_entries(f"{heading}:{text.rstrip()}", heading):
+            if heading == "Args":
+                found = [docstring_entries(inspect.getdoc(one) or "", heading) for one in relatives]
+                known = ChainMap(entries, *found)
+                written = (
+                    str(one).split(":")[0].split("=")[0]
+                    for one in inspect.signature(value).parameters.values()
+                )
+                entries = {one: known[one] for one in written if one in known} | entries
             lines = [f"- `{entry}`: {meaning}" for entry, meaning in entries.items()]
             parts.append("\n".join([f"**{_HEADINGS.get(heading, heading)}**", "", *lines]))
     return "\n\n".join(parts)
 
 
 _HEADINGS = {"Args": "Arguments"}
+_SHARED = ("encode", "induce")
+"""Functions whose arguments other functions have, too; these leave them out of their docstrings."""
 _LONGEST_SIGNATURE = 88
 _MADE_FROM_SETTINGS = (PreTrainedModel, PreTrainedConfig, TrainingArguments, Exception)
 

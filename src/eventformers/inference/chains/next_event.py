@@ -125,9 +125,6 @@ def indexed_events(
         scorer: computes the vectors of candidates by this model.
         overwrite: replace an existing index; events that it has by the same model are not encoded again.
 
-    Returns:
-        The events and their unit vectors, mapped from disk.
-
     Raises:
         EventformersError: there is no index and there are no events, the index was built by another model or
             from other events, or an error of `build_index`.
@@ -171,13 +168,8 @@ def indexed_events(
 def nearest_events(
     table: IndexTable, direction: Scores, top: int, excluded: Collection[str]
 ) -> list[tuple[float, int, Event]]:
-    """Find the events with the largest products with a direction.
-
-    Args:
-        table: events and their unit vectors.
-        direction: `(d,)`.
-        top: number of events to find.
-        excluded: texts of events to leave out, as `event_key` makes them.
+    """Find the `top` events with the largest products with a direction, `(d,)`, without those whose
+    `event_key` is in `excluded`.
 
     Returns:
         Score, position and event of each, best first; the lower position wins ties.
@@ -200,13 +192,8 @@ def nearest_events(
 
 @dataclass(frozen=True)
 class Candidate:
-    """A candidate for the next event.
-
-    Attributes:
-        event: its roles.
-        text: its text.
-        score: mean cosine with the events of the chain, or the cosine with the last one; higher is better.
-    """
+    """A candidate for the next event; its score is the mean cosine with the events of the chain, or that with
+    the last one."""
 
     event: Event
     text: str
@@ -260,11 +247,10 @@ def next_event(
 ) -> Prediction:
     """Rank events by how well they continue a chain.
 
-    A chain of one event and a single candidate are allowed.
+    A chain of one event and a single candidate are allowed. For arguments that are not listed see `encode`
+    and `induce`.
 
     Args:
-        model: folder or Hub id of a model of this package or of any plain encoder, a loaded encoder, or None
-            for the packaged all-MiniLM-L6-v2.
         chain: a file of events: one a line, a JSON list, or a CSV or Parquet file with the columns that
             `embed_file` reads; or events in any form that `encode` reads, with their roles, or as lines of
             such a file (`"police | arrested | man"`). The last event is the latest.
@@ -284,12 +270,6 @@ def next_event(
         overwrite: rebuild an existing index; events that it has by the same model are not encoded again.
             Like `ivf`, it needs an index.
         verify: check the digests of all files of the index first, also of files above 1 GiB.
-        batch_size: maximum number of events in a batch, or `auto`.
-        device: a torch device; None uses an accelerator if there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
-        show_progress: draw a progress bar on standard error.
-        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
-            one; None uses the active policy, by default `error`.
 
     Raises:
         DataFormatError: a line of a file is not an event.
@@ -391,12 +371,11 @@ def _best(
 
 
 def read_events(events: Events, what: str) -> list[Event]:
-    """Read events from a file, or from a list of events and lines.
+    """Read events, which `what` describes for errors.
 
     Args:
         events: a file with one event on each line, a JSON list of events, a CSV or Parquet file; or the
-            events.
-        what: description of the events, for errors.
+            events, or lines of such a file.
 
     Raises:
         DataFormatError: a line of the file is not an event.

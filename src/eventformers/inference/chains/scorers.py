@@ -49,14 +49,11 @@ class EventStates:
     word_starts: Positions
 
     def nodes(self, chains: Sequence[Positions], *, num_layers: int | None = None) -> list[Vectors]:
-        """Compute the node of each event of each chain after the graph's layers.
+        """Compute the node of each event of each chain after the graph's layers, (events, D) for each chain.
 
         Args:
             chains: the positions in `events` of each chain's events; one or more.
             num_layers: number of layers to run; None runs all of the model's.
-
-        Returns:
-            One array for each chain, (events, D).
 
         Raises:
             EventformersError: a chain is empty, or the model has fewer layers.
@@ -188,9 +185,6 @@ def encode_states(
 ) -> EventStates:
     """Encode distinct events for chains, or read them from the encoder's memory; sets `encoder.truncated`.
 
-    Args:
-        events: the events, no two of them equal.
-
     Raises:
         EventformersError: the model does not read chains, an event contains no word, or memory ran out.
     """
@@ -259,11 +253,7 @@ class ChainScorer(Protocol):
     def score_choices(
         self, contexts: Sequence[Sequence[Event]], choices: Sequence[Sequence[Event]]
     ) -> list[Scores]:
-        """Score the choices of each question.
-
-        Args:
-            contexts: the events of each question's chain, in order.
-            choices: the candidates of each question; one or more.
+        """Score the choices of each question, one or more, after the events of its chain, in order.
 
         Returns:
             One array for each question, (choices,); higher is better. Scores of different questions need not
@@ -274,11 +264,8 @@ class ChainScorer(Protocol):
     def similarities(
         self, sources: Sequence[Sequence[Event]], targets: Sequence[Sequence[Event]]
     ) -> list[Scores]:
-        """Score how well each target follows each source, before rows are normalised.
-
-        Args:
-            sources: the earlier events of each question.
-            targets: the later events of each question.
+        """Score how well each later event, a target, follows each earlier one, a source, before rows are
+        normalised.
 
         Returns:
             One array for each question, (sources, targets), 0 or more.
@@ -323,11 +310,7 @@ class CosineScorer(ABC):
     aggregation: Aggregation
 
     def __post_init__(self) -> None:
-        """Check the aggregation.
-
-        Raises:
-            UnknownNameError: it is not one of `AGGREGATIONS`.
-        """
+        """Check the aggregation."""
         if self.aggregation not in AGGREGATIONS:
             raise UnknownNameError("aggregation", self.aggregation, AGGREGATIONS)
 
@@ -335,26 +318,19 @@ class CosineScorer(ABC):
     def units(
         self, left: Sequence[Sequence[Event]], right: Sequence[Sequence[Event]], *, alone: bool
     ) -> tuple[Iterator[Scores], Iterator[Scores]]:
-        """Compute the vectors, at length 1, of the events of each entry on the left and on the right.
+        """Compute the vectors, at length 1, of the events of each entry on the left, and of those on the
+        right that may follow: one array for each entry, (events, d).
 
         Args:
-            right: events that may follow.
             alone: True if each event on the left is a separate chain; False if those of an entry form one
                 chain.
-
-        Returns:
-            One array for each entry on the left, (events, d), and one for each on the right.
         """
 
     def score_choices(
         self, contexts: Sequence[Sequence[Event]], choices: Sequence[Sequence[Event]]
     ) -> list[Scores]:
-        """Score the choices of each question; see `ChainScorer`.
-
-        Raises:
-            EventformersError: a question without a context event or a choice, an event without a word, or a
-                vector without a cosine.
-        """
+        """Score the choices of each question; see `ChainScorer`. A question needs context and choices, an
+        event words."""
         check_questions(contexts, choices, "choices")
         return [
             rounded_cosines(self._direction(cosines))
@@ -364,12 +340,8 @@ class CosineScorer(ABC):
     def directions(
         self, contexts: Sequence[Sequence[Event]], choices: Sequence[Event]
     ) -> tuple[Scores, Scores]:
-        """Compute vectors whose dot products are the scores of `score_choices` if all questions have the
-        same choices, so that the best of very many choices can be searched in blocks.
-
-        Args:
-            contexts: the events of each question's chain, in order; one or more.
-            choices: the candidates of all questions; one or more.
+        """Compute vectors whose dot products are the scores of `score_choices` if all questions have the same
+        choices, so that the best of very many choices can be searched in blocks.
 
         Returns:
             `(contexts, d)`, and `(choices, d)` at length 1.
@@ -387,11 +359,7 @@ class CosineScorer(ABC):
 
     @abstractmethod
     def candidates(self, choices: Sequence[Event]) -> Scores:
-        """Compute the second result of `directions` by itself: `(choices, d)` at length 1.
-
-        Args:
-            choices: the candidates, no two of them equal; one or more.
-        """
+        """Compute the second result of `directions` by itself, for choices of which no two are equal."""
 
     def _direction(self, units: Scores) -> Scores:
         """Combine the unit vectors of a context, `(events, d)`, into `(d,)`."""
@@ -400,12 +368,7 @@ class CosineScorer(ABC):
     def similarities(
         self, sources: Sequence[Sequence[Event]], targets: Sequence[Sequence[Event]]
     ) -> list[Scores]:
-        """Score how well each target follows each source, from 0 to 1; see `ChainScorer`.
-
-        Raises:
-            EventformersError: a question without a source or a target, an event without a word, or a vector
-                without a cosine.
-        """
+        """Score how well each target follows each source, from 0 to 1; see `ChainScorer`."""
         check_questions(sources, targets, "targets")
         return [(rounded_cosines(cosines) + 1) / 2 for cosines in self._cosines(sources, targets, alone=True)]
 
@@ -415,10 +378,7 @@ class EncoderChainScorer(CosineScorer):
     """A chain scorer that uses vectors of single events: SWCC, MICO, and plain sentence encoders.
 
     The mean of the cosines ranks candidates like the cosine with the sum of the context's unit vectors.
-
-    Attributes:
-        embed: events to vectors; called once, with each distinct event of a call.
-        aggregation: `mean` over the events of the context, or only the `last` one.
+    `embed` is called once, with each distinct event of a call.
     """
 
     embed: EmbedEvents
@@ -445,11 +405,8 @@ class ModelChainScorer(CosineScorer):
 
     The score of a candidate is the mean cosine of its encoder vector with the nodes of the context's events
     in the graph of the context. A transition from a to b is (cos(a, b) + 1) / 2, where a is the node of a
-    graph with only this event and b is a candidate.
-
-    Attributes:
-        encoder: the model; its `truncated` counts the events that the latest call truncated.
-        aggregation: `mean` over the events of the context, or only the `last` one.
+    graph with only this event and b is a candidate. The encoder's `truncated` counts the events that the
+    latest call truncated.
     """
 
     encoder: EventEncoder
@@ -491,27 +448,15 @@ def chain_scorer(
     aggregation: Aggregation = "mean",
     batch_size: int | Literal["auto"] = "auto",
 ) -> EncoderChainScorer | ModelChainScorer:
-    """Return the scorer for a model.
-
-    Args:
-        aggregation: `mean` over the events of the context, or only the `last` one.
-    """
+    """Return the scorer for a model, with one of `AGGREGATIONS`."""
     if encoder.reads_chains:
         return ModelChainScorer(encoder, aggregation, batch_size)
     return EncoderChainScorer(partial(encoder.encode, batch_size=batch_size), encoder.name, aggregation)
 
 
 def check_questions(left: Sequence[Sequence[Event]], right: Sequence[Sequence[Event]], what: str) -> None:
-    """Raise an error for questions that cannot be scored.
-
-    Args:
-        left: the events of each question that are followed.
-        right: the events of each question that may follow.
-        what: description of the latter, for errors.
-
-    Raises:
-        EventformersError: lists of unequal length, or a question without an event on one side.
-    """
+    """Raise an error for lists of unequal length, or a question without an event on one side; `what`
+    describes those on the right, which may follow."""
     if len(left) != len(right):
         raise EventformersError(
             f"found {len(left)} chains and {len(right)} lists of {what}; accepted: one each"

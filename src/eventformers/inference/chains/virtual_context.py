@@ -63,13 +63,9 @@ class VirtualContext(StrictSettings):
 
 
 class ChainIndex:
-    """An inverted index from words of events to chains.
+    """An inverted index from words of events to chains, at least one.
 
-    Args:
-        chains: the chains. A chain of more than `MAX_EVENTS` yields several contexts, without overlap.
-
-    Raises:
-        EventformersError: there are no chains.
+    A chain of more than `MAX_EVENTS` yields several contexts, without overlap.
     """
 
     def __init__(self, chains: Iterable[Sequence[Event]]) -> None:
@@ -85,13 +81,10 @@ class ChainIndex:
         self._shares = _divided(self._words.fit_transform(self.contexts), map(len, self.contexts))
 
     def nearest(self, events: Sequence[Event], number: int) -> list[tuple[Positions, Scores]]:
-        """Find the contexts that match each event best.
+        """Find the `number` contexts that match each event best.
 
         The match of an event with another is the share of its words that the other contains; the match with a
         context is the mean over the context's events (Eq. 17).
-
-        Args:
-            number: maximum number of contexts of an event.
 
         Returns:
             Positions and matches of the contexts of each event, best first; ties keep the order of the index.
@@ -111,11 +104,7 @@ class ChainIndex:
 
 
 class ContextEncoder:
-    """An encoder of events in virtual contexts.
-
-    Args:
-        retrieved: maximum number of contexts of an event.
-        num_layers: number of graph layers.
+    """An encoder of events in at most `retrieved` virtual contexts, read by `num_layers` graph layers.
 
     Attributes:
         without_context: number of distinct events of the latest call that share no word with any chain; the
@@ -134,14 +123,9 @@ class ContextEncoder:
 
         Args:
             items: events, as `eventformers.encode` reads them; a text is an event with only a predicate.
-            batch_size: maximum number of events in a batch, or `auto`.
 
         Returns:
             (N, D) float32, in the order of the items.
-
-        Raises:
-            EventformersError: the model does not read chains or has fewer layers, or an item is not an event
-                or contains no word.
         """
         distinct = DistinctEvents()
         asked = distinct.rows(
@@ -173,12 +157,8 @@ class ContextEncoder:
 
 
 def context_encoder(encoder: EventEncoder, context: VirtualContext) -> ContextEncoder:
-    """Create an encoder of events in the training chains of a dataset.
-
-    Raises:
-        DataFormatError: a raw file cannot be read.
-        EventformersError: the data has no training chains, or the model does not read chains.
-    """
+    """Create an encoder of events in the training chains of a dataset; a model that reads no chains is an
+    error."""
     if not encoder.reads_chains:
         raise EventformersError(
             f"{encoder.name or 'the model'} reads single events and cannot use contexts; accepted: a model "
@@ -189,12 +169,7 @@ def context_encoder(encoder: EventEncoder, context: VirtualContext) -> ContextEn
 
 
 def chain_index(context: VirtualContext) -> ChainIndex:
-    """Index the training chains of virtual contexts.
-
-    Raises:
-        DataFormatError: a raw file cannot be read.
-        EventformersError: the data has no training chains.
-    """
+    """Index the training chains of virtual contexts; data without them is an error."""
     splits = load_built(context.chains, "chains", builder="event_chains")
     if "train" not in splits:
         raise EventformersError(

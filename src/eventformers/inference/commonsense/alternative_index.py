@@ -49,8 +49,7 @@ class AlternativeRecord(IndexRecord):
 
     Attributes:
         graph: config of the graph, such as `conceptnet`.
-        splits: the splits whose pairs the index contains.
-        pairs: number of distinct pairs.
+        pairs: number of distinct pairs of its splits.
         truncated: number of truncated texts among those that the last build encoded.
     """
 
@@ -64,11 +63,9 @@ class AlternativeRecord(IndexRecord):
 
 @dataclass(frozen=True)
 class AlternativeIndex:
-    """The alternatives and premises of a graph, with their vectors by one model.
+    """The distinct alternatives and premises of a graph, with their vectors by one model.
 
     Attributes:
-        alternatives: the distinct alternatives.
-        premises: the distinct premises.
         offsets: `(premises + 1,)`; the alternatives of premise p are at `known[offsets[p]:offsets[p + 1]]`.
     """
 
@@ -99,14 +96,11 @@ def build_alternative_index(
     """Encode a graph's distinct alternatives and premises, and write their index.
 
     Args:
-        pairs: splits by name, with the columns `premise` and `alternative`.
+        pairs: splits by name, with the columns `premise` and `alternative`; of them, `splits` are indexed,
+            None for all.
         graph: config of the graph, for the record and for its relations.
-        splits: the splits to index; None uses all.
         overwrite: replace an existing index; texts that it has by the same model are not encoded again.
         search: kind of search in the index that is returned, see `open_index`.
-
-    Raises:
-        EventformersError: there are no pairs, or an error of `build_index`.
     """
     known = known_pairs(pairs, splits)
     details: dict[str, Any] = {
@@ -150,16 +144,8 @@ def load_alternative_index(
     fingerprint: str | None = None,
     search: SearchKind = "exact",
 ) -> AlternativeIndex:
-    """Map an index from its files.
-
-    Args:
-        folder: a folder that `build_alternative_index` wrote.
-        encoder: the model to use the index with; None skips the check.
-        fingerprint: the expected `graph_fingerprint`; None skips the check.
-
-    Raises:
-        EventformersError: an error of `open_index`.
-    """
+    """Map an index that `build_alternative_index` wrote from its files; `encoder` and `fingerprint`, the
+    expected `graph_fingerprint`, are checked if they are given, as in `open_index`."""
     model = None if encoder is None else IndexedModel.of(encoder)
     record, tables = open_index(
         folder, AlternativeRecord, model=model, fingerprint=fingerprint, search=search
@@ -196,13 +182,7 @@ def trained_templates(encoder: EventEncoder) -> Mapping[str, Mapping[str, str]]:
 def load_pairs(
     encoder: EventEncoder, data: str | Path | None, config: str, templates: str | Path | None
 ) -> Mapping[str, Dataset]:
-    """Build or load the pairs of a graph, with the templates of the model and of a file.
-
-    Args:
-        data: raw files, a built dataset or a Hub id; None for the bundled samples.
-        config: the graph's config.
-        templates: YAML file with templates of more relations.
-    """
+    """Build or load the pairs of a graph's config, with the templates of the model and of a YAML file."""
     words = {**trained_templates(encoder), **own_templates(graph_of(config), templates)}
     with TemporaryDirectory(prefix="eventformers-") as scratch:
         settings: dict[str, object] = {}

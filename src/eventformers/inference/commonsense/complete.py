@@ -196,10 +196,9 @@ class Completion:
 
 @dataclass(frozen=True)
 class Answer:
-    """The choice among a question's alternatives.
+    """The choice among a question's alternatives, which are in the order received.
 
     Attributes:
-        alternatives: the alternatives, in the order received.
         scores: the cosine of each with the premise.
         index: position of the chosen one; the first wins ties.
     """
@@ -241,11 +240,10 @@ def complete(
 ) -> Completion:
     """Find the alternatives of a graph that complete a query, and the known premises that support them.
 
-    The first call encodes the graph into an index; later calls map that index from disk.
+    The first call encodes the graph into an index; later calls map that index from disk. For arguments that
+    are not listed see `encode` and `induce`.
 
     Args:
-        model: folder or Hub id of a model of this package or of any plain encoder, a loaded encoder, or None
-            for the packaged all-MiniLM-L6-v2.
         query: `"head, relation"`, or the pair `("head", "relation")`; `~` before the relation reverses it
             (`"have fun, ~UsedFor"`: what is used for it). Any other text is used as a premise or a question.
         data: the graph: raw files, a built dataset or a Hub id of `CommonsenseGraphs`, or splits in memory
@@ -265,16 +263,10 @@ def complete(
             ConceptNet, the cosine for ATOMIC.
         reranker: folder or Hub id of a cross-encoder, as for `ground`, or a loaded one, that rescores the
             best `RERANKED` alternatives, each as a pair with the text of the query; None keeps their order.
-        batch_size: maximum number of texts in a batch, or `auto`.
-        device: a torch device; None uses an accelerator if there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
         overwrite: rebuild an existing index; texts that it has by the same model are not encoded again.
         verify: check the digests of all files of the index first, also of files above 1 GiB.
         search: `exact`; `ivf`, approximate, in little memory; `auto` for `ivf` beyond two million texts. It
             applies when an index is opened.
-        show_progress: draw a progress bar on standard error while the index is built.
-        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
-            one; None uses the active policy, by default `error`.
 
     Returns:
         The alternatives and the explanation.
@@ -346,12 +338,11 @@ def complete(
 
 
 def answer(model: str | Path | EventEncoder | None, premise: str, alternatives: Sequence[str]) -> Answer:
-    """Choose among a question's alternatives by cosine, without training on questions.
+    """Choose among a question's two or more alternatives by cosine, without training on questions; a model as
+    for `complete`.
 
     Args:
-        model: see `complete`.
         premise: the question, phrased so that an alternative completes it.
-        alternatives: two or more.
 
     Raises:
         EventformersError: there are fewer than two alternatives, a text is empty, or the model cannot be
@@ -464,11 +455,7 @@ BLOCK_SCORES = 2**24
 
 
 class ManyCompletions(NamedTuple):
-    """The best alternatives of a head and a relation.
-
-    Attributes:
-        alternatives: the alternatives with their scores, best first.
-    """
+    """The best alternatives of a head and a relation with their scores, best first."""
 
     head: str
     relation: str
@@ -487,17 +474,14 @@ def complete_many(
     batch_size: int | Literal["auto"] = "auto",
     show_progress: bool = False,
 ) -> Iterator[ManyCompletions]:
-    """Find the alternatives of a graph for each head and relation, with the scores of `complete`.
+    """Find the `top` alternatives of a graph for each head and relation, with the scores of `complete`; yield
+    one result for each, all relations of a head in turn.
 
     All premises are encoded in one call, and scored in blocks.
 
     Args:
         heads: the heads, such as texts of events.
-        top: number of alternatives of a head and a relation.
         votes: settings of the votes of the nearest known premises; None ranks by the cosine only.
-
-    Yields:
-        One result for each head and relation, all relations of a head in turn.
 
     Raises:
         UnknownNameError: the graph has no such relation.

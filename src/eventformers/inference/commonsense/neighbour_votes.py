@@ -77,7 +77,7 @@ def neighbour_votes(
     num_alternatives: int,
     temperature: float,
 ) -> sparse.csr_array:
-    """Compute the votes of each query's neighbours.
+    """Compute the votes of each query's neighbours, `(Q, A)`, sparse, without duplicate or negative entries.
 
     Args:
         cosines: `(Q, K)`, of each query with its nearest known premises.
@@ -86,9 +86,6 @@ def neighbour_votes(
         known: positions of alternatives, distinct within a premise.
         num_alternatives: A.
         temperature: a premise's vote is exp((cosine - 1) / temperature).
-
-    Returns:
-        `(Q, A)`, sparse, without duplicate or negative entries.
     """
     votes = np.exp((cosines.astype(np.float64) - 1) / temperature)
     number, of_each = votes.shape
@@ -103,16 +100,10 @@ def neighbour_votes(
 
 
 def expanded(queries: Vectors, votes: sparse.csr_array, alternatives: Vectors, expansion: float) -> Vectors:
-    """Move queries towards the alternatives with votes.
+    """Move queries, `(Q, d)`, towards the alternatives, `(A, d)`, with votes, `(Q, A)`, by a step of the
+    length `expansion`.
 
-    Args:
-        queries: `(Q, d)`, normalised.
-        votes: `(Q, A)`.
-        alternatives: `(A, d)`, normalised.
-        expansion: the length of the step, relative to a query's length of 1.
-
-    Returns:
-        `(Q, d)`, normalised; a query without votes does not change.
+    Queries and alternatives have the length 1, as has the result; a query without votes does not change.
     """
     voted = votes @ alternatives
     moved = queries + expansion * _unit(voted)
@@ -127,16 +118,14 @@ def voted_ranking(
     alternatives: Vectors,
     settings: VoteSettings,
 ) -> tuple[Vectors, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]:
-    """Let known premises vote on the ranking of many queries.
+    """Let known premises vote on the ranking of many queries; all vectors are normalised.
 
     Args:
-        premises: `(Q, d)`, of the queries, normalised.
-        known_premises: `(P, d)`, of the premises that vote, normalised. They must not come from the ranked
-            split, whose alternatives are the answers.
-        offsets: `(P + 1,)`; the alternatives of premise p stand at `known[offsets[p]:offsets[p + 1]]`.
-        known: positions of alternatives, distinct within a premise.
-        alternatives: `(A, d)`, of the candidates, normalised.
-        settings: how the votes act.
+        premises: `(Q, d)`, of the queries.
+        known_premises: `(P, d)`, of the premises that vote. They must not come from the ranked split, whose
+            alternatives are the answers.
+        offsets: see `neighbour_votes`, like `known`.
+        alternatives: `(A, d)`, of the candidates.
 
     Returns:
         The expanded vectors of the queries' premises, `(Q, d)`, and a function that adds the votes to a block

@@ -27,11 +27,8 @@ from eventformers.models.modeling_base import EventModelOutput
 
 
 class PackedLinear(nn.Linear):
-    """A linear layer for inference that shares another layer's parameters and adds a packed copy.
-
-    Args:
-        linear: the layer; later changes of its weight have no effect.
-    """
+    """A linear layer for inference that shares another layer's parameters and adds a packed copy, which later
+    changes of its weight do not reach."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__(linear.in_features, linear.out_features, bias=linear.bias is not None, device="meta")
@@ -97,7 +94,6 @@ def equal_length_batches(
     """Split texts into batches of equal length in tokens, so that nothing is padded.
 
     Args:
-        lengths: number of tokens of each text.
         max_tokens: maximum number of tokens in a batch; a single longer text still makes a batch.
         max_rows: maximum number of texts in a batch.
         fill_tokens: a batch of fewer tokens, padding included, also takes shorter texts.
@@ -184,14 +180,10 @@ class DeviceProcesses(nn.Module):
     """A model in several processes, with the call signature of the model.
 
     A call computes in a process that is free, so as many calls run in parallel as there are processes. Each
-    process holds one batch at a time.
+    process holds one batch at a time. `device` is that of the arguments and of the output.
 
     Args:
-        config: the configuration of the model.
         load: loads the model; it receives `device` and must be picklable.
-
-    Attributes:
-        device: the device of the arguments and of the output.
 
     Raises:
         EventformersError: a process cannot load the model.
@@ -223,17 +215,8 @@ class DeviceProcesses(nn.Module):
         return self
 
     def forward(self, **tensors: torch.Tensor) -> EventModelOutput:
-        """Encode a batch in the process that is free next.
-
-        Args:
-            **tensors: the model's arguments.
-
-        Returns:
-            `EventModelOutput` with only `embeddings`.
-
-        Raises:
-            EventformersError: the process ended, or memory ran out.
-        """
+        """Encode a batch, the model's arguments, in the process that is free next; the output has only
+        `embeddings`."""
         process = self._free.get()
         try:
             process.ask({name: tensor.numpy() for name, tensor in tensors.items()})

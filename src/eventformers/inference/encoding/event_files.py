@@ -46,12 +46,8 @@ BLOCK_ROWS = 8_192
 
 @dataclass(frozen=True)
 class EventRow:
-    """One row of a file of events.
-
-    Attributes:
-        id: the row's `id`, or its number from 0 if the file has no ids.
-        event: its roles; None if the file has only its text.
-    """
+    """One row of a file of events: its `id`, or its number from 0 if the file has no ids, its text, and its
+    roles; None if the file has only its text."""
 
     id: str
     text: str
@@ -68,11 +64,8 @@ class EmbedReport:
     """Summary of a run of `embed_file`.
 
     Attributes:
-        output: the file written.
-        rows: number of events.
         distinct: number of distinct texts, each encoded once.
         truncated: number of distinct texts that exceeded the model's maximum length and were truncated.
-        dimension: size of the vectors.
         seconds: time for encoding and writing.
         left_out: number of malformed lines and rows that were skipped.
     """
@@ -89,18 +82,10 @@ class EmbedReport:
 def read_event_rows(
     path: str | Path, order: EventOrder = "subject_predicate_object", skipped: SkippedRows | None = None
 ) -> Iterator[EventRow]:
-    """Read the events of a file, one at a time.
+    """Read the events of a file, one at a time, with the roles of a text in an order.
 
-    See `file_values` for the formats of files and `read_item` for those of rows. A row may have an `id`.
-
-    Args:
-        order: order of the roles in the text.
-        skipped: policy for malformed rows, which counts the skipped ones; None uses the policy in force.
-
-    Raises:
-        DataFormatError: the file is empty, is not UTF-8, lacks the columns, or a row cannot be read or
-            contains no word.
-        EventformersError: the file cannot be opened, or its suffix is unknown.
+    See `file_values` for the formats of files, for errors and for `skipped`, None of which is the policy in
+    force, and `read_item` for the formats of rows. A row may have an `id`.
     """
 
     def row(number: int, value: FileValue) -> EventRow:
@@ -150,8 +135,6 @@ def embed_file(
     a temporary file on disk the vectors.
 
     Args:
-        model: folder or Hub id of a model of this suite or of any plain encoder, None for the packaged
-            all-MiniLM-L6-v2, or a loaded encoder.
         input: the file of events; see `read_event_rows`.
         output: the Parquet file, replaced atomically.
         onnx: compute with ONNX Runtime, on the CPU and in float32; see `load_onnx_encoder`.
@@ -278,12 +261,11 @@ def _encoded_rows(
     encode: Callable[[Sequence[EventRow]], Vectors],
     store: BinaryIO,
 ) -> Iterator[EventRow]:
-    """Yield rows block by block, each block after the vectors of its new texts were appended to a file.
+    """Yield rows block by block, each block after the vectors of its new texts were appended to the file
+    `store`.
 
     Args:
         positions: the number of each row's text, `(rows,)`, in the order of first occurrence.
-        encode: encodes rows with distinct texts.
-        store: the file of vectors, by number.
     """
     encoded, size = 0, 8 * BLOCK_ROWS
     for start in range(0, len(positions), size):

@@ -30,12 +30,8 @@ TokenRow: TypeAlias = list[int]
 class TextInputs:
     """A converter from texts and events to model inputs: token ids, for models that read only these.
 
-    A subclass reads more than texts.
-
-    Args:
-        event_order: the order in which an event's roles become text.
-        max_length: tokens of a text at most, special tokens and prompt included.
-        prompt: text before each text.
+    `max_length` limits the tokens of a text, with special tokens and prompt. A subclass reads more than
+    texts.
     """
 
     pads: ClassVar[bool] = True
@@ -57,14 +53,9 @@ class TextInputs:
         return found if isinstance(found, str) else event_text(found, self.event_order)
 
     def key(self, item: object, position: int) -> Hashable:
-        """Return the identity of an item, here its text.
+        """Return the identity of an item, a text or an event as `read_item` reads it; here its text.
 
-        Args:
-            item: a text or an event, as `read_item` reads it.
-            position: its position, for errors.
-
-        Raises:
-            EventformersError: the item is neither a text nor an event, or contains no word.
+        `position` is its position, for the error of an item that is neither, or contains no word.
         """
         return self.text(item, position)
 
@@ -101,15 +92,12 @@ def tokenise_texts(
     prompt: str = "",
     **settings: bool,
 ) -> tuple[BatchEncoding, list[int]]:
-    """Tokenise texts without padding.
+    """Tokenise texts without padding; also return the positions of truncated texts.
 
     Args:
         max_length: tokens of a text at most, special tokens and prompt included.
         prompt: text before each text; the offsets of tokens are those in the text alone.
         **settings: arguments of the tokenizer.
-
-    Returns:
-        The encoding, and the positions of truncated texts.
     """
     plain = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
     encoded = tokenise_after(
@@ -190,13 +178,9 @@ class RoleInputs(TextInputs):
 
 
 class DistinctRows:
-    """The distinct inputs of a list, and the rows of each.
-
-    Args:
-        keys: identity of the input in each row.
+    """The distinct keys of a list in the order of their first occurrence, and the rows of each.
 
     Attributes:
-        distinct: the distinct keys, in the order of their first occurrence.
         known: pairs of positions among `distinct`: a key, and an earlier one with the same tokens.
     """
 
@@ -253,11 +237,8 @@ class LatestAnswer:
         self._answer: Any = None
 
     def ask(self, question: Hashable) -> Any:
-        """Return the answer if this was the latest question; otherwise drop the answer and return None.
-
-        Args:
-            question: everything that affects the answer, down to the last bit.
-        """
+        """Return the answer if this was the latest question; otherwise drop the answer and return None. A
+        question is everything that affects the answer, down to the last bit."""
         if question != self._question:
             # Dropped before the next answer is computed, so that memory never holds two answers.
             self._question, self._answer = question, None

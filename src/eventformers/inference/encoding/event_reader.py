@@ -46,11 +46,7 @@ _STREAMS = (datasets.IterableDataset, IterableColumn)
 
 
 def all_columns(columns: Sequence[str], path: Path) -> Collection[str]:
-    """Return every column; later, each row checks its names.
-
-    Raises:
-        DataFormatError: a column occurs twice.
-    """
+    """Return every column, each of which must occur once; later, each row checks its names."""
     if len(set(columns)) < len(columns):
         raise DataFormatError(path, None, "a column twice", "each column once")
     return columns
@@ -61,10 +57,7 @@ def values_in(items: Any, header: Header, accepted: str) -> Iterable[object]:
 
     Args:
         header: checks the columns of a frame, and chooses those to read.
-        accepted: description of accepted input, for errors.
-
-    Raises:
-        EventformersError: the container's type is not supported, or `header` rejects its columns.
+        accepted: description of accepted input, for the error of another container.
     """
     try:
         if isinstance(items, pd.DataFrame):
@@ -150,15 +143,12 @@ def read_items(items: EventLike) -> list[Item]:
 
 
 def values_of(items: EventLike) -> tuple[Iterable[object], bool]:
-    """Return the texts and events of a container.
+    """Return the texts and events of a container, and True if the input is a single one.
 
     Args:
         items: a single text, event, row with `text` or `event`, or tuple of three strings; a list, tuple,
             iterator, NumPy array, series, Arrow array or column of these; or a frame, table or dataset with
             the columns of `read_item`. A list of three strings is three texts.
-
-    Returns:
-        The values, and True if the input is a single one.
 
     Raises:
         EventformersError: the type or the columns are not supported.
@@ -175,11 +165,8 @@ def values_of(items: EventLike) -> tuple[Iterable[object], bool]:
 
 
 def item_at(value: object, position: int) -> Item:
-    """Read one value of a list; errors name its position.
-
-    Raises:
-        EventformersError: the value is not a text or event, or contains no word.
-    """
+    """Read one value of a list; an error, if it is not a text or event or contains no word, names its
+    position."""
     try:
         return read_item(value, _MEMORY, None)
     except DataFormatError as error:
@@ -212,16 +199,11 @@ def read_item(value: object, path: Path, line: int | None) -> Item:
 
 
 def file_values(path: str | Path, skipped: SkippedRows) -> Iterator[FileValue]:
-    """Read a file of texts and events, one value at a time.
+    """Read a file of texts and events, one value at a time, each with path and line for errors.
 
     The suffix sets the format. A JSON line holds a value that `read_item` accepts; `.json` may also hold one
     list of them. CSV and Parquet files have the columns of `read_item`. Plain text has one text on each line.
-
-    Args:
-        skipped: policy for malformed lines and rows.
-
-    Returns:
-        An iterator over the path and line for errors, and the value.
+    `skipped` is the policy for malformed lines and rows.
 
     Raises:
         DataFormatError: the file is empty, is not UTF-8, lacks the columns, or a row cannot be read.

@@ -36,14 +36,7 @@ _MENTION_TEXTS = ("event_id", "document_id", "trigger", "predicate", "object", "
 
 
 class Document(NamedTuple):
-    """A document.
-
-    Attributes:
-        title: its title; "" if unknown.
-        date: its date; "" if unknown.
-        source: its corpus; "" if unknown.
-        license: its terms of use; "" if unknown.
-    """
+    """A document; what is unknown is empty."""
 
     document_id: str
     text: str
@@ -54,14 +47,8 @@ class Document(NamedTuple):
 
 
 class EventMention(NamedTuple):
-    """An event in its sentence.
-
-    Attributes:
-        sentence: its sentence, without space around it.
-        trigger_start: start of its trigger in the sentence, in characters (code points).
-        trigger_end: end of its trigger, exclusive.
-        object: its object; "" if absent.
-    """
+    """An event in its sentence, which has no space around it; the trigger has places in it, in code points,
+    end exclusive."""
 
     event_id: str
     document: Document
@@ -148,10 +135,8 @@ def read_event_mentions(tables: str | Path | EventTables) -> list[EventMention]:
 
 
 def read_table_events(tables: str | Path | EventTables) -> Iterator[Event]:
-    """Yield the roles of the events of tables; a negated event has the predicate "not …".
-
-    Args:
-        tables: as for `read_event_mentions`; documents are not read.
+    """Yield the roles of the events of tables, as for `read_event_mentions`; a negated event has the
+    predicate "not …". Documents are not read.
 
     Raises:
         DataFormatError: the file is not Parquet or has no row.

@@ -52,13 +52,7 @@ class OnnxModel(nn.Module):
     """A graph in ONNX Runtime with the call signature of its model.
 
     Each call computes on one thread, since `EventEncoder` runs as many calls in parallel as PyTorch has
-    threads.
-
-    Args:
-        path: the file of the graph.
-
-    Raises:
-        EventformersError: ONNX Runtime cannot load the file.
+    threads. A file that ONNX Runtime cannot load is an error.
     """
 
     def __init__(self, path: Path, config: PreTrainedConfig) -> None:
@@ -87,15 +81,8 @@ class OnnxModel(nn.Module):
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None
     ) -> EventModelOutput:
-        """Encode texts.
-
-        Args:
-            input_ids: token ids, `(batch, length)`.
-            attention_mask: 1 for a token, 0 for padding, `(batch, length)`; None without padding.
-
-        Returns:
-            `EventModelOutput` with only `embeddings`.
-        """
+        """Encode texts, `(batch, length)`, to `EventModelOutput` with only `embeddings`; no mask if nothing
+        is padded."""
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
         values = (input_ids.numpy(), attention_mask.numpy())
@@ -203,11 +190,7 @@ def export_onnx(model: PreTrainedModel, folder: Path, *, digest: str | None = No
 
 
 def check_onnx_packages() -> None:
-    """Raise an error if a package of the extra `onnx` is missing.
-
-    Raises:
-        EventformersError: one of them is not installed.
-    """
+    """Raise an error if a package of the extra `onnx` is missing."""
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise EventformersError(
@@ -239,11 +222,8 @@ def _digest(model: PreTrainedModel) -> str:
 
 @torch.inference_mode()
 def _check_vectors(model: PreTrainedModel, path: Path) -> None:
-    """Compare the graph with the model on another batch size and length, with padding.
-
-    Raises:
-        EventformersError: they differ.
-    """
+    """Compare the graph with the model on another batch size and length, with padding, and raise an error if
+    they differ."""
     texts = torch.arange(33).view(3, 11) % model.config.encoder_config.vocab_size
     mask = torch.ones_like(texts)
     mask[0, 4:] = 0

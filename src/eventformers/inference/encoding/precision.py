@@ -34,22 +34,15 @@ Ranges = npt.NDArray[np.float32]
 
 
 def needs_ranges(precision: str) -> bool:
-    """True if a precision divides the range of each dimension.
-
-    Raises:
-        UnknownNameError: it is not in `PRECISIONS`.
-    """
+    """True if a precision divides the range of each dimension; one that is not in `PRECISIONS` is an
+    error."""
     if precision not in PRECISIONS:
         raise UnknownNameError("precision", precision, PRECISIONS)
     return precision.endswith("int8")
 
 
 def ranges_of(vectors: npt.NDArray[np.float32]) -> Ranges:
-    """Return the smallest and the largest value of each dimension of vectors `(N, d)`.
-
-    Raises:
-        EventformersError: there are fewer than two vectors, whose ranges would be empty.
-    """
+    """Return the smallest and the largest value of each dimension of vectors `(N, d)`, two or more."""
     if vectors.ndim != 2 or len(vectors) < 2:
         raise EventformersError(
             "int8 and uint8: found one vector alone; accepted: two or more, or ranges, for example those of "
@@ -71,7 +64,6 @@ def read_ranges(
     Args:
         ranges: an array `(2, d)`, or a Parquet file that `embed` wrote with the precision int8 or uint8; None
             if the vectors themselves have them.
-        dimension: size d of the vectors.
         made: what the vectors are made with, from `EventEncoder.described`.
 
     Raises:
@@ -113,23 +105,14 @@ def read_ranges(
 def quantized(
     vectors: npt.NDArray[np.float32], precision: str, ranges: Ranges | None = None
 ) -> npt.NDArray[Any]:
-    """Convert vectors to a precision.
+    """Convert vectors, `(N, d)` or `(d,)`, to a precision.
 
     `int8` and `uint8` divide the range of each dimension into 256 equal parts, numbered from -128 or 0; a
     value outside of the range gets the first or last one. `binary` and `ubinary` pack one bit for each
-    dimension, 1 above 0, into bytes; `binary` subtracts 128 from each byte.
+    dimension, 1 above 0, into bytes, ⌈d / 8⌉ for each vector; `binary` subtracts 128 from each byte.
 
     Args:
-        vectors: `(N, d)` or `(d,)`.
-        ranges: the ranges for `int8` and `uint8`; None uses those of these vectors.
-
-    Returns:
-        `(N, d)` or `(d,)` in float32, int8 or uint8; `(N, ⌈d / 8⌉)` or `(⌈d / 8⌉,)` for bits: int8 for
-        `binary`, uint8 for `ubinary`.
-
-    Raises:
-        UnknownNameError: the precision is unknown.
-        EventformersError: a single vector without ranges.
+        ranges: the ranges for `int8` and `uint8`; None uses those of these vectors, which a single one lacks.
     """
     if needs_ranges(precision):
         low, high = ranges_of(vectors) if ranges is None else ranges
@@ -143,13 +126,10 @@ def quantized(
 
 
 def restored(vectors: npt.NDArray[Any], ranges: Ranges) -> npt.NDArray[np.float32]:
-    """Convert int8 or uint8 vectors back to float32: the middle of each part of the range.
+    """Convert int8 or uint8 vectors, made with these ranges, back to float32: the middle of each part of the
+    range.
 
     The integers themselves also serve for a search, but their cosines weigh all dimensions equally.
-
-    Args:
-        vectors: `(N, d)` or `(d,)`, int8 or uint8.
-        ranges: the ranges that they were made with.
     """
     low, high = ranges
     parts = vectors.astype(np.float32) + (128 if vectors.dtype == np.int8 else 0)

@@ -22,14 +22,7 @@ COSINE_DECIMALS = 12
 
 
 def unit_vectors(vectors: NDArray[np.floating], texts: Sequence[str]) -> NDArray[np.float64]:
-    """Scale vectors to length 1, in double precision.
-
-    Args:
-        vectors: one per text, (N, d).
-        texts: the text of each vector, (N,), for errors.
-
-    Returns:
-        A new array, (N, d).
+    """Scale vectors of texts, (N, d), to length 1, in double precision.
 
     Raises:
         EventformersError: the number of vectors and texts differs, or a vector is NaN, infinite or zero.
@@ -63,16 +56,14 @@ row, so a limit on the number of rows would not bound the memory."""
 
 
 def release_pages(array: npt.NDArray[Any]) -> None:
-    """Release the memory of the pages of a file map that hold an array; its values stay the same.
+    """Release the memory of the pages of a file map that hold an array or a slice of it; its values stay the
+    same.
 
     Otherwise every page that was ever read or written counts as memory of the process. The system keeps its
     own copy while there is space, from which a later access is fast, and writes changes to the file.
 
     The function does nothing for an array in memory, for a copy-on-write map, whose changes would be lost,
     and on a system without `madvise`.
-
-    Args:
-        array: an array of any shape; a slice releases its own pages alone.
     """
     whole = array
     while isinstance(whole.base, np.ndarray):
@@ -90,11 +81,8 @@ def release_pages(array: npt.NDArray[Any]) -> None:
 
 
 def released_blocks(array: npt.NDArray[Any]) -> Iterator[slice]:
-    """Divide the rows of an array into blocks, in order, and release the pages of each one after its use.
-
-    Args:
-        array: `(n, d)`, in memory or mapped.
-    """
+    """Divide the rows of an array, in memory or mapped, into blocks, in order, and release the pages of each
+    one after its use."""
     size = _span(array)
     for start in range(0, len(array), size):
         rows = slice(start, min(start + size, len(array)))
@@ -103,18 +91,8 @@ def released_blocks(array: npt.NDArray[Any]) -> Iterator[slice]:
 
 
 def rows_at(array: npt.NDArray[Any], positions: Positions) -> npt.NDArray[Any]:
-    """Copy the rows at some positions, and release their pages.
-
-    Args:
-        array: `(n, d)`, in memory or mapped.
-        positions: of any shape; negative ones count from the end.
-
-    Returns:
-        `(*positions.shape, d)`.
-
-    Raises:
-        IndexError: a position is outside of the array.
-    """
+    """Copy the rows of an array `(n, d)`, in memory or mapped, at positions of any shape, and release their
+    pages."""
     flat = positions.ravel()
     rows = np.empty((len(flat), array.shape[1]), dtype=array.dtype)
     order = np.argsort(flat, kind="stable")

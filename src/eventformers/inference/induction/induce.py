@@ -166,7 +166,7 @@ def induce(
 ) -> Induction:
     """Find event types among mentions: cluster them, name the clusters and link them to frames.
 
-    Types that the mentions state are used only for purity.
+    Types that the mentions state are used only for purity. For arguments that are not listed see `encode`.
 
     Args:
         model: a model of event type induction or any plain encoder; several form an ensemble, whose distances
@@ -188,10 +188,6 @@ def induce(
             strongly their occurrence depends on the last clusters; None uses the model's own number.
         top: number of names and frames for each cluster.
         examples: number of mentions for each cluster, those nearest to its centroid.
-        batch_size: maximum number of texts in a batch; `auto` fills batches by their number of tokens.
-        device: a torch device; None uses an accelerator if there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
-        show_progress: draw progress bars on standard error.
         malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
             one; None uses the active policy, by default `error`.
 

@@ -182,21 +182,19 @@ class PooledIndex:
 
 
 class CandidateIndex(PooledIndex):
-    """Vectors of events, in pools by language; `search` takes vectors of mentions, `(m, d)`.
+    """Vectors of events, `(n, d)`, in pools by language; `search` takes vectors of mentions, `(m, d)`.
+
+    The vectors are not copied if they are float32 and sorted by pool.
 
     Args:
-        event_ids: the event of each vector, `(n,)`; an event has at most one vector in each pool.
-        vectors: `(n, d)`; they are not copied if they are float32 and sorted by pool.
-        languages: the language of each vector's description, `(n,)`; None puts all into one pool, which
-            serves mentions in any language.
+        event_ids: see `PooledIndex`, like `languages`.
         kind: kind of search: `exact`; `hnsw` or `ivf`, both approximate with FAISS; `auto` is exact in pools
             of up to `EXACT_UP_TO` events and `ivf` in larger ones. Pools of fewer than `SMALLEST` events are
             searched exactly.
         stored: opens the `ivf` search among all vectors on disk; None builds one for each pool in memory.
 
     Raises:
-        EventformersError: there are no events, the number of ids or languages is wrong, an event occurs twice
-            in a pool, or a vector is not finite.
+        EventformersError: an error of `PooledIndex`, the number of ids is wrong, or a vector is not finite.
         UnknownNameError: an unknown kind of search.
     """
 
@@ -230,11 +228,8 @@ class CandidateIndex(PooledIndex):
         super().__init__(event_ids, languages, make_pool)
 
     def nearest_others(self, sampled: int) -> Vectors:
-        """Return the score of events with the nearest other event of their pool, `(n,)`.
-
-        Args:
-            sampled: maximum number of events of a pool; those of larger pools are evenly spaced.
-        """
+        """Return the score of events with the nearest other event of their pool, `(n,)`; of a pool at most
+        `sampled` events, evenly spaced."""
         return np.concatenate([pool.nearest_others(sampled) for pool in self._vectors])
 
 

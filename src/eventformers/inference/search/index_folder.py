@@ -74,7 +74,6 @@ class IndexedModel(NamedTuple):
     """The model whose vectors an index holds.
 
     Attributes:
-        name: Hub id or folder.
         revision: commit on the Hub, or digest of its folder; None if unknown.
         pooling: the pooling in use, and what else the vectors depend on where it is not the usual: the order
             of roles, a number of dimensions, and a precision below float32.
@@ -108,13 +107,10 @@ class IndexRecord:
 
     Attributes:
         tables: names of the tables, and the columns of each.
-        model_revision: commit on the Hub, or digest of the model's folder.
-        dimension: size of the vectors.
         rows: number of rows of each table.
         sizes: size in bytes of each file of a table, by name.
         digests: SHA-256 of each, in hexadecimal.
         created: time of the build, UTC.
-        format: version of the file format.
     """
 
     tables: ClassVar[Mapping[str, Sequence[str]]]
@@ -143,12 +139,8 @@ Opened = TypeVar("Opened")
 
 @dataclass(frozen=True)
 class IndexTable:
-    """Rows and their vectors, both mapped from disk.
-
-    Attributes:
-        vectors: their vectors, `(rows, d)`, float32.
-        approximate: searches them approximately; None searches exactly.
-    """
+    """Rows and their vectors, `(rows, d)`, float32, both mapped from disk; without an approximate search,
+    they are searched exactly."""
 
     rows: pa.Table
     vectors: Vectors
@@ -279,17 +271,13 @@ def open_index(
     fingerprint: str | None = None,
     search: SearchKind = "exact",
 ) -> tuple[Record, dict[str, IndexTable]]:
-    """Map an index from its files.
+    """Map an index from its files; return what it was built from, and its tables by name.
 
     Args:
         folder: a folder that `build_index` wrote.
-        kind: the class of its record.
-        model: the model to use the index with; None skips the check.
-        fingerprint: fingerprint of the data that it should be of; None skips the check.
+        model: the model to use the index with, and `fingerprint` that of the data that it should be of; None
+            skips the check.
         search: kind of search in each table: `exact`, `ivf`, or `auto` for `ivf` in large tables.
-
-    Returns:
-        What it was built from, and its tables by name.
 
     Raises:
         EventformersError: the folder has no index of this kind, a file is absent or damaged, or the index was
@@ -307,11 +295,7 @@ def open_index(
 
 
 def open_search(folder: str | Path, name: str, table: IndexTable) -> ApproximateSearch:
-    """Open the approximate search of a table, or build it in the folder of the index.
-
-    Raises:
-        EventformersError: the folder cannot be written to.
-    """
+    """Open the approximate search of a table, or build it in the folder of the index."""
     path = Path(folder) / f"{name}{INDEX_SUFFIX}"
     search = read_search(path, table.vectors)
     if search is None:
@@ -374,14 +358,8 @@ def holds_index(folder: Path) -> bool:
 
 
 def read_record(folder: str | Path, kind: type[Record]) -> Record:
-    """Read the record of an index.
-
-    Args:
-        kind: the class of its record.
-
-    Raises:
-        EventformersError: the folder holds no index, or one of another kind or format.
-    """
+    """Read the record of an index, or raise an error if the folder holds none, or one of another kind or
+    format."""
     path = Path(folder) / RECORD
     refuse_unfinished(path.parent)
     if not path.is_file():
@@ -411,15 +389,8 @@ def read_record(folder: str | Path, kind: type[Record]) -> Record:
 def check_index(
     folder: Path, record: IndexRecord, model: IndexedModel | None, fingerprint: str | None
 ) -> None:
-    """Raise an error for an index of another model or other data; renaming a model is allowed.
-
-    Args:
-        model: the model to use the index with; None skips the check.
-        fingerprint: fingerprint of the data that it should be of; None skips the check.
-
-    Raises:
-        EventformersError: the revision, pooling or fingerprint differs.
-    """
+    """Raise an error for an index of another model (revision or pooling; renaming is allowed) or of data with
+    another fingerprint; None skips a check."""
     if model is not None and record.built_by[1:] != model[1:]:
         raise EventformersError(
             f"{folder}: built by the model {record.built_by}; received the model {model}; {AGAIN}"
@@ -432,14 +403,11 @@ def check_index(
 
 
 def check_files(folder: Path, record: IndexRecord, largest: int | None = None) -> None:
-    """Raise an error for a file of an index that is not as it was written.
+    """Raise an error for a file of an index that is absent or not as it was written.
 
     Args:
         largest: size in bytes of the largest file whose digest is checked; None checks all. Sizes are always
             checked.
-
-    Raises:
-        EventformersError: a file is absent or another than the recorded one.
     """
     for name in (file for table in record.tables for file in _table_files(table)):
         path = folder / name
@@ -454,11 +422,7 @@ def check_files(folder: Path, record: IndexRecord, largest: int | None = None) -
 
 
 def verify_index(folder: str | Path, kind: type[IndexRecord]) -> None:
-    """Check the digests of all files of an index, also of large ones; a folder without an index passes.
-
-    Raises:
-        EventformersError: the index is of another kind or format, or a file is absent or damaged.
-    """
+    """Check the digests of all files of an index, also of large ones; a folder without an index passes."""
     if holds_index(Path(folder)):
         check_files(Path(folder), read_record(folder, kind))
 
@@ -474,11 +438,8 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def _replaced_files(folder: Path, tables: Iterable[str], overwrite: bool) -> list[str]:
-    """Find the files of an earlier index in a folder, as patterns.
-
-    Raises:
-        EventformersError: it is a file, holds other files, or holds an index and `overwrite` is off.
-    """
+    """Find the files of an earlier index in a folder, as patterns, or raise an error if the folder is a file,
+    holds other files, or holds an index and `overwrite` is off."""
     if folder.exists() and not folder.is_dir():
         raise EventformersError(f"{folder} is a file; accepted: a folder for the index")
     present = sorted(path.name for path in folder.glob("[!.]*")) if folder.is_dir() else []

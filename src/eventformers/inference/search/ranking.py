@@ -81,12 +81,8 @@ class RankingQueries:
 
 @dataclass(frozen=True)
 class FilteredRanks:
-    """The rank of each query's gold alternative, from 1.
-
-    Attributes:
-        optimistic: the gold precedes all candidates that tie with it, (N,).
-        pessimistic: the gold follows them, (N,).
-    """
+    """The rank of each query's gold alternative, from 1, (N,): `optimistic`, if it precedes all candidates
+    that tie with it, and `pessimistic`, if it follows them."""
 
     optimistic: Positions
     pessimistic: Positions
@@ -108,11 +104,8 @@ def ranking_queries(
     """Build the queries of a split, with candidates and known answers from all splits.
 
     Args:
-        scored: premise and alternative of each row to rank.
+        scored: premise and alternative of each row to rank, at least one.
         others: premise and alternative of the rows of all other splits.
-
-    Raises:
-        EventformersError: there are no rows to rank.
     """
     premises: dict[str, int] = {}
     alternatives: dict[str, int] = {}
@@ -188,8 +181,7 @@ def filtered_ranks(
     """Compute filtered ranks by any scores; each premise is scored once, whatever its number of golds.
 
     Args:
-        score: the scores of all candidates for a block of premises.
-        device: device of the positions that `score` receives.
+        score: the scores of all candidates for a block of premises, whose positions are on `device`.
 
     Raises:
         EventformersError: scores are NaN or have a wrong shape, or the score of a gold alternative is
@@ -236,11 +228,8 @@ def _in_blocks(count: _Counter, queries: RankingQueries) -> FilteredRanks:
 
 
 class _Units:
-    """Unit vectors in single precision, and in double precision only for the rows that need it.
-
-    Args:
-        vectors: one vector for each text, (N, d).
-    """
+    """Unit vectors of texts, (N, d), in single precision, and in double precision only for the rows that need
+    it."""
 
     def __init__(self, vectors: NDArray[np.floating], texts: Sequence[str]) -> None:
         self._vectors, self._texts = np.asarray(vectors), texts
@@ -255,12 +244,8 @@ class _Units:
 
 
 class _SingleFirst:
-    """Counts from products in single precision, and in double precision where rounding could decide.
-
-    Args:
-        premises: (P, d).
-        alternatives: (C, d).
-    """
+    """Counts from products of premises, (P, d), with alternatives, (C, d), in single precision, and in double
+    precision where rounding could decide."""
 
     def __init__(self, premises: _Units, alternatives: _Units) -> None:
         self._premises, self._alternatives = premises, alternatives

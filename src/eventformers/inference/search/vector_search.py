@@ -61,24 +61,20 @@ _BLOCK_CANDIDATES = 65_536
 
 
 class Found(NamedTuple):
-    """The vectors with the largest dot products with each query, best first.
-
-    Attributes:
-        scores: the dot products, `(queries, k)`.
-        positions: the positions of the vectors, `(queries, k)`.
-    """
+    """The dot products with each query and the positions of the vectors with the largest ones, best first,
+    `(queries, k)`."""
 
     scores: Vectors
     positions: Positions
 
 
 def nearest(vectors: Vectors, queries: Vectors, number: int) -> Found:
-    """Find the vectors with the largest dot products with each query, in single precision.
+    """Find the `number` vectors, or all if there are fewer, with the largest dot products with each query, in
+    single precision.
 
     Args:
         vectors: `(n, d)`, float32, in memory or mapped; pages of a block are released after its search.
         queries: `(m, d)`, float32.
-        number: number of vectors to find; fewer if there are not as many.
     """
     queries = np.ascontiguousarray(queries, dtype=np.float32)
     best = Found(np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64))
@@ -93,10 +89,7 @@ def nearest(vectors: Vectors, queries: Vectors, number: int) -> Found:
 
 
 class ExactSearch:
-    """Exact search among vectors by dot product.
-
-    Args:
-        vectors: `(n, d)`, float32; they are not copied.
+    """Exact search by dot product among vectors `(n, d)`, float32, which are not copied.
 
     Raises:
         EventformersError: there are no vectors, or one is not finite or too long.
@@ -112,11 +105,8 @@ class ExactSearch:
             self._longest = max(self._longest, float(_lengths(self.vectors[block]).max()))
 
     def search(self, queries: Vectors, number: int) -> Found:
-        """Find the vectors with the largest dot products with each query.
-
-        Args:
-            queries: `(m, d)`, float32.
-            number: number of vectors to find; fewer if there are not as many.
+        """Find the `number` vectors, or all if there are fewer, with the largest dot products with each
+        query, `(m, d)`, float32.
 
         Returns:
             Scores in double precision, rounded to single; the lower position wins ties.
@@ -166,11 +156,8 @@ class ExactSearch:
 
 
 def check_queries(queries: Vectors, dimension: int, number: int) -> None:
-    """Raise an error for invalid queries or an invalid number.
-
-    Raises:
-        EventformersError: queries of another dimension, one not finite or too long, or a number below 1.
-    """
+    """Raise an error for queries of another dimension, one not finite or too long, or a number to find below
+    1."""
     if queries.ndim != 2 or queries.shape[1] != dimension:
         raise EventformersError(f"queries of shape {queries.shape}; accepted: (m, {dimension})")
     if number < 1:
@@ -194,10 +181,9 @@ def _lengths(vectors: Vectors) -> npt.NDArray[np.float64]:
 
 
 class ApproximateSearch:
-    """Approximate search among vectors by dot product.
+    """Approximate search by dot product among vectors `(n, d)`, float32, which are not copied.
 
     Args:
-        vectors: `(n, d)`, float32; they are not copied.
         index: the positions of the vectors by list, and their codes.
         recall: share of the `RECALL_AT` exact neighbours that the search found when it was built; None if
             unknown.
@@ -231,12 +217,8 @@ class ApproximateSearch:
             self.index.add_with_ids(rows_at(self.vectors, block), block)
 
     def moved(self, vectors: Vectors, places: Positions) -> ApproximateSearch:
-        """Return a search among other vectors, most of them the same, with the same lists and codes.
-
-        Args:
-            vectors: the vectors, `(m, d)`.
-            places: the earlier position of each, -1 for a vector that is new, `(m,)`.
-        """
+        """Return a search among other vectors, `(m, d)`, most of them the same, with the same lists and
+        codes; `places` has the earlier position of each, -1 for a vector that is new, `(m,)`."""
         now_at = np.full(len(self.vectors), -1, dtype=np.int64)
         kept = np.flatnonzero(places >= 0)
         now_at[places[kept]] = kept
@@ -250,11 +232,10 @@ class ApproximateSearch:
         return search
 
     def search(self, queries: Vectors, number: int, among: slice | None = None) -> Found:
-        """Find the vectors with the largest dot products with each query.
+        """Find the `number` vectors, or all if there are fewer, with the largest dot products with each
+        query, `(m, d)`, float32.
 
         Args:
-            queries: `(m, d)`, float32.
-            number: number of vectors to find; fewer if there are not as many.
             among: the positions to search, without a step; None searches all.
 
         Returns:
@@ -317,13 +298,8 @@ def read_search(path: Path, vectors: Vectors) -> ApproximateSearch | None:
 
 
 def shared(found: Positions, exact: Positions, *, without: Sequence[int] | Positions = ()) -> float:
-    """Return the share of exact positions that were found.
-
-    Args:
-        found: positions, `(m, k)`.
-        exact: the exact ones, `(m, k)`.
-        without: for each row a position to leave out of it, such as that of the query itself.
-    """
+    """Return the share of exact positions, `(m, k)`, that were found; `without` is a position to leave out of
+    each row, such as that of the query itself."""
     own = np.full(len(exact), -1) if not len(without) else np.asarray(without)
     counted = exact != own[:, None]
     hits = (exact[:, :, None] == found[:, None, :]).any(axis=2)
