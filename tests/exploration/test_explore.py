@@ -366,6 +366,16 @@ def test_a_grown_folder_says_what_is_new(explore: Explore) -> None:
     assert [row["text"] for row in rows_of(explore(ROWS, stories=True), "events")], "it is written again"
 
 
+def test_types_of_another_list_are_new_by_name(explore: Explore, tmp_path: Path) -> None:
+    listed, curation = tmp_path / "types.csv", tmp_path / "curation.yaml"
+    listed.write_text("name\nSales\nSightings\n")
+    explore(type_list=listed)
+    listed.write_text("name\nSightings\nTravel\nMeetings\n")
+    assert explore(type_list=listed).report["new"]["types"] == 2
+    curation.write_text("types:\n- {rename: Travel, to: Journeys}\n")
+    assert "types" not in explore(type_list=listed, curation=curation).report["new"]
+
+
 def test_curation_of_actors_reaches_the_events(explore: Explore, tmp_path: Path) -> None:
     text = "Joe Biden met Tony Blair. Hillary Clinton called Joe Biden. Mary Smith left Paris."
     plain = {row["actor_id"]: row for row in rows_of(explore([text]), "actors")}

@@ -36,7 +36,7 @@ from eventformers.exploration.steps import (
     run_steps,
 )
 from eventformers.exploration.stories import STORIES
-from eventformers.exploration.types import TYPES
+from eventformers.exploration.types import KNOWN_TYPES, TYPES
 from eventformers.extraction.actors import read_actors
 from eventformers.extraction.texts import TextColumns
 from eventformers.extraction.wide import check_format
@@ -280,12 +280,13 @@ def explore(
     return Exploration(folder, tuple(records), report)
 
 
-_IDS = {
-    "documents": "document_id",
-    "events": "event_id",
-    "actors": "actor_id",
-    "types": "type_id",
-    "stories": "story_id",
+_IDENTITIES = {
+    "documents": ("documents.parquet", "document_id"),
+    "events": ("events.parquet", "event_id"),
+    "actors": ("actors.parquet", "actor_id"),
+    # Types of another list have the same ids, and edits change names.
+    "types": (KNOWN_TYPES, "name"),
+    "stories": ("stories.parquet", "story_id"),
 }
 
 
@@ -296,8 +297,8 @@ def _new(records: Sequence[StepRecord], working: Path, earlier: Path | None) -> 
     if all(record.reused for record in records):
         return dict(read_json_object(earlier / REPORT_FILE).get("new", {}))
     found = {}
-    for name, column in _IDS.items():
-        tables = [folder / f"{name}.parquet" for folder in (working, earlier)]
+    for name, (file, column) in _IDENTITIES.items():
+        tables = [folder / file for folder in (working, earlier)]
         # A damaged table of the earlier exploration is replaced, as its step has run again.
         with suppress(DataFormatError):
             now, before = (set(read_parquet(table, [column])[column].to_pylist()) for table in tables)

@@ -95,7 +95,8 @@ SEED = 0
 _CANDIDATES = 20
 MENTIONS = f"{STATE_FOLDER}/mentions.parquet"
 """File of the vectors of all events in their sentences, by the encoder of types."""
-_KNOWN = f"{STATE_FOLDER}/known_types.parquet"
+KNOWN_TYPES = f"{STATE_FOLDER}/known_types.parquet"
+"""The types before any edits."""
 _COLUMNS = (
     *("event_id", "document_id", "sentence_start", "sentence_end", "trigger", "trigger_start"),
     *("trigger_end", "predicate", "object", "text", "lemma", "factuality"),
@@ -213,7 +214,7 @@ def _types_of(
     """Return the types before any curation, and write them; and the number of sampled events."""
     settings, encoder = run.context.settings, run.context.encoder("types")
     made_of = json.dumps([_list_digest(run.context), settings.num_types])
-    table = read_parquet(run.earlier / _KNOWN) if run.earlier else None
+    table = read_parquet(run.earlier / KNOWN_TYPES) if run.earlier else None
     sampled = 0
     if table is not None and table.schema.metadata[b"made_of"] == made_of.encode():
         names, families = table["name"].to_pylist(), table["family"].to_pylist()
@@ -246,7 +247,7 @@ def _types_of(
     known = {"name": types.names, "family": types.families, "least": types.least}
     columns = [pa.array(known["name"], pa.string()), pa.array(known["family"], pa.string())]
     table = pa.table([*columns, types.least, vector_column(types.centroids)], [*known, "embedding"])
-    run.write(_KNOWN, table.replace_schema_metadata({"made_of": made_of}))
+    run.write(KNOWN_TYPES, table.replace_schema_metadata({"made_of": made_of}))
     return sampled, types
 
 
@@ -524,7 +525,7 @@ TYPES = Step(
     "types",
     find_types,
     reads=(DOCUMENTS_TABLE, EVENTS_TABLE),
-    writes=(TYPES_TABLE, EVENT_TYPES_TABLE, _KNOWN, MENTIONS, keys_file(MENTIONS)),
+    writes=(TYPES_TABLE, EVENT_TYPES_TABLE, KNOWN_TYPES, MENTIONS, keys_file(MENTIONS)),
     models=("types",),
     settings=lambda context: {
         "num_types": context.settings.num_types,
