@@ -187,6 +187,9 @@ def test_ranks_are_compared_by_their_reciprocals() -> None:
     missed = replace(first, predictions=[{"rank": 1}, {"rank": None}, {"rank": 2}])
     assert answers_of(missed) == [[1.0], [0.0], [0.5]]
     assert answers_of(missed, score="hits_at_10") == [[1.0], [0.0], [1.0]]
+    both = replace(first, predictions=[{"correct": rank == 1, "rank": rank} for rank in (1, 4, 2)])
+    assert answers_of(both) == [[1.0], [0.25], [0.5]]
+    assert answers_of(replace(both, main_score="accuracy")) == [[1.0], [0.0], [0.0]]
     # A cluster of one model is not that of another, and no rank is below 1.
     of_clusters = replace(first, dataset=replace(first.dataset, rows=20))
     for refused in (of_clusters, replace(first, predictions=[{"rank": 0}] * 3)):

@@ -401,7 +401,7 @@ def answers_of(result: TaskResult, part: str = "", score: str = "") -> list[list
             if isinstance(rank, (int, float)) and rank > 0:
                 if score.startswith("hits_at_"):
                     value = rank <= int(score.removeprefix("hits_at_"))
-                elif score == "mrr" and value is None:
+                elif score == "mrr":
                     value = 1 / rank
         values = value if isinstance(value, list) else [value]
         if (not values and not part) or not all(isinstance(one, (bool, int, float)) for one in values):
