@@ -54,6 +54,10 @@ SENTENCES = {
         "died verb|he|died|",
         "waited verb|she|waited|",
     ],
+    "The truck was moving at 20 mph. He carried ten kilograms.": [
+        "moving verb|truck|moving|",
+        "carried verb|he|carried|kilograms",
+    ],
     "There was no attack.": ["attack noun||not attack|"],
     "The company did not make an offer for the rival.": ["offer noun|company|not offer for|rival"],
     "He was unfit to be president.": ["was verb|he|was unfit|"],

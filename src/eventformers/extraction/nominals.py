@@ -17,7 +17,7 @@ from safetensors.numpy import load_file
 from eventformers.extraction.events import ExtractedEvent
 from eventformers.extraction.grammar import DIRECT_OBJECTS, SUBJECTS, child_of, is_infinitive, is_word
 from eventformers.extraction.lexicon import lexicon
-from eventformers.extraction.participants import is_time
+from eventformers.extraction.participants import is_measure
 from eventformers.extraction.polarity import is_negative
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def with_nominals(
     - A light verb, or "there was", and its noun are one event, that of the noun; so are "was" and an
       adjective.
     - What an adjective is fit, eager or proud "to be" is no event.
-    - The time of a verb is not its object: "died on Monday".
+    - A time or a speed is not the object of a verb: "died on Monday", "moved at 20 mph".
 
     Args:
         doc: a text in English with dependencies and parts of speech.
@@ -117,7 +117,7 @@ def with_nominals(
     nominal = {token.i for token in triggers}
     sentence_of = {token.i: number for number, sentence in enumerate(doc.sents) for token in sentence}
     kept, light, denied = [], {}, set()
-    for event in map(partial(_without_time, doc), events):
+    for event in map(partial(_without_measure, doc), events):
         verb = doc[event.trigger_index]
         if event.negated and (linked := child_of(verb, {"attr"})) is not None:
             denied.add(linked.i)
@@ -148,9 +148,9 @@ def with_nominals(
     return sorted(kept, key=lambda event: event.trigger_index)
 
 
-def _without_time(doc: Doc, event: ExtractedEvent) -> ExtractedEvent:
+def _without_measure(doc: Doc, event: ExtractedEvent) -> ExtractedEvent:
     target = None if event.object_index is None else doc[event.object_index]
-    if target is None or target.dep_ != "pobj" or not is_time(target):
+    if target is None or target.dep_ != "pobj" or not is_measure(target):
         return event
     predicate = event.predicate.removesuffix(f" {target.head.lower_}")
     return replace(event, predicate=predicate, object="", object_index=None)

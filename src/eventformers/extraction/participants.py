@@ -33,9 +33,10 @@ _OUTSIDE_SPANS = HELPERS | SUBJECTS | RELATIVE_CLAUSES | {
 }
 # fmt: on
 # fmt: off
-_TIMES = frozenset({
-    "afternoon", "century", "day", "decade", "evening", "hour", "midnight", "minute", "moment", "month",
-    "morning", "night", "noon", "time", "today", "tomorrow", "week", "weekend", "year", "yesterday",
+_MEASURES = frozenset({
+    "afternoon", "century", "day", "decade", "evening", "hour", "km", "knot", "kph", "midnight", "mile",
+    "minute", "moment", "month", "morning", "mph", "night", "noon", "time", "today", "tomorrow", "week",
+    "weekend", "year", "yesterday",
 })
 # fmt: on
 _SEPARATORS = (",", ";", ":", "–", "—")
@@ -80,9 +81,9 @@ def mention_span(head: Token) -> Span:
     return doc[start:end]
 
 
-def is_time(noun: Token) -> bool:
-    """True for "hours", and for "Monday" where the entity recogniser says so."""
-    return noun.ent_type_ in ("DATE", "TIME") or noun.lemma_.lower() in _TIMES
+def is_measure(noun: Token) -> bool:
+    """True for "hours" and "mph", and for "Monday" where the entity recogniser says so."""
+    return noun.ent_type_ in ("DATE", "TIME") or noun.lemma_.lower() in _MEASURES
 
 
 def is_handle(token: Token) -> bool:

@@ -15,7 +15,7 @@ from eventformers.extraction.grammar import (
     noun_of_preposition,
 )
 from eventformers.extraction.normalising import place_given
-from eventformers.extraction.participants import is_time, mention_span
+from eventformers.extraction.participants import is_measure, mention_span
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
@@ -74,7 +74,7 @@ def _participants(doc: Doc, event: ExtractedEvent) -> Iterator[tuple[str, Token]
                 found.update({noun.i: (word, noun) for noun in joined(head) if is_word(noun)})
     for index in sorted(found):
         noun = found[index][1]
-        if index not in (event.subject_index, event.object_index) and not is_time(noun):
+        if index not in (event.subject_index, event.object_index) and not is_measure(noun):
             yield found[index]
 
 
