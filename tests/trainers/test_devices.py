@@ -26,6 +26,17 @@ def test_a_device_that_cannot_compute_is_refused(device: str) -> None:
         find_device(device)
 
 
+def test_a_refused_device_is_told_from_those_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda **options: None)
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 0)
+    with pytest.raises(EventformersError, match=r"accepted: cpu \(torch .* finds no accelerator\)$"):
+        find_device("cuda:99")
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda **options: torch.device("cuda"))
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    with pytest.raises(EventformersError, match=r"accepted: cpu, cuda:0, cuda:1$"):
+        find_device("cuda:99")
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_without_an_accelerator_half_precision_trains_on_the_cpu(
     dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

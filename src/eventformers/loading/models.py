@@ -325,9 +325,11 @@ def find_device(device: str | torch.device | None) -> torch.device:
         if chosen.type == "cpu" and chosen.index:
             raise RuntimeError("torch accepts any index of a CPU, but there is only one")
     except (RuntimeError, AssertionError, ImportError) as error:
+        kind = torch.accelerator.current_accelerator(check_available=True)
+        names = ["cpu", *(f"{kind}:{number}" for number in range(torch.accelerator.device_count()))]
+        why = "" if kind else f" (torch {torch.__version__} finds no accelerator)"
         raise EventformersError(
-            f"device {shown(str(device))} does not exist; accepted: cpu, or an accelerator of this machine "
-            "such as cuda:0"
+            f"device {shown(str(device))} does not exist; accepted: {', '.join(names)}{why}"
         ) from error
     return chosen
 
