@@ -145,8 +145,9 @@ _BEHIND_NOUN = {"below", "from", "in", "into", "of", "over", "that", "with", "wi
 _PLURAL = {
     noun: f"{noun}s"
     for noun in (
-        *("chain", "document", "edge", "event", "file", "frame", "item", "line", "mention", "pair"),
-        *("question", "row", "sentence", "statement", "step", "text", "triple", "type"),
+        *("actor", "chain", "document", "edge", "event", "file", "frame", "item", "kilobyte", "line", "link"),
+        *("mention", "pair", "question", "region", "row", "sentence", "statement", "step", "text"),
+        *("trigger", "triple", "type"),
     )
-} | {"entity": "entities"}
+} | {"entity": "entities", "story": "stories"}
 _SINGULAR = {plural: noun for noun, plural in _PLURAL.items()}

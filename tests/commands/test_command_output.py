@@ -80,6 +80,11 @@ def test_control_characters_never_reach_the_terminal(
             "1 document, 2 blank lines, 2 entities",
         ),
         ({"distinct_event_texts": 359, "chain_events": 1}, "359 distinct event texts, 1 chain event"),
+        (
+            {"stories": 1, "linked_actors": 1, "links_of_actors": 1, "regions": 2},
+            "1 story, 1 linked actor, 1 link of actors, 2 regions",
+        ),
+        ({"triggers_found": 1, "actors": 1, "kilobytes": 1}, "1 trigger found, 1 actor, 1 kilobyte"),
         ({}, "none"),
     ],
 )

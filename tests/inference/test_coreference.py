@@ -124,6 +124,8 @@ def test_reports_of_unknown_or_far_days_need_common_names(encoder: EventEncoder)
         assert compared(days, "", "") == 0
         assert compared(days, "dorian florida", "dorian") == 1
         assert compared(days, "", "", time_start="2004-11-05", time_end="2004-11-05") == 1
+        assert compared(days, "", "", time_start="2004-10", time_end="2004-10") == 1
+        assert compared(days, "", "", time_start="2004", time_end="2004") == 0
     assert compared(near, "", "") == compared([], "", "") == 1
 
 

@@ -38,6 +38,9 @@ SERIES_DAYS = 3
 SHARED_NAMES = 0.5
 """Minimum share of the names of two such mentions that both have, unless their times are the same."""
 
+LONGEST_TIME = 31
+"""Maximum number of days of times that may be the same: two events of one year are no equal ones."""
+
 STOCK_SENTENCE, STOCK_OVERLAP = 0.9, 0.25
 """TF-IDF cosines: sentences that are more alike, in documents that are less, are stock phrases."""
 
@@ -129,6 +132,7 @@ def candidate_pairs(pairs: MentionPairs, days: NDArray[np.float64]) -> tuple[Pos
     """Find the pairs of mentions to compare, the earlier mention of each first."""
     order = np.argsort(pairs.document, kind="stable")
     first_days, last_days = pairs.days.T
+    is_short = last_days - first_days < LONGEST_TIME
     num_names = pairs.names.sum(axis=1)
     starts = np.searchsorted(pairs.document[order], np.arange(pairs.documents.shape[0] + 1))
     members = [order[start:end] for start, end in pairwise(starts)]
@@ -150,7 +154,7 @@ def candidate_pairs(pairs: MentionPairs, days: NDArray[np.float64]) -> tuple[Pos
         if len(days):
             apart = ~(np.abs(days[pairs.document[others]] - days[document]) <= SERIES_DAYS)
             common = (pairs.names[own] @ pairs.names[others].T).toarray()
-            is_same_time = np.maximum(after, before) <= DAYS_APART
+            is_same_time = is_short[own][:, None] & is_short[others] & (np.maximum(after, before) <= DAYS_APART)
             of_either = num_names[own][:, None] + num_names[others] - common
             few = common < SHARED_NAMES * np.maximum(of_either, 1)
             strangers |= apart & few & ~is_same_time
