@@ -154,7 +154,8 @@ def candidate_pairs(pairs: MentionPairs, days: NDArray[np.float64]) -> tuple[Pos
         if len(days):
             apart = ~(np.abs(days[pairs.document[others]] - days[document]) <= SERIES_DAYS)
             common = (pairs.names[own] @ pairs.names[others].T).toarray()
-            is_same_time = is_short[own][:, None] & is_short[others] & (np.maximum(after, before) <= DAYS_APART)
+            is_same_time = np.maximum(after, before) <= DAYS_APART
+            is_same_time &= is_short[own][:, None] & is_short[others]
             of_either = num_names[own][:, None] + num_names[others] - common
             few = common < SHARED_NAMES * np.maximum(of_either, 1)
             strangers |= apart & few & ~is_same_time
