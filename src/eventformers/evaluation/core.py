@@ -50,7 +50,6 @@ class Scored:
         scores: the metric's scores as JSON values, with None for NaN.
         undefined: the reason for each score that is None.
         parts: the metric's scores of each part of the output.
-        output: the protocol's output, with one prediction per row.
         seconds: time to embed and compare.
     """
 
@@ -180,11 +179,7 @@ def _run(task: Task, scorer: object, rows: TaskRows) -> Scored:
 
 
 def measure(task: Task, output: ProtocolOutput, seconds: float) -> Scored:
-    """Apply a task's metric to a protocol's output.
-
-    Raises:
-        EventformersError: the metric rejects the values.
-    """
+    """Apply a task's metric to a protocol's output; values that it rejects are an error."""
     metric = load_metric(task.metric, keep_in_memory=True)
     try:
         computed = metric.compute(**output.inputs)

@@ -32,17 +32,11 @@ from eventformers.trainers.stages import stage_recipes
 def tasks_of_data(
     data: str | Path | None, *, store: DataStore | None = None, malformed: str | None = None
 ) -> list[str]:
-    """List the tasks that data has rows for.
+    """List the tasks, at least one, that raw files, a built folder or a Hub id has rows for.
 
     Args:
-        data: folder of raw files, built folder or Hub id.
         store: caches the loaded data; None caches nothing.
-        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
-            one; None takes the active policy, by default `error`.
-
-    Raises:
-        DataFormatError: a raw file cannot be read.
-        EventformersError: the data has no rows for any task.
+        malformed: see `induce`.
     """
     names = []
     for name, task in TASKS.items():
@@ -60,12 +54,8 @@ def tasks_of_data(
 
 @dataclass(frozen=True)
 class TaskData:
-    """The data that a task reads.
-
-    Attributes:
-        companions: the data of the task's companion configs by name.
-        split: the split to score; empty if none is chosen yet.
-    """
+    """The data that a task reads, with that of its companion configs; `split` is empty if none is chosen
+    yet."""
 
     task: Task
     config: str
@@ -98,11 +88,7 @@ class TaskData:
 
     @property
     def companion_rows(self) -> dict[str, Dataset]:
-        """The rows of the companion configs that the score reads.
-
-        Raises:
-            EventformersError: a companion config lacks the split.
-        """
+        """The rows of the companion configs that the score reads; one without the split is an error."""
         rows = {}
         for name, companion in self.companions.items():
             if name not in self.task.companions_by_split:
@@ -189,12 +175,8 @@ def load_task_data(task: Task, data: str | Path | None, store: DataStore | None 
 def load_data(
     task: Task, data: str | Path | None, split: str | None, store: DataStore | None = None
 ) -> TaskData:
-    """Load the data of a task and choose the split to score; arguments as for `load_task_data`.
-
-    Raises:
-        DataFormatError: a raw file cannot be read.
-        EventformersError: the data cannot be loaded, or the split is missing or has no rows.
-    """
+    """Load the data of a task and choose the split to score, which needs rows; arguments as for
+    `load_task_data`."""
     held = load_task_data(task, data, store)
     loaded = replace(held, split=task.choose_split(held.splits, split))
     if not len(loaded.rows):
@@ -237,12 +219,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ScoredTasks:
-    """The tasks and data that a finished run is scored on.
-
-    Attributes:
-        tasks: the tasks; empty if the data has rows for none.
-        data: their data; None for the bundled samples.
-    """
+    """The tasks and data that a finished run is scored on: no tasks if the data has rows for none; None for
+    the bundled samples."""
 
     tasks: Sequence[Task]
     data: str | Path | None
@@ -299,13 +277,8 @@ def plan_evaluation(
 
 
 def _as_trained(recipe: Recipe, task: Task) -> Task:
-    """Give a task the config and data settings of a run.
-
-    With other settings, a scored split could contain training rows.
-
-    Raises:
-        EventformersError: the stages have different data settings, so that no rows are held out of all.
-    """
+    """Give a task the config and data settings of a run: with others, a scored split could contain training
+    rows."""
     method = load_method(recipe.method)
     if method.dataset[0] != task.dataset:
         return replace(task, build_settings={})

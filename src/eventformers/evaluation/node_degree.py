@@ -35,13 +35,8 @@ _BLOCK_CHAINS = 4_096
 
 @dataclass(frozen=True)
 class DegreeBin:
-    """The questions whose average node degree is in an interval.
-
-    Attributes:
-        low: lower bound, inclusive.
-        high: upper bound, exclusive; infinite for the last interval.
-        score: percentage of correct decisions, or Spearman's rho for graded pairs.
-    """
+    """The questions whose average node degree is at least `low` and below `high`, which is infinite for the
+    last interval; the score is the percentage of correct decisions, or Spearman's rho for graded pairs."""
 
     low: float
     high: float
@@ -57,16 +52,11 @@ class DegreeBin:
 
 
 def average_degrees(chains: Sequence[Sequence[Event]]) -> npt.NDArray[np.float64]:
-    """Compute the average node degree of each chain's graph, without self-loops.
+    """Compute the average node degree of the graph of each chain of one or more events, without self-loops,
+    `(chains,)`.
 
     Event nodes and word nodes count equally. Like the model's tokens, words are split at blanks and compared
     without case.
-
-    Args:
-        chains: the events of each chain, at least one per chain.
-
-    Returns:
-        `(chains,)`.
     """
     parts = [np.empty(0)]
     for start in range(0, len(chains), _BLOCK_CHAINS):
@@ -135,15 +125,7 @@ def scores_by_degree(result: TaskResult, degrees: npt.NDArray[np.float64]) -> li
     """Compute a result's accuracy, or correlation with ratings, in each degree interval that has questions.
 
     An interval with fewer than `MIN_CORRELATED` graded pairs, or with equal ones, has no correlation and is
-    left out.
-
-    Args:
-        result: the result, whose predictions say whether they are correct, or grade pairs.
-        degrees: the average degree of each question's graph, in the order of the rows.
-
-    Raises:
-        EventformersError: the numbers of degrees and questions differ, or predictions neither say whether
-            they are correct nor grade pairs.
+    left out. `degrees` has the average degree of each question's graph, in the order of the rows.
     """
     graded = graded_pairs(result)
     answers = answers_of(result) if graded is None else list(zip(*graded, strict=True))

@@ -88,11 +88,8 @@ class DatasetRecord:
 
 @dataclass(frozen=True)
 class BaselineRecord:
-    """The untrained start encoder on the same rows, with the same pooling and event order.
-
-    Attributes:
-        main_value: its main score; None if the metric is undefined.
-    """
+    """The untrained start encoder on the same rows, with the same pooling and event order; its main score is
+    None if the metric is undefined."""
 
     model: str
     model_revision: str
@@ -182,14 +179,8 @@ class TaskResult:
 
 
 def defined_scores(scores: Mapping[str, object]) -> tuple[dict[str, JsonValue], dict[str, str]]:
-    """Convert scores to JSON values, with a reason for each that becomes null.
-
-    Args:
-        scores: a metric's scores; numbers, numpy numbers, or lists of numbers.
-
-    Returns:
-        The scores with None for NaN and infinity, and `UNDEFINED` under the key of each such score.
-    """
+    """Convert a metric's scores to JSON values, with None for NaN and infinity, and `UNDEFINED` under the key
+    of each such score."""
     plain: dict[str, JsonValue] = {}
     undefined: dict[str, str] = {}
     for key, value in scores.items():
@@ -200,14 +191,10 @@ def defined_scores(scores: Mapping[str, object]) -> tuple[dict[str, JsonValue], 
 
 
 def result_path(directory: str | Path, model: str, revision: str, task: str, variant: str = "") -> Path:
-    """Return the path of a model's result on a task.
+    """Return the path of a model's result on a task, below the folder that holds `results/`.
 
-    Args:
-        directory: the folder that holds `results/`.
-        model: Hub id or folder name; a slash becomes two underscores.
-        revision: the model's revision.
-        task: the task's name.
-        variant: added to the revision if the model ran under other settings than its own.
+    A slash in the model becomes two underscores. `variant` is added to the revision if the model ran under
+    other settings than its own.
     """
     name = re.sub(r"[^\w.-]+", "_", model.replace("/", "__")).lstrip(".") or "model"
     place = f"{revision}-{variant}" if variant else revision
@@ -215,16 +202,8 @@ def result_path(directory: str | Path, model: str, revision: str, task: str, var
 
 
 def check_same_data(path: Path, fingerprint: str) -> None:
-    """Raise an error if a result file was measured on other rows.
-
-    Args:
-        path: a result file, which may be missing.
-        fingerprint: fingerprint of the rows to score.
-
-    Raises:
-        EventformersError: the file holds a result on other rows.
-        DataFormatError: the file is not a result.
-    """
+    """Raise an error if a result file, which may be missing, was measured on other rows than those of the
+    fingerprint."""
     if path.is_file():
         held = read_result(path, with_predictions=False).dataset
         if held.fingerprint != fingerprint:
@@ -236,14 +215,10 @@ def check_same_data(path: Path, fingerprint: str) -> None:
 
 
 def write_result(result: TaskResult, directory: str | Path, *, overwrite: bool = False) -> Path:
-    """Write a result and its predictions atomically; replace a result on the same rows.
+    """Write a result and its predictions atomically below a folder, which is created if missing.
 
-    Args:
-        directory: the folder that holds `results/`; created if missing.
-        overwrite: also replace a result on other rows.
-
-    Raises:
-        EventformersError: the file holds a result on other rows, or cannot be written.
+    A result on the same rows is replaced; with `overwrite`, also one on other rows, which is an error
+    otherwise.
     """
     path = result_path(directory, result.model, result.model_revision, result.task, result.variant)
     if not overwrite:
@@ -310,11 +285,7 @@ def read_result(path: str | Path, *, with_predictions: bool = True) -> TaskResul
 
 
 def result_pairs(first: Path, second: Path) -> list[tuple[TaskResult, TaskResult]]:
-    """Read two result files, or those of two folders that are on the same tasks and splits.
-
-    Args:
-        first: a result file, or a folder with `results/`.
-        second: another one.
+    """Read two result files, or those of two folders with `results/` that are on the same tasks and splits.
 
     Raises:
         DataFormatError: a file is not a result.
@@ -377,22 +348,15 @@ def _record(kind: type[Record], content: Mapping[str, Any]) -> Record:
 
 
 def load_results(directory: str | Path) -> list[TaskResult]:
-    """Load every result under a folder's `results/`, ordered by path.
-
-    Raises:
-        EventformersError: a file is not a result, or results of one task were measured on different rows.
-    """
+    """Load every result under a folder's `results/`, ordered by path; those of one task must be on the same
+    rows."""
     results = [read_result(path) for path in sorted((Path(directory) / "results").glob("*/*/*.json"))]
     require_same_data(results)
     return results
 
 
 def require_same_data(results: Iterable[TaskResult]) -> None:
-    """Raise an error if results of one task and split were measured on different rows.
-
-    Raises:
-        EventformersError: two fingerprints under one task and split.
-    """
+    """Raise an error if results of one task and split were measured on different rows."""
     first: dict[tuple[str, str], TaskResult] = {}
     for result in results:
         known = first.setdefault((result.task, result.dataset.split), result)
@@ -405,17 +369,11 @@ def require_same_data(results: Iterable[TaskResult]) -> None:
 
 
 def write_eval_results(results: Sequence[TaskResult], directory: str | Path) -> list[Path]:
-    """Write `.eval_results/<task>.yaml`, which the Hub shows on a model's page.
+    """Write `.eval_results/<task>.yaml` of one model's results to its folder, which the Hub shows on a
+    model's page.
 
     Data outside the Hub is listed under its builder's name, and the notes say so. A result without a defined
     main score is skipped and logged.
-
-    Args:
-        results: results of one model, one per task.
-        directory: the model's folder.
-
-    Raises:
-        EventformersError: two results of one task, or a file cannot be written.
     """
     paths = []
     for result in _defined(results):
@@ -436,11 +394,7 @@ def write_eval_results(results: Sequence[TaskResult], directory: str | Path) -> 
 
 
 def eval_results(results: Sequence[TaskResult]) -> list[EvalResult]:
-    """Convert results for `ModelCardData(eval_results=…)`; skip and log those without a defined score.
-
-    Raises:
-        EventformersError: two results of one task.
-    """
+    """Convert results for `ModelCardData(eval_results=…)`; skip and log those without a defined score."""
     return [
         EvalResult(
             task_type=_HUB_TASKS.get(result.dataset.name, "other"),

@@ -27,12 +27,7 @@ Reading = TypeVar("Reading", bound=Any)
 
 @dataclass(frozen=True)
 class BuiltData:
-    """A built and loaded config of a dataset.
-
-    Attributes:
-        splits: its splits.
-        read_report: reads the build report, which may be empty.
-    """
+    """A built and loaded config of a dataset; `read_report` reads the build report, which may be empty."""
 
     splits: DatasetDict
     read_report: Callable[[], Mapping[str, object]]
@@ -67,13 +62,8 @@ class DataStore:
     def load(
         self, data: str | Path | None, dataset: str, config: str, settings: Mapping[str, Any]
     ) -> BuiltData:
-        """Load a config of a dataset.
-
-        Args:
-            data: raw files, a built folder or a Hub id; None takes the samples.
-            dataset: the name of the builder.
-            config: its config.
-            settings: its settings.
+        """Load a config of a builder's dataset from raw files, a built folder or a Hub id; None takes the
+        samples.
 
         Raises:
             DataFormatError: a raw file cannot be read.

@@ -112,18 +112,12 @@ def paired_correlations(
     """Compare the Spearman correlations of two models with the same ratings by resampling pairs.
 
     A constant column has no order; its correlation counts as 0. Over several runs of a model, its correlation
-    is the mean of theirs.
+    is the mean of theirs. Other arguments and errors are those of `paired_bootstrap`.
 
     Args:
         predictions_a: predicted similarity of each pair by the first model, `(pairs,)` or `(runs, pairs)`.
         predictions_b: the same by the second model, in the same order.
         references: rating of each pair, `(pairs,)`.
-        num_resamples: number of resamples, drawn with replacement.
-        clusters: a group for each pair; whole groups are resampled. None resamples single pairs.
-
-    Raises:
-        EventformersError: fewer than two pairs, lists of unequal length, a number that is not finite, fewer
-            than one resample, or the numbers of clusters and pairs differ.
     """
     given = [np.asarray(values, dtype=np.float64) for values in (predictions_a, predictions_b, references)]
     first, second, ratings = (np.atleast_2d(values) for values in given)
@@ -157,15 +151,14 @@ def compare_results(
     seed: int = 0,
     clusters: Sequence[Hashable] | None = None,
 ) -> PairedComparison:
-    """Compare two results on the same rows by their predictions.
+    """Compare two results on the same rows by their predictions, like `paired_bootstrap`; the first is
+    expected to be better.
 
     The decisions of one row, such as the steps of a chain, form a cluster. A chance score counts as its
     expected share of correct decisions. Results with graded similarities are compared by their correlation
     with the ratings, those with the score mrr by the reciprocals of their ranks.
 
     Args:
-        result_a: the result that is expected to be better.
-        num_resamples: number of resamples, drawn with replacement.
         clusters: the cluster of each row, such as the rows' `document_id`; None takes those that the
             predictions name, such as the gold events of mentions, else makes each row a cluster.
 
@@ -208,11 +201,7 @@ def compare_answers(
 
     Args:
         answers_a: from `answers_of`, of the model that is expected to be better, or the mean of several runs.
-        num_resamples: number of resamples, drawn with replacement.
         clusters: the cluster of each row; None makes each row a cluster.
-
-    Raises:
-        EventformersError: the numbers of rows, decisions or clusters differ.
     """
     if len(answers_a) != len(answers_b):
         raise EventformersError(
@@ -252,8 +241,7 @@ def row_clusters(
 
     Args:
         data: folder of raw files, built folder or Hub id of the scored data; None takes the samples.
-        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
-            one; None takes the active policy, by default `error`.
+        malformed: see `induce`.
 
     Raises:
         EventformersError: the data cannot be loaded, has other rows than the result, or names neither
@@ -414,11 +402,7 @@ def answers_of(result: TaskResult, part: str = "", score: str = "") -> list[list
 
 
 def mean_answers(of_runs: Sequence[Answers]) -> Answers:
-    """Average the answers of several runs to the same rows.
-
-    Raises:
-        ValueError: the runs have different numbers of rows or decisions.
-    """
+    """Average the answers of several runs to the same rows."""
     return [
         [sum(decisions) / len(decisions) for decisions in zip(*answers, strict=True)]
         for answers in zip(*of_runs, strict=True)

@@ -87,12 +87,8 @@ def names_of_kind(kind: type[TaskKind]) -> list[str]:
 
 
 def check_settings(settings: Mapping[str, object]) -> None:
-    """Check settings that apply to several tasks.
-
-    Raises:
-        UnknownNameError: no task takes a setting, or a value is unknown.
-        EventformersError: a value is invalid.
-    """
+    """Check settings that apply to several tasks: an unknown one, or an unknown or invalid value, is an
+    error."""
     known = {name: kind for kind in _KINDS for name in _names(kind)}
     for name in settings:
         if name not in known:
@@ -142,11 +138,7 @@ def _foreign(task: Task, owner: type[TaskKind] | None, name: str = "") -> Eventf
 
 
 def get_task(name: str | Task) -> Task:
-    """Find a task by its name; a `Task`, which may be a variant, is returned unchanged.
-
-    Raises:
-        UnknownNameError: the task is unknown.
-    """
+    """Find a task by its name; a `Task`, which may be a variant, is returned unchanged."""
     if isinstance(name, Task):
         return name
     if name not in TASKS:

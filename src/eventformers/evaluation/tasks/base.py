@@ -88,11 +88,8 @@ class ProtocolOutput:
 def choices_output(
     scores: Sequence[list[float]], labels: Sequence[int], *, distinct_texts: int
 ) -> ProtocolOutput:
-    """Make the output of a multiple-choice protocol from scores.
-
-    Args:
-        distinct_texts: number of texts that the model read.
-    """
+    """Make the output of a multiple-choice protocol from scores, and the number of texts that the model
+    read."""
     return ProtocolOutput(
         inputs={"predictions": scores, "references": labels},
         predictions=[
@@ -112,22 +109,14 @@ def wrong_columns(row: Row, accepted: str, column: str) -> EventformersError:
 
 
 def read_event(value: object, row: Row, column: str) -> Event:
-    """Read the event in a column of a row.
-
-    Raises:
-        EventformersError: the value is not an event.
-    """
+    """Read the event in a column of a row, or raise an error."""
     if not isinstance(value, Mapping) or not {"subject", "predicate", "object"} <= value.keys():
         raise wrong_columns(row, "an event with subject, predicate and object", column)
     return {"subject": value["subject"], "predicate": value["predicate"], "object": value["object"]}
 
 
 def read_text(row: Row, column: str) -> str:
-    """Read the text in a column of a row.
-
-    Raises:
-        EventformersError: the value is not a text.
-    """
+    """Read the text in a column of a row, or raise an error."""
     text = row.get(column)
     if not isinstance(text, str):
         raise wrong_columns(row, "a text", column)
@@ -148,11 +137,8 @@ class Computing:
 
 @dataclass(frozen=True)
 class TaskRows:
-    """The rows that a score is measured on.
-
-    Attributes:
-        companions: the rows of the task's companion configs by name.
-    """
+    """The rows that a score is measured on; `companions` has those of the task's companion configs by
+    name."""
 
     rows: Iterable[Row]
     other_splits: Mapping[str, Iterable[Row]] = field(default_factory=dict)
@@ -196,14 +182,8 @@ class TaskKind(ABC):
     settings: Any = field(default_factory=TaskSettings)
 
     def with_settings(self, task: str, settings: Any) -> Self:
-        """Return a copy of this kind with other settings.
-
-        Args:
-            task: the task's name, for error messages.
-
-        Raises:
-            EventformersError: the task does not use one of them.
-        """
+        """Return a copy of this kind with other settings; one that the task of this name does not use is an
+        error."""
         used, hint = self.used(settings)
         if unused := [name for name in settings.chosen if name not in used]:
             raise EventformersError(
@@ -217,18 +197,11 @@ class TaskKind(ABC):
 
     @abstractmethod
     def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared:
-        """Prepare a model for the task.
-
-        Raises:
-            EventformersError: the model cannot run the task under these settings.
-        """
+        """Prepare a model for the task; one that cannot run it under these settings is an error."""
 
     def run(self, scorer: Any, data: TaskRows) -> ProtocolOutput:
-        """Run the protocol, which makes the metric's inputs.
-
-        Raises:
-            EventformersError: the rows cannot be read, or the model's output cannot be scored.
-        """
+        """Run the protocol, which makes the metric's inputs; rows or output that cannot be read or scored are
+        errors."""
         return self.protocol(scorer, data.rows)
 
     def record(self, prepared: Prepared) -> dict[str, JsonValue]:
@@ -320,9 +293,7 @@ class Task:
     def is_published_data(self, split: str, rows: int | None, origin: str | None) -> bool:
         """Check whether a score was measured on the rows of the published scores.
 
-        Args:
-            rows: its number of rows; None if unknown.
-            origin: `samples`, `local` or `hub`, as in `DatasetRecord`; None if unknown.
+        `rows` and `origin` (`samples`, `local` or `hub`, as in `DatasetRecord`) are None if unknown.
         """
         is_same = (split, rows) == (self.published_split, self.published_rows)
         return is_same and self.published_data and origin != "samples"
@@ -332,14 +303,8 @@ class Task:
         return self.published_scores if self.is_published_data(split, rows, origin) else {}
 
     def choose_split(self, found: Iterable[str], wanted: str | None = None) -> str:
-        """Choose the split to score.
-
-        Args:
-            wanted: one of them; None takes the first of `splits` that the data has.
-
-        Raises:
-            EventformersError: the data lacks the split.
-        """
+        """Choose the split to score: the wanted one, or the first of `splits` that the data has. One that it
+        lacks is an error."""
         names = list(found)
         for split in (wanted,) if wanted is not None else self.splits:
             if split in names:

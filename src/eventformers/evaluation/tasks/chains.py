@@ -77,15 +77,8 @@ def viterbi(transitions: Sequence[Matrix], end: int | None = None) -> list[int]:
 
     Products are sums of logarithms. All transitions of 0 count as the same infinitesimal: paths with the
     fewest zeros win. Among equal paths, the one with the lowest index at the last step wins, then at the step
-    before, and so on.
-
-    Args:
-        end: the known correct choice at the last step, where the path must end (MCNE); None leaves the end
-            free (MCNS).
-
-    Raises:
-        EventformersError: the shapes of consecutive matrices do not match, or the last step has no choice
-            `end`.
+    before, and so on. `end` is the known correct choice at the last step, where the path must end (MCNE);
+    None leaves the end free (MCNS).
     """
     _check_steps(transitions)
     last = transitions[-1].shape[1]
@@ -116,11 +109,7 @@ def _best(zeros: NDArray[np.int64], scores: Matrix) -> NDArray[np.intp]:
 
 
 def greedy(transitions: Sequence[Matrix]) -> list[int]:
-    """Take the best transition at each step from the previous choice; Base. The first index wins ties.
-
-    Raises:
-        EventformersError: the shapes of consecutive matrices do not match.
-    """
+    """Take the best transition at each step from the previous choice; Base. The first index wins ties."""
     _check_steps(transitions)
     path = [0]
     for matrix in transitions:
@@ -137,9 +126,6 @@ def informed(transitions: Mapping[tuple[int, int], Matrix], gold: Sequence[int])
     Args:
         transitions: for each pair of states s < t the matrix (choices of s, choices of t); state 0 is the
             start, state t the t-th step.
-
-    Raises:
-        EventformersError: a pair is missing, or a step has no choice of that index.
     """
     states = [0, *gold]
     path = []
@@ -258,11 +244,7 @@ class _BlockScorer:
 
 
 def _blocks(rows: Iterable[Row], read: Callable[[Row, int], Question]) -> Iterator[list[Question]]:
-    """Read questions in blocks.
-
-    Raises:
-        EventformersError: no rows, or an error of `read`.
-    """
+    """Read questions, at least one, in blocks."""
     questions = (read(row, number) for number, row in enumerate(rows))
     block = list(islice(questions, BLOCK_QUESTIONS))
     if not block:
@@ -282,9 +264,6 @@ def choose_next_event(scorer: ChainScorer, rows: Iterable[Row]) -> ProtocolOutpu
     Returns:
         Inputs `predictions` (scores) and `references` (labels); per row both, and whether the first of the
         best choices is correct.
-
-    Raises:
-        EventformersError: no rows, a column is missing, or a row is not a valid question.
     """
     scores: list[list[float]] = []
     labels: list[int] = []
@@ -408,11 +387,7 @@ def _by_whole_chains(
 
 
 def read_chain_question(row: Row, number: int) -> tuple[list[Event], list[Event], int]:
-    """Read context, choices and label of a row of a narrative cloze.
-
-    Raises:
-        EventformersError: a column is missing, or the row is not a valid question.
-    """
+    """Read context, choices and label of a row of a narrative cloze."""
     context, choices = (_read_events(row, column, row.get(column)) for column in ("context", "choices"))
     if not context or len(choices) < 2:
         raise EventformersError(
@@ -423,14 +398,8 @@ def read_chain_question(row: Row, number: int) -> tuple[list[Event], list[Event]
 
 
 def read_steps(row: Row, number: int) -> tuple[list[list[Event]], list[int]]:
-    """Read the states of a row, which are the start and its steps, and the correct choice of each step.
-
-    Args:
-        row: with `start`, `steps` and `labels`.
-
-    Raises:
-        EventformersError: a column is missing, or the row is not a valid question.
-    """
+    """Read the states of a row, its `start` and its `steps`, and the correct choice of each step, its
+    `labels`."""
     steps, labels = row.get("steps"), row.get("labels")
     if not isinstance(steps, Sequence) or not isinstance(labels, Sequence):
         raise EventformersError(

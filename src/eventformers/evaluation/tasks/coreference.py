@@ -164,13 +164,10 @@ def _mentions(rows: Iterable[Row]) -> list[Row]:
 
 
 def topics_of(rows: Sequence[Row], topics: Topics) -> Labels:
-    """Number the topic of each mention, `(n,)`.
+    """Number the topic of each mention, `(n,)`; a mention without one of its row's is an error.
 
     Topics are predicted by average linkage on the TF-IDF cosines of the texts of documents, which are the
     distinct sentences of their mentions.
-
-    Raises:
-        EventformersError: the topics are those of the rows, and a mention has none.
     """
     if topics == "none":
         return np.zeros(len(rows), dtype=np.int64)
@@ -200,15 +197,8 @@ def document_texts(rows: Iterable[Row]) -> dict[str, str]:
 def within_topics(
     similarities: Callable[[Labels], np.ndarray], topics: Labels, method: Literal["average", "single"]
 ) -> Grouping:
-    """Group the mentions of each topic by a linkage on similarities of all pairs.
-
-    Args:
-        similarities: computes those of the mentions at some positions, `(m, m)`.
-        topics: the topic of each mention, `(n,)`.
-
-    Raises:
-        EventformersError: a topic has too many mentions.
-    """
+    """Group the mentions of each topic, `(n,)`, by a linkage on similarities of all pairs, which are computed
+    for the mentions at some positions, `(m, m)`."""
     members = [np.flatnonzero(topics == topic) for topic in np.unique(topics)]
     if (largest := max(map(len, members))) > LARGEST_TOPIC:
         raise EventformersError(
@@ -252,11 +242,7 @@ class Coreference(TaskKind):
     settings: CoreferenceSettings = field(default_factory=CoreferenceSettings)
 
     def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared:
-        """See `TaskKind`.
-
-        Raises:
-            EventformersError: the pair scorer with another model than the packaged encoder.
-        """
+        """See `TaskKind`."""
         reads = self.settings.trigger_input
         if reads is None and not hasattr(model.model.config, "trigger_input"):
             reads = "span"

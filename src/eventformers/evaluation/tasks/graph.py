@@ -66,12 +66,8 @@ class GraphSettings(TaskSettings):
 
 @dataclass(frozen=True)
 class PremiseModel:
-    """The scorer of premises and their alternatives.
-
-    Attributes:
-        device: the device that computes ranks; None takes an accelerator if there is one.
-        prompts: the prompts before premises (`query`) and alternatives (`document`); None has none.
-    """
+    """The scorer of premises and their alternatives, with the device that computes ranks and the prompts of
+    the model."""
 
     embed: Embed
     device: torch.device | None
@@ -212,12 +208,8 @@ def ranks_output(
     *,
     distinct_texts: int,
 ) -> ProtocolOutput:
-    """Make the output of a protocol from filtered ranks.
-
-    Args:
-        other_splits: the names of the other splits that candidates come from.
-        distinct_texts: number of texts that the model read.
-    """
+    """Make the output of a protocol from filtered ranks, the names of the other splits that candidates come
+    from, and the number of texts that the model read."""
     mean, best, worst = (values.tolist() for values in (ranks.mean, ranks.optimistic, ranks.pessimistic))
     parts: dict[str, MetricInputs] = {
         direction: {
@@ -263,17 +255,12 @@ def choose_alternatives(
     """Compute the cosine of a premise with each of its alternatives: zero-shot multiple choice.
 
     Args:
-        rows: rows with the texts `premise` and `alternatives` (two or more), and `label`, the index of the
-            correct one.
+        rows: see `read_question`.
         prompts: the prompts before premises (`query`) and alternatives (`document`); None has none.
 
     Returns:
         Inputs `predictions` (cosines) and `references` (labels); per row both, and whether the first of the
         nearest alternatives is correct.
-
-    Raises:
-        EventformersError: no rows, a row with fewer than two alternatives or a label out of range, or a
-            vector has no cosine.
     """
     questions = [read_question(row, number) for number, row in enumerate(rows)]
     if not questions:
@@ -294,14 +281,8 @@ def choose_alternatives(
 
 
 def read_question(row: Row, number: int) -> tuple[list[str], int]:
-    """Read the premise and its alternatives, and the index of the correct one.
-
-    Args:
-        row: with the texts `premise` and `alternatives`, and `label`.
-
-    Raises:
-        EventformersError: fewer than two alternatives, or a label out of range.
-    """
+    """Read the `premise` and its `alternatives`, two or more texts, and `label`, the index of the correct
+    one."""
     premise, alternatives, label = read_text(row, "premise"), row.get("alternatives"), row.get("label")
     if not isinstance(alternatives, Sequence) or len(alternatives) < 2:
         raise EventformersError(

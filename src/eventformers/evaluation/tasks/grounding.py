@@ -109,13 +109,9 @@ def retrieve_events(model: GroundingModel, data: TaskRows, *, settings: Groundin
         Inputs `predictions` (candidates, best first) and `references` (gold events, the atomic one first);
         per mention both with its id and language, and whether its gold events are its first candidates
         (`correct`, and for events with a parent `with_parents_correct`). Parts by language, and
-        `with_parents`, the mentions of events with a parent. Details: the numbers of
-        mentions, of events in each pool, of gold events outside their mention's pool, of mentions without a
-        gold event in their pool or without a pool, and of truncated texts.
-
-    Raises:
-        EventformersError: no mention or no event, a column is missing, a mention without a gold event, or no
-            gold event of any mention in its pool.
+        `with_parents`, the mentions of events with a parent. Details: the numbers of mentions, of events in
+        each pool, of gold events outside their mention's pool, of mentions without a gold event in their pool
+        or without a pool, and of truncated texts.
     """
     knowledge = _Knowledge(model, data.companions.get("events", ()))
     mentions = _Mentions(data.rows, knowledge)
@@ -457,21 +453,13 @@ class Grounding(TaskKind):
         return (*SETTINGS_OF_DATA, *self.uses), ""
 
     def with_settings(self, task: str, settings: GroundingSettings) -> Self:
-        """See `TaskKind`.
-
-        Raises:
-            EventformersError: see `TaskKind`; or `retriever_weight` is set without a re-ranker.
-        """
+        """See `TaskKind`; `retriever_weight` needs a re-ranker."""
         chosen = super().with_settings(task, settings)
         check_retriever_weight(settings.retriever_weight, with_reranker=settings.reranker is not None)
         return chosen
 
     def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared:
-        """See `TaskKind`.
-
-        Raises:
-            EventformersError: the re-ranker cannot be loaded, or is not a cross-encoder.
-        """
+        """See `TaskKind`."""
         if self.settings.reranker is None:
             return Prepared(remembering_model(model, session, computing.batch_size))
         cross_encoder = session.cross_encoder(
@@ -511,11 +499,8 @@ def remembering_model(
     batch_size: BatchSize,
     cross_encoder: CrossEncoder | None = None,
 ) -> GroundingModel:
-    """Make the scorer of an encoder; set its `truncated` to the number of all truncated texts.
-
-    Args:
-        cross_encoder: reranks the candidates; None keeps the scores of the retriever.
-    """
+    """Make the scorer of an encoder and, if candidates are reranked, a cross-encoder; the encoder's
+    `truncated` becomes the number of all truncated texts."""
     truncated = 0
 
     def recall(

@@ -101,11 +101,7 @@ class InductionSettings(TaskSettings):
     clustered_by: tuple[str | Path | EventEncoder, ...] = ()
 
     def validate_number(self) -> None:
-        """Check that the number of clusters is not set for a method that finds it itself.
-
-        Raises:
-            EventformersError: `num_clusters` is set with the method `affinity`.
-        """
+        """Raise an error if `num_clusters` is set for a method that finds it itself."""
         if self.num_clusters is not None and self.method == "affinity":
             raise EventformersError(
                 "num_clusters with method affinity, which finds the number itself; accepted: one of them"
@@ -146,10 +142,6 @@ def induce_types(
         Inputs `predictions` (clusters) and `references` (types); per clustered mention both with its id.
         Details: the numbers of mentions, types and distinct sentences, of mentions without a type, which are
         skipped, and of the neighbours of a mention if not all pairs counted (`AverageLinkage`).
-
-    Raises:
-        EventformersError: no mention of an unseen type, fewer mentions than clusters, or vectors that cannot
-            be clustered this way.
     """
     unseen = _unseen_mentions(rows)
     clusters, _ = _predicted(model, unseen, settings)
@@ -171,19 +163,12 @@ def name_types(
     """Rank the names of the unseen types for each cluster (Edwards and Ji, section 2.2.1).
 
     The correct name of a cluster is that of its most frequent type. A centroid is the mean of the mentions'
-    encoder vectors.
-
-    Args:
-        rows: rows of `EventTypes`, config `mentions` or `ace2005`.
-        settings: which clusters are named, and how the model makes them.
+    encoder vectors. Rows are as for `induce_types`.
 
     Returns:
         Input `predictions` (ranks); per cluster its type, size, purity and rank, and the name that ranks
         first. Details: as for `induce_types`; the mean purity of the clusters and the share of types that are
         the most frequent of a cluster, in percent; and the number of candidates.
-
-    Raises:
-        EventformersError: as for `induce_types`.
     """
     found = _clusters_with_types(model, _unseen_mentions(rows), settings)
     names = found.unseen.names
@@ -194,23 +179,16 @@ def name_types(
 def link_types(
     model: MentionModel, rows: Iterable[Row], frames: Iterable[Row], *, settings: InductionSettings
 ) -> ProtocolOutput:
-    """Rank frames for each cluster by their definitions (Edwards and Ji, section 2.2.2).
+    """Rank frames, rows of the config `frames`, for each cluster by their definitions (Edwards and Ji,
+    section 2.2.2).
 
     The correct frames of a cluster are those that the mentions of its most frequent type state, and the
     frames that inherit from these; the best of their ranks counts. A cluster whose type states no frame is
     skipped. If none of a type's frames has a definition, the rank is infinite.
 
-    Args:
-        rows: rows of `EventTypes`, config `mentions` or `ace2005`.
-        frames: rows of its config `frames`.
-        settings: which clusters are linked, and how the model makes them.
-
     Returns:
         As for `name_types`, with frames for names. Details also count the frames without a definition, and
         the skipped clusters.
-
-    Raises:
-        EventformersError: as for `induce_types`; or no frame has a definition, or no type has a frame.
     """
     known = list(frames)
     linked = defined_frames(known)
@@ -289,12 +267,10 @@ def _unseen_mentions(rows: Iterable[Row]) -> _Unseen:
 def _predicted(
     model: MentionModel, unseen: _Unseen, settings: InductionSettings
 ) -> tuple[Labels, Labels | None]:
-    """Cluster mentions by the model or its ensemble, once and in each round.
+    """Cluster mentions by the model or its ensemble, once and in each round; also return the clusters that
+    weighted the tokens, if any.
 
-    Tells the number of rounds in the details, and if not all pairs counted.
-
-    Returns:
-        The clusters, and those that weighted the tokens, if any.
+    The details tell the number of rounds, and if not all pairs counted.
     """
     clusters: Labels | None = None
     reading: dict[str, Any] = {"manifold": settings.on_manifold, "rho": settings.rho}
@@ -402,12 +378,7 @@ class Induction(TaskKind):
         return ("trigger_input", *self.uses), "; and settings of clustering, with clusters=predicted"
 
     def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared:
-        """See `TaskKind`.
-
-        Raises:
-            EventformersError: a run of the ensemble cannot be loaded or has no revision, or the ensemble that
-                clusters for the scored model does not contain it.
-        """
+        """See `TaskKind`."""
         runs = []
         for one in self.settings.clustered_by:
             loaded = isinstance(one, EventEncoder)
@@ -469,11 +440,8 @@ def mention_model(
     batch_size: BatchSize,
     runs: Sequence[EventEncoder] = (),
 ) -> MentionModel:
-    """Make the scorer of event type induction.
-
-    Args:
-        runs: the ensemble whose mean distances cluster mentions; empty for the model's own distances.
-    """
+    """Make the scorer of event type induction; `runs` are the ensemble whose mean distances cluster
+    mentions."""
 
     def encode_by(one: EventEncoder, reading: InductionSettings) -> EncodeMentions:
         def encode(mentions: Sequence[Row], clusters: Labels | None) -> MentionVectors:

@@ -55,11 +55,7 @@ class PairSettings(TaskSettings):
     num_layers: int = count(_CONTEXT.num_layers)
 
     def validate_context(self) -> None:
-        """Check that settings of contexts come with their data.
-
-        Raises:
-            EventformersError: `virtual_context` is missing.
-        """
+        """Raise an error for settings of contexts without their data."""
         if self.virtual_context is None and self.chosen:
             raise EventformersError(
                 f"{', '.join(self.chosen)}: settings of contexts without their data; accepted: with "
@@ -91,12 +87,7 @@ class Pairs(TaskKind):
     settings: PairSettings = field(default_factory=PairSettings)
 
     def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared:
-        """See `TaskKind`.
-
-        Raises:
-            DataFormatError: a raw file of the contexts cannot be read.
-            EventformersError: the data has no training chains, or the model does not read chains.
-        """
+        """See `TaskKind`."""
         context = self.settings.context
         if context is None:
             return Prepared(partial(model.encode, batch_size=computing.batch_size))
@@ -128,9 +119,6 @@ def compare_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
 
     Returns:
         Inputs `similar` and `dissimilar`; per row both cosines and `correct`.
-
-    Raises:
-        EventformersError: no rows, or a vector has no cosine.
     """
     cosines, events, distinct = _pair_cosines(embed, rows, _HARD)
     similar, dissimilar = (column.tolist() for column in cosines.T)
@@ -153,9 +141,6 @@ def grade_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
 
     Returns:
         Inputs `predictions` (cosines) and `references` (ratings); per row both.
-
-    Raises:
-        EventformersError: no rows, or a vector has no cosine.
     """
     held = list(rows)
     cosines, events, distinct = _pair_cosines(embed, held, _GRADED)
@@ -187,11 +172,7 @@ def _pair_cosines(
 
 
 def events_of_pairs(row: Row) -> list[Event]:
-    """Read the events of a row's pairs, in order.
-
-    Raises:
-        DataFormatError: the row lacks an event.
-    """
+    """Read the events of a row's pairs, in order."""
     return _events(row, _HARD if "similar_a" in row else _GRADED)
 
 

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 import torch
@@ -112,72 +112,41 @@ class EventStates:
         return np.split(of_events, np.cumsum(lengths)[:-1])
 
 
-def encode_alone(
-    encoder: EventEncoder, events: Sequence[Event], *, batch_size: int | Literal["auto"] = "auto"
-) -> tuple[Vectors, Vectors]:
-    """Encode distinct events, each in a chain of its own; sets `encoder.truncated`.
+def _encode_parts(
+    encoder: EventEncoder,
+    events: Sequence[Event],
+    parts: Callable[[Any, dict[str, torch.Tensor]], Sequence[torch.Tensor]],
+    number: int,
+    batch_size: int | Literal["auto"],
+    kind: str = "",
+) -> NDArray[np.float32]:
+    """Encode distinct events, each in a chain of its own, to `(number, E, D)`; sets `encoder.truncated`.
 
     Unlike `encode_states`, it keeps no vectors of words, which take most of the memory.
 
     Args:
-        events: the events, no two of them equal.
-
-    Returns:
-        The nodes of the graph of each event alone, and its vectors as a candidate, without a graph, (E, D).
-
-    Raises:
-        EventformersError: an event contains no word, or memory ran out.
+        parts: computes the tensors from the model and its arguments.
+        kind: their kind in the encoder's memory; "" for tensors that are not remembered.
     """
     inputs = encoder.inputs()
     keys = [inputs.key(event, place) for place, event in enumerate(events)]
-    known: tuple[Vectors, Vectors] | None = encoder.recall("alone", keys, batch_size)
+    known: Vectors | None = encoder.recall(kind, keys, batch_size) if kind else None
     if known is not None:
         return known
     rows = DistinctRows(keys)
-    nodes, candidates = np.empty((2, len(keys), encoder.model.config.chain_dim), dtype=np.float32)
+    vectors = np.empty((number, len(events), encoder.model.config.chain_dim), dtype=np.float32)
 
-    def apply(
-        model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions
-    ) -> tuple[Vectors, Vectors]:
-        output = model(**tensors)
-        nodes[positions] = output.embeddings.float().cpu().numpy()
-        candidates[positions] = output.candidates.float().cpu().numpy()
-        return nodes[positions], candidates[positions]
+    def apply(model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions) -> list[Vectors]:
+        computed = [part.float().cpu().numpy() for part in parts(model, tensors)]
+        vectors[:, positions] = computed
+        return computed
 
     encoder.pass_distinct(rows, inputs, apply, batch_size=batch_size)
-    rows.copy_known(nodes)
-    rows.copy_known(candidates)
-    encoder.keep((nodes, candidates))
-    return nodes, candidates
-
-
-def encode_candidates(
-    encoder: EventEncoder, events: Sequence[Event], *, batch_size: int | Literal["auto"] = "auto"
-) -> Vectors:
-    """Encode distinct events as candidates only, `(E, D)`; sets `encoder.truncated`.
-
-    Unlike `encode_states`, it keeps nothing else of the events, and nothing in the encoder's memory.
-
-    Args:
-        events: the events, no two of them equal.
-
-    Raises:
-        EventformersError: an event contains no word, or memory ran out.
-    """
-    inputs = encoder.inputs()
-    rows = DistinctRows([inputs.key(event, place) for place, event in enumerate(events)])
-    candidates = np.empty((len(events), encoder.model.config.chain_dim), dtype=np.float32)
-
-    def apply(
-        model: nn.Module, tensors: dict[str, torch.Tensor], positions: Positions
-    ) -> tuple[Vectors, ...]:
-        states = model.encode_candidates(model.encode_events(**tensors).events)
-        candidates[positions] = states.float().cpu().numpy()
-        return (candidates[positions],)
-
-    encoder.pass_distinct(rows, inputs, apply, batch_size=batch_size)
-    rows.copy_known(candidates)
-    return candidates
+    for part in vectors:
+        rows.copy_known(part)
+    if kind:
+        encoder.keep(vectors)
+    return vectors
 
 
 def encode_states(
@@ -427,18 +396,30 @@ class ModelChainScorer(CosineScorer):
         if not left_rows:
             return iter(()), iter(())
         if alone:
-            alone_nodes, candidates = encode_alone(self.encoder, distinct.events, batch_size=self.batch_size)
-            return distinct.units(alone_nodes, left_rows), distinct.units(candidates, right_rows)
+
+            def parts(model: Any, tensors: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+                output = model(**tensors)
+                return output.embeddings, output.candidates
+
+            nodes, candidates = _encode_parts(
+                self.encoder, distinct.events, parts, 2, self.batch_size, kind="alone"
+            )
+            return distinct.units(nodes, left_rows), distinct.units(candidates, right_rows)
         states = encode_states(self.encoder, distinct.events, batch_size=self.batch_size)
         # Equal contexts are computed once.
         chains = {tuple(rows.tolist()): rows for rows in left_rows}
         of_chain = dict(zip(chains, states.nodes(list(chains.values())), strict=True))
-        nodes = (unit_vectors(of_chain[tuple(rows.tolist())], distinct.texts(rows)) for rows in left_rows)
-        return nodes, distinct.units(states.candidates, right_rows)
+        units = (unit_vectors(of_chain[tuple(rows.tolist())], distinct.texts(rows)) for rows in left_rows)
+        return units, distinct.units(states.candidates, right_rows)
 
     def candidates(self, choices: Sequence[Event]) -> Scores:
         """Compute the unit vectors of the candidates, which read no chain."""
-        vectors = encode_candidates(self.encoder, choices, batch_size=self.batch_size)
+        [vectors] = _encode_parts(
+            self.encoder,
+            choices,
+            lambda model, tensors: (model.encode_candidates(model.encode_events(**tensors).events),),
+            *(1, self.batch_size),
+        )
         return unit_vectors(vectors, [event_text(event) for event in choices])
 
 
