@@ -84,15 +84,8 @@ class ChainEncoder(nn.Module):
         return of_events, self._with_mean(of_chains, skipped, chains)
 
     def chain_states(self, events: torch.Tensor, chains: torch.Tensor) -> torch.Tensor:
-        """Compute only the states of the chain token, for many chains over few events.
-
-        Args:
-            events: vectors of the distinct events, `(E, d)`; with `skip`, `(E, d + D)`.
-            chains: rows of `events`, `(..., n)`; padded with -1 at the end.
-
-        Returns:
-            `(..., D)`.
-        """
+        """Compute only the states of the chain token, `(..., D)`, for many chains, `(..., n)`, over few
+        events; see `forward`."""
         # Called as a module, it has its weights if they are offloaded.
         return self(events, chains, tokens_only=True)
 

@@ -9,11 +9,9 @@ ABSENT = -1
 
 
 class SplitRows(NamedTuple):
-    """The texts of N rows, each between its own special tokens.
+    """The texts of N rows, each between its own special tokens, `(S, W)`.
 
     Args:
-        input_ids: the texts, `(S, W)`.
-        attention_mask: `(S, W)`.
         texts: indices of the texts of each row, in their order, `(N, n)`; padded with -1 at the end.
         counts: number of texts of each row, `(N,)`; 0 for a row of padding only.
     """
@@ -25,14 +23,10 @@ class SplitRows(NamedTuple):
 
 
 def split_rows(input_ids: torch.Tensor, attention_mask: torch.Tensor) -> SplitRows:
-    """Split rows such as `[CLS] premise [SEP] alternative [SEP]` into their texts.
+    """Split rows such as `[CLS] premise [SEP] alternative [SEP]`, `(N, L)`, into their texts.
 
     The first token of a row opens every text, and the last one, which also separates the texts, closes it. A
     text therefore has the tokens that it has alone.
-
-    Args:
-        input_ids: `(N, L)`.
-        attention_mask: `(N, L)`.
     """
     is_token = attention_mask.bool()
     places = torch.arange(input_ids.shape[1], device=input_ids.device).expand_as(input_ids)

@@ -45,12 +45,7 @@ class ModelPipelines(dict):
 
 
 class Limit(NamedTuple):
-    """The accepted values of a numeric field.
-
-    Args:
-        accepted: description of the values, for the error message.
-        accepts: returns True for an accepted value.
-    """
+    """The accepted values of a numeric field: a description for the error message, and a test of a value."""
 
     accepted: str
     accepts: Callable[[float], bool]
@@ -194,11 +189,8 @@ class EventConfig(PreTrainedConfig):
         return cast(int, self.truncate_dim or self.projection_dim)
 
     def validate_pooling(self):
-        """Reject pooling the first token of a decoder-only encoder, whose vector is the same for all texts.
-
-        Raises:
-            ValueError: `pooling` is `cls`, and the encoder is decoder-only.
-        """
+        """Reject `cls` pooling of a decoder-only encoder, whose first token has the same vector in all
+        texts."""
         if self.pooling == "cls" and self.is_decoder_only:
             raise ValueError(
                 f"pooling is 'cls', but a {self.encoder_config.model_type} encoder is decoder-only: its "
@@ -206,20 +198,12 @@ class EventConfig(PreTrainedConfig):
             )
 
     def validate_prompts(self):
-        """Reject prompts of unknown kinds of texts.
-
-        Raises:
-            ValueError: a key of `prompts` is no kind of text.
-        """
+        """Reject prompts of unknown kinds of texts."""
         if unknown := sorted((self.prompts or {}).keys() - set(TEXT_KINDS)):
             raise ValueError(f"prompts has {', '.join(unknown)}; accepted: {', '.join(TEXT_KINDS)}")
 
     def validate_truncate_dim(self):
-        """Reject a number of entries that the vectors do not have.
-
-        Raises:
-            ValueError: `truncate_dim` is below 1 or above `projection_dim`.
-        """
+        """Reject a number of entries, `truncate_dim`, that the vectors do not have."""
         if self.truncate_dim is not None and not 1 <= self.truncate_dim <= (self.projection_dim or 0):
             raise ValueError(
                 f"truncate_dim is {self.truncate_dim}; accepted: 1 to {self.projection_dim}, the size of the "
@@ -227,11 +211,7 @@ class EventConfig(PreTrainedConfig):
             )
 
     def validate_numbers(self):
-        """Reject NaN and infinity in any field, and numbers beyond the limit of their field.
-
-        Raises:
-            ValueError: a field is NaN or infinite, or beyond its limit.
-        """
+        """Reject NaN and infinity in any field, and numbers beyond the limit of their field."""
         for name, value in vars(self).items():
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"{name} is {value}; accepted: a finite number")

@@ -102,11 +102,7 @@ class EventGroundingConfig(GroundingConfig):
         return {"linking_loss": 1.0, "hierarchy_loss": self.hierarchy_weight}
 
     def validate_score_bias(self):
-        """Reject a `score_bias` that the linking loss does not use.
-
-        Raises:
-            ValueError: `linking_objective` is `softmax`, with a `score_bias`.
-        """
+        """Reject a `score_bias` that the linking loss, `softmax`, does not use."""
         if self.linking_objective == "softmax" and self.score_bias is not None:
             raise ValueError(
                 "linking_objective is 'softmax', which has no part for a bias of all scores; received "
@@ -169,11 +165,7 @@ class EventGroundingCrossConfig(GroundingConfig):
         self.id2label, self.label2id = {0: "LABEL_0"}, {"LABEL_0": 0}
 
     def validate_truncate_dim(self):
-        """Reject truncation, since a cross-encoder gives scores.
-
-        Raises:
-            ValueError: `truncate_dim` is set.
-        """
+        """Reject truncation, since a cross-encoder gives scores."""
         if self.truncate_dim is not None:
             raise ValueError(
                 f"truncate_dim is {self.truncate_dim}, but a cross-encoder gives scores and no vectors; "
@@ -181,11 +173,7 @@ class EventGroundingCrossConfig(GroundingConfig):
             )
 
     def validate_null_threshold(self):
-        """Reject a threshold that is not a probability.
-
-        Raises:
-            ValueError: it is not between 0 and 1.
-        """
+        """Reject a threshold that is not a probability."""
         if self.null_threshold is not None and not 0 < self.null_threshold < 1:
             raise ValueError(
                 f"null_threshold is {self.null_threshold}; accepted: a probability between 0 and 1, or None"

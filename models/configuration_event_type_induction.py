@@ -118,11 +118,7 @@ class EventTypeInductionConfig(EventConfig):
         return [self.pooled_layer, *(FINDER_LAYERS if self.finds_trigger else ())]
 
     def validate_pooled_layer(self):
-        """Reject a hidden state that the encoder does not have.
-
-        Raises:
-            ValueError: `pooled_layer` is not an index of `hidden_states`.
-        """
+        """Reject a hidden state, `pooled_layer`, that the encoder does not have."""
         depth = getattr(self.encoder_config, "num_hidden_layers", None)
         if depth is not None and not -depth - 1 <= self.pooled_layer <= depth:
             raise ValueError(
@@ -131,11 +127,7 @@ class EventTypeInductionConfig(EventConfig):
             )
 
     def validate_trigger_input(self):
-        """Reject `cls` pooling for a model that pools over trigger tokens.
-
-        Raises:
-            ValueError: `trigger_input` pools over the trigger, and `pooling` is `cls`.
-        """
+        """Reject `cls` pooling for a model that pools over trigger tokens."""
         if (self.pools_trigger or self.finds_trigger) and self.pooling == "cls":
             raise ValueError(
                 f"trigger_input is {self.trigger_input!r} and pooling {self.pooling!r}; accepted: "
@@ -143,11 +135,7 @@ class EventTypeInductionConfig(EventConfig):
             )
 
     def validate_frame_examples(self):
-        """Reject a loss that only an encoder can learn from, with a frozen one.
-
-        Raises:
-            ValueError: `frame_example_weight` is not 0, and `freeze_encoder` is true.
-        """
+        """Reject a loss that only an encoder can learn from, with a frozen one."""
         if self.frame_example_weight and self.freeze_encoder:
             raise ValueError(
                 f"frame_example_weight is {self.frame_example_weight} with freeze_encoder=true; accepted: "
@@ -155,12 +143,7 @@ class EventTypeInductionConfig(EventConfig):
             )
 
     def validate_found_exponent(self):
-        """Reject an exponent without tokens to average.
-
-        Raises:
-            ValueError: `found_exponent` is negative, `trigger_input` is not `found`, or `pooling` is not
-                `mean`.
-        """
+        """Reject a negative exponent, and one without tokens to average by mean pooling."""
         exponent = self.found_exponent
         if exponent is None:
             return
@@ -173,11 +156,7 @@ class EventTypeInductionConfig(EventConfig):
             )
 
     def validate_weighting_rounds(self):
-        """Reject rounds without weights of tokens.
-
-        Raises:
-            ValueError: `weighting_rounds` is not 0, and `found_exponent` is None.
-        """
+        """Reject rounds without weights of tokens, which come with a `found_exponent`."""
         if self.weighting_rounds and self.found_exponent is None:
             raise ValueError(
                 f"weighting_rounds is {self.weighting_rounds} with found_exponent=None; accepted: 0, or a "

@@ -131,11 +131,8 @@ class HeterEventConfig(EventConfig):
         super().__post_init__(**kwargs)
 
     def validate_projection_dim(self):
-        """Reject a state size that the two directions cannot share, and another size of `embeddings`.
-
-        Raises:
-            ValueError: `chain_dim` is below 2 or odd, or `projection_dim` differs from it.
-        """
+        """Reject a state size that is not even, for the two directions to share, and another size of
+        `embeddings`."""
         if self.chain_dim < 2 or self.chain_dim % 2:
             raise ValueError(
                 f"chain_dim is {self.chain_dim}; accepted: an even number of at least 2, half of it for each "
@@ -148,11 +145,7 @@ class HeterEventConfig(EventConfig):
             )
 
     def validate_truncate_dim(self):
-        """Reject truncation, since the vectors of roles and chains are not those of an encoder.
-
-        Raises:
-            ValueError: `truncate_dim` is set.
-        """
+        """Reject truncation, since the vectors of roles and chains are not those of an encoder."""
         if self.truncate_dim is not None:
             raise ValueError(
                 f"truncate_dim is {self.truncate_dim}, but only vectors of an encoder can be truncated; "
@@ -160,11 +153,7 @@ class HeterEventConfig(EventConfig):
             )
 
     def validate_weights(self):
-        """Reject a stage whose terms are all disabled.
-
-        Raises:
-            ValueError: all weights of the configured stage are 0.
-        """
+        """Reject a stage whose terms are all disabled."""
         weights = {
             "sequence": ("order_weight", "replacement_weight", "composition_weight"),
             "graph": ("normal_corrupted_weight", "corrupted_corrupted_weight"),

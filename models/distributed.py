@@ -28,14 +28,8 @@ class _GatherRows(torch.autograd.Function):
 
 
 def gather_rows(rows: torch.Tensor) -> torch.Tensor:
-    """Gather a tensor from all processes to the global batch, in rank order.
-
-    Args:
-        rows: `(B, ...)`, with the same shape on every process.
-
-    Returns:
-        `(processes * B, ...)`; the same tensor if there is one process.
-    """
+    """Gather a tensor, with the same shape on every process, to the global batch, in rank order: `(B, ...)`
+    to `(processes * B, ...)`; the same tensor if there is one process."""
     return rows if num_processes() == 1 else _GatherRows.apply(rows)
 
 
@@ -52,11 +46,9 @@ def apart_from_other_processes(numbers: torch.Tensor) -> torch.Tensor:
 
 
 def gather_distinct(rows: torch.Tensor, keys: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Gather rows from all processes and keep one for each key.
+    """Gather rows, `(R, d)`, from all processes and keep one for each key.
 
-    Args:
-        rows: `(R, d)`; R may differ between processes.
-        keys: numbers from 0 to below 2^63, `(R,)`; equal rows have equal keys.
+    R may differ between processes; `keys`, `(R,)`, are numbers from 0 to below 2^63, equal for equal rows.
 
     Returns:
         The first row of each key `(U, d)`, and the keys in ascending order `(U,)`.

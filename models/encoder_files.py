@@ -14,17 +14,11 @@ _USED_MODULES = {"Transformer", "Pooling", "Normalize"}
 
 
 def read_encoder_settings(name_or_path: str | Path) -> dict[str, Any]:
-    """Read the settings beside an encoder; warns of what this suite does not have.
-
-    Args:
-        name_or_path: Hub id or folder.
+    """Read the settings that the files beside an encoder have; warns of what this suite does not have.
 
     Returns:
         `pooling`, a key of `POOLINGS`, and `prompts`, those for queries and documents, and for any text under
-        `event`; only those that the files have.
-
-    Raises:
-        ValueError: a file is not JSON of the expected form.
+        `event`.
     """
     found: dict[str, Any] = {}
     modules = _read(name_or_path, "modules.json") or []

@@ -26,11 +26,7 @@ def words_of_tokens(
 
 
 def pool_roles(tokens: torch.Tensor, role_masks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pool the tokens of each role by maximum and mean.
-
-    Args:
-        tokens: `(E, L, d)`.
-        role_masks: `(E, 3, L)`, True for a token of the role.
+    """Pool the tokens of each role, `(E, L, d)` with `(E, 3, L)`, by maximum and mean.
 
     Returns:
         Maximum and mean concatenated, `(E, 3, 2d)`, and a mask of the present roles, `(E, 3)`; an absent role
@@ -73,37 +69,24 @@ def pool_words(tokens: torch.Tensor, word_index: torch.Tensor) -> tuple[torch.Te
 
 
 class TensorComposition(nn.Module):
-    """The bilinear tensor T of Eq. 1: `T(a, p)_i = sum_jk T_ijk a_j p_k`.
-
-    Args:
-        event_dim: size d of an event's vector; roles have 2d.
-    """
+    """The bilinear tensor T of Eq. 1: `T(a, p)_i = sum_jk T_ijk a_j p_k`, for roles of size 2d and events of
+    size d."""
 
     def __init__(self, event_dim: int):
         super().__init__()
         self.tensor = nn.Parameter(torch.empty(event_dim, 2 * event_dim, 2 * event_dim))
 
     def forward(self, arguments: torch.Tensor, predicate: torch.Tensor) -> torch.Tensor:
-        """Compose arguments with the predicate, contracting the tensor with the predicate only once.
-
-        Args:
-            arguments: `(E, A, 2d)`.
-            predicate: `(E, 2d)`.
-
-        Returns:
-            `(E, A, d)`.
-        """
+        """Compose arguments `(E, A, 2d)` with the predicate `(E, 2d)` to `(E, A, d)`; the tensor meets the
+        predicate once."""
         matrices = nn.functional.linear(predicate, self.tensor.flatten(0, 1))
         matrices = matrices.unflatten(1, self.tensor.shape[:2])
         return arguments.to(matrices.dtype) @ matrices.transpose(1, 2)
 
 
 class LowRankComposition(nn.Module):
-    """The tensor of Eq. 1 with slices of low rank: `T_i = diag(d_i) + sum_r u_ir v_ir^T` (Ding et al., 2015).
-
-    Args:
-        event_dim: size d of an event's vector; roles have 2d.
-    """
+    """The tensor of Eq. 1 with slices of low rank: `T_i = diag(d_i) + sum_r u_ir v_ir^T` (Ding et al.,
+    2015)."""
 
     def __init__(self, event_dim: int, rank: int):
         super().__init__()
@@ -113,15 +96,7 @@ class LowRankComposition(nn.Module):
         self.rank = rank
 
     def forward(self, arguments: torch.Tensor, predicate: torch.Tensor) -> torch.Tensor:
-        """Compose arguments with the predicate.
-
-        Args:
-            arguments: `(E, A, 2d)`.
-            predicate: `(E, 2d)`.
-
-        Returns:
-            `(E, A, d)`.
-        """
+        """Compose arguments `(E, A, 2d)` with the predicate `(E, 2d)` to `(E, A, d)`."""
         predicate = predicate.unsqueeze(1)
         products = self.left(arguments) * self.right(predicate)
         return self.diagonal(arguments * predicate) + products.unflatten(-1, (-1, self.rank)).sum(dim=-1)
@@ -132,10 +107,6 @@ class SkipProjection(nn.Module):
 
     It starts as the identity, or as a random orthogonal projection if the sizes differ, so that cosines are
     initially those of the encoder. Its vectors have a root mean square of 1, the scale of a Bi-GRU's states.
-
-    Args:
-        hidden_size: size of the encoder's token vectors.
-        chain_dim: size D of a state.
     """
 
     def __init__(self, hidden_size: int, chain_dim: int):
@@ -156,13 +127,10 @@ def mean_pool(tokens: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tenso
 
 
 class EventComposition(nn.Module):
-    """Composition of token vectors into one vector for each event.
+    """Composition of token vectors into one vector of size d for each event.
 
     Tokens are first projected to d dimensions: a tensor over the encoder's own dimensions would have billions
     of entries. One learned vector represents any role that an event lacks.
-
-    Args:
-        event_dim: size d of an event's vector.
     """
 
     def __init__(self, hidden_size: int, event_dim: int, composition: str, rank: int):
@@ -176,15 +144,9 @@ class EventComposition(nn.Module):
         self.object_weight = nn.Linear(event_dim, event_dim, bias=False)
 
     def forward(self, tokens: torch.Tensor, role_masks: torch.Tensor) -> torch.Tensor:
-        """Compose events (Eq. 1).
-
-        Args:
-            tokens: the encoder's token vectors, `(E, L, hidden_size)`.
-            role_masks: `(E, 3, L)`: subject, predicate, object.
-
-        Returns:
-            `(E, d)`; an event without tokens is composed of three absent roles.
-        """
+        """Compose events (Eq. 1) from the encoder's token vectors, `(E, L, hidden_size)`, and the masks of
+        subject, predicate and object, `(E, 3, L)`, to `(E, d)`; an event without tokens is composed of three
+        absent roles."""
         roles, present = pool_roles(self.token_projection(tokens), role_masks)
         roles = torch.where(present.unsqueeze(-1), roles, self.absent_role.to(roles.dtype))
         arguments = roles[:, [SUBJECT, OBJECT]]

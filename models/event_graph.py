@@ -79,10 +79,8 @@ class EventGraph(NamedTuple):
 
 
 def chains_of_rows(chain_index: torch.Tensor) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Group rows into chains.
-
-    Args:
-        chain_index: the chain of each row, `(R,)`, any numbers; the rows of a chain in its order.
+    """Group rows into chains by the chain of each row, `(R,)`, any numbers; the rows of a chain are in its
+    order.
 
     Returns:
         Chains of row indexes, `(C, n)`, padded with -1 at the end, and the chain and the position of each
@@ -196,18 +194,11 @@ def _edges(
 def start_nodes(
     states: torch.Tensor, chains: torch.Tensor, words: torch.Tensor, graph: EventGraph
 ) -> torch.Tensor:
-    """Vectors of all nodes before the first layer.
+    """Vectors of all nodes before the first layer, `(V, D)`; arguments as for
+    `HeterEventModel.encode_graphs`.
 
     The initial vector of an event node is the event's state; that of a word node is the mean vector of the
     word over the events of its chain.
-
-    Args:
-        states: states of the events, `(C, n, D)`.
-        chains: rows of `words`, `(C, n)`; padded with -1 at the end.
-        words: vectors of the words of each event, `(E, W, D)`.
-
-    Returns:
-        `(V, D)`.
     """
     is_event, is_word = graph.event_nodes >= 0, graph.word_nodes >= 0
     nodes = states.new_zeros(len(graph.node_chain), states.shape[-1])

@@ -42,14 +42,10 @@ def shown(value: object) -> str:
 
 
 def checked_text(value: object, name: str, *, may_be_empty: bool = False) -> str:
-    """Check a text and return it.
+    """Check a text, called `name` in the error message, and return it.
 
     Args:
-        name: its name in the error message.
         may_be_empty: accept a text without a word, and None as the empty text.
-
-    Raises:
-        ValueError: it is not a text, has no word, or has half of a surrogate pair.
     """
     if may_be_empty and value is None:
         return ""
@@ -74,15 +70,8 @@ def as_list(value: Any) -> Any:
 
 
 def checked_list(value: object, name: str, of: str) -> list[Any]:
-    """Check a non-empty list, tuple, column, array or series and return it as a list.
-
-    Args:
-        name: its name in the error message.
-        of: what it contains, for the error message.
-
-    Raises:
-        ValueError: it has another type, such as a text, or is empty.
-    """
+    """Check a non-empty list, tuple, column, array or series and return it as a list; `name` and `of`, what
+    it contains, are for the error message."""
     values = as_list(value)
     if not isinstance(values, (list, tuple)) or not values:
         raise ValueError(f"found {shown(value)} as {name}; accepted: a list of at least one {of}")
@@ -90,14 +79,7 @@ def checked_list(value: object, name: str, of: str) -> list[Any]:
 
 
 def checked_mapping(value: object, accepted: str) -> Mapping[str, Any]:
-    """Check a mapping and return it.
-
-    Args:
-        accepted: what it contains, for the error message.
-
-    Raises:
-        ValueError: it has another type.
-    """
+    """Check a mapping and return it; `accepted` is what it contains, for the error message."""
     if not isinstance(value, Mapping):
         raise ValueError(f"found {shown(value)}, a {type(value).__name__}; accepted: {accepted}")
     return value

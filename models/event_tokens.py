@@ -12,11 +12,7 @@ NO_LIMIT = 1_000_000
 
 
 def longest_input(tokenizer, config, further_limit: int | None = None) -> int:
-    """Maximum number of tokens of a text: the lowest limit of tokenizer, configuration and caller.
-
-    Args:
-        further_limit: limit of the caller; None if there is none.
-    """
+    """Maximum number of tokens of a text: the lowest limit of tokenizer, configuration and caller."""
     limits = [limit for limit in (further_limit, tokenizer.model_max_length) if limit]
     positions = getattr(config, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:

@@ -42,16 +42,8 @@ class GatedAttentionLayer(MessagePassing):
         self.gate_start = gate_bias
 
     def forward(self, nodes: torch.Tensor, edge_index: torch.Tensor, edge_type: torch.Tensor) -> torch.Tensor:
-        """Pass messages along the edges.
-
-        Args:
-            nodes: `(V, D)`.
-            edge_index: source and target of each edge, `(2, M)`, with a self-loop at every node.
-            edge_type: `(M,)`.
-
-        Returns:
-            `(V, D)`.
-        """
+        """Pass messages along edges: nodes `(V, D)` to the same, with source and target of each edge, `(2,
+        M)`, a self-loop at every node among them, and its type, `(M,)`."""
         # Sorted by target, the edges of a node are consecutive: they form its bag.
         order = edge_index[1].argsort(stable=True)
         edge_index, edge_type = edge_index[:, order], edge_type[order]

@@ -10,14 +10,7 @@ from .similarities import cosine, in_full_precision
 
 
 def first_places(ids: torch.Tensor) -> torch.Tensor:
-    """Mark the first position of each event.
-
-    Args:
-        ids: ids of the events, `(E,)`.
-
-    Returns:
-        `(E,)`, bool.
-    """
+    """Mark the first position of each event, by its id: `(E,)`, bool."""
     return ~(ids.unsqueeze(0) == ids.unsqueeze(1)).tril(diagonal=-1).any(dim=-1)
 
 

@@ -17,12 +17,7 @@ TokenRow = list[int]
 
 
 class MentionText(NamedTuple):
-    """A mention in its context.
-
-    Args:
-        title: title of its document; empty if unknown.
-        date: date of its document; empty if unknown.
-    """
+    """A mention in its context, with title and date of its document; empty if unknown."""
 
     context_left: str
     mention: str
@@ -43,11 +38,7 @@ class MentionText(NamedTuple):
 
 
 class EventText(NamedTuple):
-    """The title and description of an event in one language.
-
-    Args:
-        description: its description; may be empty.
-    """
+    """The title and the description, which may be empty, of an event in one language."""
 
     title: str
     description: str = ""
@@ -59,10 +50,9 @@ class EventText(NamedTuple):
 
 
 class TokenisedTexts(NamedTuple):
-    """Token ids of texts, and which texts were truncated.
+    """Token ids of texts, special tokens included.
 
     Args:
-        rows: token ids of each text, special tokens included.
         cut: positions of the truncated texts, by the truncated part: `mention`, `heading`, `context`, `title`
             or `description`.
     """
@@ -137,11 +127,9 @@ class GroundingTokens:
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase, settings: Any, limit: int | None = None) -> Self:
-        """Make the tokeniser of a model.
+        """Make the tokeniser of a model from its configuration or its processor.
 
         Args:
-            settings: its configuration or its processor, with `mention_tokens`, `event_tokens`,
-                `read_heading` and `prompts`.
             limit: maximum number of tokens of a text with its prompt; None leaves those of the settings.
         """
         lengths = {"query": settings.mention_tokens, "document": settings.event_tokens}
@@ -205,13 +193,10 @@ class GroundingTokens:
         return TokenisedTexts(rows, dict(cut))
 
     def events(self, events: Sequence[EventText]) -> TokenisedTexts:
-        """Tokenise events: `[CLS] title [ENT_TITLE] description [SEP]`, truncated at the end.
+        """Tokenise events: `[CLS] title [ENT_TITLE] description [SEP]`, at most `event_tokens`, truncated at
+        the end.
 
-        Returns:
-            At most `event_tokens` tokens each, and which events were truncated.
-
-        Raises:
-            ValueError: an event has neither title nor description.
+        An event without title and description is an error.
         """
         for position, event in enumerate(events):
             if not "".join(event).strip():
@@ -234,25 +219,15 @@ class GroundingTokens:
         return TokenisedTexts(rows, dict(cut))
 
     def pair(self, mention: TokenRow, event: TokenRow) -> TokenRow:
-        """Join a mention and an event to the input of the cross-encoder.
+        """Join a row of `mentions` and one of `events` to the input of the cross-encoder.
 
         The special tokens and the prompt before the event are left out.
-
-        Args:
-            mention: a row of `mentions`.
-            event: a row of `events`.
         """
         return mention + event[len(self._before_event) :]
 
     def pad(self, rows: Sequence[TokenRow]) -> dict[str, torch.Tensor]:
-        """Pad rows to tensors.
-
-        Args:
-            rows: token ids of each text; an empty row is a missing candidate.
-
-        Returns:
-            `input_ids` and `attention_mask`, each `(rows, length)`.
-        """
+        """Pad rows to `input_ids` and `attention_mask`, `(rows, length)`; an empty row is a missing
+        candidate."""
         tokens = [torch.tensor(row, dtype=torch.long) for row in rows]
         settings = {"batch_first": True, "padding_side": self.tokenizer.padding_side}
         return {
@@ -275,11 +250,6 @@ class GroundingTokens:
 
 def share_context(left: int, right: int, room: int) -> tuple[int, int]:
     """Share the room between both contexts equally; what one does not need, the other gets.
-
-    Args:
-        left: number of tokens of the left context.
-        right: number of tokens of the right context.
-        room: maximum number of tokens of both.
 
     Returns:
         The number of tokens to keep of the left and of the right context; an odd token goes to the right.

@@ -87,10 +87,9 @@ class HeterEventForMultipleChoiceOutput(ModelOutput):
 
 
 class EventVectors(NamedTuple):
-    """Vectors of the distinct events of a batch and of their words.
+    """Vectors of the distinct events of a batch, `(E, event_vector_dim)`, and of their words.
 
     Args:
-        events: `(E, event_vector_dim)`.
         words: vectors of the distinct words of each event, `(E, W, chain_dim)`.
         event_words: the distinct words of each event, `(E, W)`; padded with -1.
     """

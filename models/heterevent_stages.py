@@ -106,10 +106,8 @@ def masked_word_terms(
 ) -> dict[str, torch.Tensor]:
     """Prediction of masked tokens (section III-B1), the mean over those of all processes.
 
-    Args:
-        input_ids: texts of chains with masked tokens, `(C, L)`.
-        attention_mask: `(C, L)`.
-        masked_token_ids: the token that was at each masked place, `(C, L)`; -100 elsewhere.
+    The texts of chains, `(C, L)`, have masked tokens; `masked_token_ids` has the token that was at each
+    masked place, -100 elsewhere.
     """
     [(hidden, _)] = head.heterevent.encode_together([(input_ids, attention_mask)])
     is_masked = masked_token_ids >= 0
@@ -125,17 +123,11 @@ def masked_word_terms(
 
 
 def needed_inputs(config, stage: str, given: dict[str, torch.Tensor | None]) -> dict[str, torch.Tensor]:
-    """Select the inputs of a stage.
-
-    Args:
-        config: the head's configuration; a weight of 0 disables its term.
-        given: inputs by name; None for missing ones.
-
-    Returns:
-        `chains`, but for masked words, and the inputs of the enabled terms, by name.
+    """Select the inputs of a stage: `chains`, but for masked words, and those of the terms whose weight is
+    not 0, by name.
 
     Raises:
-        ValueError: the stage is unknown, or an input is missing.
+        ValueError: the stage is unknown, or an input is missing (None).
     """
     if stage not in STAGE_INPUTS:
         raise ValueError(f"unknown stage {stage!r}; accepted: {', '.join(STAGE_INPUTS)}")
@@ -209,14 +201,11 @@ def sequence_terms(
 
 
 def chains_without(chains: torch.Tensor, segments: torch.Tensor) -> torch.Tensor:
-    """Remove the events of each segment from its chain and keep the order of the others.
+    """Remove the events of each segment, `(C, S, m)`, from its chain, `(C, n)`, and keep the order of the
+    others.
 
-    Args:
-        chains: `(C, n)`, padded with -1 at the end.
-        segments: `(C, S, m)`.
-
-    Returns:
-        `(C, S, n)`; all -1 if there is no segment, or nothing is left.
+    The result, `(C, S, n)`, is padded like the chains, and -1 throughout if there is no segment, or nothing
+    is left.
     """
     chains = chains.unsqueeze(1).expand(-1, segments.shape[1], -1)
     taken = (chains.unsqueeze(-1) == segments.unsqueeze(-2)).any(dim=-1)
@@ -228,12 +217,10 @@ def chains_without(chains: torch.Tensor, segments: torch.Tensor) -> torch.Tensor
 def graph_terms(
     head, vectors: EventVectors, chains: torch.Tensor, view_seeds: torch.Tensor
 ) -> dict[str, torch.Tensor]:
-    """GraCL (Eq. 12 and 13): all corrupted views of all graphs are batched into one graph.
+    """GraCL (Eq. 12 and 13): all corrupted views of all graphs, of the chains `(C, n)`, are batched into one
+    graph.
 
-    Args:
-        chains: `(C, n)`.
-        view_seeds: one integer for each corrupted view of each chain's graph, `(C, G)`; the corruption
-            depends only on it and on the graph.
+    A view depends only on its seed, of `(C, G)`, and on the graph.
     """
     config, model = head.config, head.heterevent
     graph = build_event_graph(chains, vectors.event_words)

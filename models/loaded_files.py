@@ -19,35 +19,23 @@ PROBES = (
 
 
 def check_loaded(model, tokenizer) -> None:
-    """Reject non-finite weights, and a tokenizer that does not belong to the model.
-
-    Raises:
-        ValueError: a weight is not finite, or the tokenizer does not fit.
-    """
+    """Raise a `ValueError` for a weight that is not finite, or a tokenizer that does not belong to the
+    model."""
     check_finite_weights(model)
     check_tokenizer(tokenizer, getattr(model.config.get_text_config(), "vocab_size", None))
 
 
 def check_finite_weights(model) -> None:
-    """Reject NaN and infinite weights, in one pass over them.
-
-    Raises:
-        ValueError: a weight is not finite; the message names the first such tensor.
-    """
+    """Raise a `ValueError` that names the first tensor with NaN or infinite weights, in one pass over
+    them."""
     for name, weights in model.state_dict().items():
         if weights.is_floating_point() and (count := int((~weights.isfinite()).sum())):
             raise ValueError(f"{count} numbers in {name} are NaN or infinite; accepted: finite weights")
 
 
 def check_tokenizer(tokenizer, vocab_size: int | None) -> None:
-    """Reject a tokenizer without a vocabulary, or one that does not fit the embeddings of a model.
-
-    Args:
-        vocab_size: number of rows of the embeddings; None if the model has no such table.
-
-    Raises:
-        ValueError: the tokenizer has no vocabulary, no usable maximum length, or does not fit.
-    """
+    """Raise a `ValueError` for a tokenizer without vocabulary or usable maximum length, or one that does not
+    fit the embeddings of a model, of `vocab_size` rows; None if it has no such table."""
     if tokenizer is None:
         # A pipeline of transformers goes on without a tokenizer that it could not read.
         raise ValueError("the tokenizer cannot be read; accepted: its files as they were saved")

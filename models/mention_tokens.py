@@ -13,12 +13,7 @@ NO_TRIGGER = -1
 
 
 class Mention(NamedTuple):
-    """A sentence and the offsets of its trigger.
-
-    Args:
-        trigger_start: offset of the trigger's first character; -1 if there is no trigger.
-        trigger_end: offset after its last character.
-    """
+    """A sentence and the offsets of its trigger, end exclusive; -1 if there is no trigger."""
 
     text: str
     trigger_start: int = NO_TRIGGER
@@ -41,11 +36,7 @@ def mark_trigger(mention: Mention) -> Mention:
 
 
 def check_trigger_markers(tokenizer: Any) -> None:
-    """Check that a tokenizer has `TRIGGER_MARKERS`.
-
-    Raises:
-        ValueError: one is missing.
-    """
+    """Raise a `ValueError` if a tokenizer lacks one of `TRIGGER_MARKERS`."""
     if missing := sorted(set(TRIGGER_MARKERS) - set(tokenizer.get_vocab()), reverse=True):
         raise ValueError(
             f"the tokenizer lacks {' and '.join(missing)}, which mark the trigger; accepted: the tokenizer "
@@ -54,14 +45,10 @@ def check_trigger_markers(tokenizer: Any) -> None:
 
 
 def trigger_mask(mentions: Sequence[Mention], offsets: torch.Tensor) -> torch.Tensor:
-    """Mark the tokens of triggers.
+    """Mark the tokens that share a character with their mention's trigger, `(mentions, length)`.
 
-    Args:
-        mentions: the mentions, after `mark_trigger` if their text was marked.
-        offsets: first character and end of each token, `(mentions, length, 2)`.
-
-    Returns:
-        True for a token that shares a character with its mention's trigger, `(mentions, length)`.
+    Marked texts need mentions after `mark_trigger`. `offsets` are first character and end of each token,
+    `(mentions, length, 2)`.
     """
     first, last = offsets.unbind(dim=-1)
     starts, ends = (torch.tensor([mention[place] for mention in mentions]).unsqueeze(1) for place in (1, 2))
@@ -70,12 +57,8 @@ def trigger_mask(mentions: Sequence[Mention], offsets: torch.Tensor) -> torch.Te
 
 
 def trigger_span(mention: Mention, offsets: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Return the first token of a trigger and the one after its last; equal if it has none.
-
-    Args:
-        mention: the mention, after `mark_trigger` if its text was marked.
-        offsets: first character and end of each token of its text.
-    """
+    """Return the first token of a trigger and the one after its last, as `trigger_mask` finds them; equal if
+    it has none."""
     inside = [
         place
         for place, (first, last) in enumerate(offsets)

@@ -67,11 +67,7 @@ class EventModelOutput(ModelOutput):
 
 
 def _copy_imported_code(folder: Path, *saved: type) -> None:
-    """Copy the modules of this package that the saved code of classes imports, so that it runs alone.
-
-    Args:
-        *saved: the classes whose modules were saved, with those that these import relatively.
-    """
+    """Copy the modules of this package that the saved code of classes imports, so that it runs alone."""
     package = __name__.rpartition(".")[0]
     imported = re.compile(rf"^(\s*from ){re.escape(package)}(\.\w+ import )", re.MULTILINE)
     sources = {getattr(sys.modules[one.__module__], "__file__", None) for one in saved} - {None}
@@ -266,11 +262,7 @@ class EventPreTrainedModel(PreTrainedModel):
         return processor_class(tokenizer, **processor_class.settings_of(self.config.to_dict()))
 
     def embed_text_alone(self, **inputs):
-        """Raise an error; sentence-transformers calls this if a model needs more input than a text.
-
-        Raises:
-            ValueError: always.
-        """
+        """Raise a `ValueError`; sentence-transformers calls this if a model needs more input than a text."""
         raise ValueError(
             f"a {self.config.model_type} model needs more than a text, such as the roles of an event, its "
             "trigger or a pair of texts, and sentence-transformers passes only a text; accepted: "
@@ -397,14 +389,8 @@ class EventTextEncoder(EventPreTrainedModel):
             kept[name] = select_layers(cut, asked[f"output_{name}"])
 
     def encode_tokens(self, **inputs) -> torch.Tensor:
-        """Compute the token vectors that the method uses: the encoder's last layer.
-
-        Args:
-            **inputs: `input_ids` and `attention_mask`, `(rows, length)`.
-
-        Returns:
-            `(rows, length, token_size)`.
-        """
+        """Compute the token vectors that the method uses, `(rows, length, token_size)`: the encoder's last
+        layer."""
         return self.encoder(**inputs, return_dict=True).last_hidden_state
 
     def encode_together(
@@ -465,11 +451,8 @@ class EventTextEncoder(EventPreTrainedModel):
 def parts_by_length(lengths: torch.Tensor, part_cost: int = PART_COST) -> list[torch.Tensor]:
     """Split rows into parts of similar length, each to be padded to its longest row, at the least total cost.
 
-    Rows of equal length stay together.
-
-    Args:
-        lengths: number of tokens of each row, `(rows,)`.
-        part_cost: cost of a part beside its tokens and padding, in tokens.
+    Rows of equal length, `(rows,)`, stay together. `part_cost` is the cost of a part beside its tokens and
+    padding, in tokens.
 
     Returns:
         Indices of the rows of each part, shorter rows first.
@@ -514,25 +497,16 @@ class EventEncoderModel(EventTextEncoder):
         return pooled if self.projection is None else self.projection(pooled)
 
     def truncate(self, vectors: torch.Tensor) -> torch.Tensor:
-        """Keep the first `truncate_dim` entries of pooled vectors, scaled to length 1.
-
-        Args:
-            vectors: `(..., projection_dim)`.
-
-        Returns:
-            `(..., truncate_dim)`; the same vectors if `truncate_dim` is None.
-        """
+        """Keep the first `truncate_dim` entries, or all if it is None, of pooled vectors, `(...,
+        projection_dim)`, scaled to length 1."""
         size = self.config.truncate_dim
         return vectors if size is None else unit(vectors[..., :size])
 
     def embed_distinct(self, groups: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> list[torch.Tensor]:
         """Embed several batches of texts together, each distinct text once.
 
-        Args:
-            groups: token ids and attention mask, each `(..., length)`, of each group.
-
-        Returns:
-            `(..., projection_dim)` of each group, not normalised.
+        From token ids and attention mask, `(..., length)`, of each group to `(..., projection_dim)`, not
+        normalised.
         """
         texts, masks = self._joined(groups)
         texts = texts.masked_fill(masks == 0, self.config.encoder_config.pad_token_id or 0)

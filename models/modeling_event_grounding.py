@@ -91,13 +91,8 @@ class HierarchyScorer(nn.Module):
 
 
 class ScoreCalibration(nn.Module):
-    """A learned scale and a learned bias of the scores in the linking loss, beyond the paper.
-
-    Args:
-        scale: initial factor of the dot products.
-        learns_scale: True if the factor is learned.
-        bias: initial value of the bias; None adds none.
-    """
+    """A learned scale, if `learns_scale`, and a learned bias, if it is not None, of the scores in the linking
+    loss, beyond the paper."""
 
     def __init__(self, scale: float, learns_scale: bool, bias: float | None):
         super().__init__()

@@ -158,11 +158,8 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         )
 
     def set_trained_types(self, seen_types: list[str]) -> None:
-        """Set the types whose labels are used in training; reset the trigger finder if they changed.
-
-        Args:
-            seen_types: their names, in the order of their numbers.
-        """
+        """Set the types whose labels are used in training, in the order of their numbers; reset the trigger
+        finder if they changed."""
         if seen_types == self.config.trained_types:
             return
         self.config.trained_types = list(seen_types)
@@ -177,14 +174,7 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         return self.config.encoder_config.hidden_size * len(self.config.layers_read)
 
     def encode_tokens(self, **inputs) -> torch.Tensor:
-        """Compute the token vectors that this method uses; see `token_size`.
-
-        Args:
-            **inputs: `input_ids` and `attention_mask`, `(rows, length)`.
-
-        Returns:
-            `(rows, length, token_size)`.
-        """
+        """Compute the token vectors that this method uses, `(rows, length, token_size)`; see `token_size`."""
         if self.config.layers_read == [-1]:
             return super().encode_tokens(**inputs)
         output = self.encoder(**inputs, output_hidden_states=True, return_dict=True)
@@ -196,15 +186,8 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
     def pool(
         self, last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Pool and project token vectors, and scale the result to length 1.
-
-        Args:
-            last_hidden_state: `(batch, length, hidden_size)`.
-            attention_mask: `(batch, length)`; None if nothing is padded.
-
-        Returns:
-            F, `(batch, projection_dim)`.
-        """
+        """Pool and project token vectors as in the base class, and scale the result F, `(batch,
+        projection_dim)`, to length 1."""
         pooled = super().pool(last_hidden_state, attention_mask)
         return functional.normalize(pooled.float(), dim=-1).to(pooled.dtype)
 

@@ -49,17 +49,8 @@ class EventReader(ProcessorPipeline):
         return hasattr(self.model.base_model, "encode_chains")
 
     def read(self, items: Sequence[object]) -> list[dict[str, torch.Tensor]]:
-        """Convert texts and events to the inputs of the model.
-
-        Args:
-            items: texts, events, tuples of three strings, or rows: what the processor reads.
-
-        Returns:
-            The tensors of each item, `(1, length)`.
-
-        Raises:
-            ValueError: an item is neither a text nor an event, or has no word.
-        """
+        """Convert texts, events, tuples of three strings, or rows, as the processor reads them, to the
+        model's inputs, `(1, length)`."""
         encoded = self.processor.encode(items)
         rows = []
         for place, is_token in enumerate(encoded["attention_mask"].bool()):
@@ -91,12 +82,8 @@ def given(**settings) -> dict[str, Any]:
 
 
 def in_order(items: Sequence[object], scores: Sequence[float], name: str, top_k: int | None) -> list[dict]:
-    """Rank items by score, best first; ties keep their order; `index` is the position of each.
-
-    Args:
-        name: key of the item in the result.
-        top_k: number of items to return; None returns all.
-    """
+    """Rank items, called `name` in the result, by score, the `top_k` best first, None for all; ties keep
+    their order; `index` is the position of each."""
     if top_k is not None and top_k < 1:
         raise ValueError(f"top_k: found {top_k}; accepted: 1 or more, or None for all")
     places = sorted(range(len(items)), key=lambda place: -scores[place])[:top_k]

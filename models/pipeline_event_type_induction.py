@@ -81,15 +81,8 @@ class EventTypeInductionPipeline(ProcessorPipeline, Pipeline):
 
 
 def clusters_of(vectors: np.ndarray, num_clusters: int) -> list[int]:
-    """Cluster vectors by average linkage.
-
-    Args:
-        vectors: `(mentions, d)`.
-
-    Returns:
-        The cluster of each vector, 0 for the largest; clusters of equal size are ordered by their first
-        mention.
-    """
+    """Cluster vectors, `(mentions, d)`, by average linkage; 0 is the largest cluster, ties go by their first
+    mention."""
     if len(vectors) == 1:
         return [0]
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)

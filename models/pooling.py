@@ -4,27 +4,16 @@ import torch
 
 
 def cls_pool(last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
-    """Take the first token's vector.
-
-    Args:
-        last_hidden_state: token vectors, `(batch, length, hidden_size)`.
-        attention_mask: ignored; present so that all poolings have the same signature.
-
-    Returns:
-        `(batch, hidden_size)`.
-    """
+    """Take the first token's vector, `(batch, length, hidden_size)` to `(batch, hidden_size)`, whatever the
+    mask."""
     return last_hidden_state[:, 0]
 
 
 def mean_pool(last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
-    """Average the vectors of the tokens that are not padding.
+    """Average the vectors of the tokens that are not padding, `(batch, length, hidden_size)` to `(batch,
+    hidden_size)`.
 
-    Args:
-        last_hidden_state: token vectors, `(batch, length, hidden_size)`.
-        attention_mask: `(batch, length)`, 1 for a token and 0 for padding; None if nothing is padded.
-
-    Returns:
-        `(batch, hidden_size)`; a row without tokens gives zeros.
+    A mask, `(batch, length)`, has 0 for padding; None if nothing is padded. A row without tokens gives zeros.
     """
     if attention_mask is None:
         return last_hidden_state.mean(dim=1)
@@ -35,15 +24,8 @@ def mean_pool(last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | No
 def last_token_pool(
     last_hidden_state: torch.Tensor, attention_mask: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Take the vector of the last token that is not padding, whichever side the padding is on.
-
-    Args:
-        last_hidden_state: token vectors, `(batch, length, hidden_size)`.
-        attention_mask: `(batch, length)`, 1 for a token and 0 for padding; None if nothing is padded.
-
-    Returns:
-        `(batch, hidden_size)`.
-    """
+    """Take the vector of the last token that is not padding, whichever side the padding is on; see
+    `mean_pool`."""
     if attention_mask is None:
         return last_hidden_state[:, -1]
     places = torch.arange(attention_mask.shape[1], device=attention_mask.device)
@@ -54,15 +36,11 @@ def last_token_pool(
 
 
 def content_mask(attention_mask: torch.Tensor, special_ends: bool = True) -> torch.Tensor:
-    """Mask of the tokens of each text that are not special.
+    """Mask of the tokens of each text, `(batch, length)`, that are not special.
 
     Args:
-        attention_mask: `(batch, length)`.
         special_ends: whether the first and last token of each text are special, as for encoders. The texts of
             decoder-only encoders need not have such tokens, so all of their tokens count.
-
-    Returns:
-        `(batch, length)`, bool.
     """
     is_token = attention_mask.bool()
     if not special_ends:

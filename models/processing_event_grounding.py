@@ -152,11 +152,7 @@ def mention_of(mention: object) -> MentionText:
 
 
 def event_of(event: object) -> EventText:
-    """Read an event: a title, or an object with `title` and `description`.
-
-    Raises:
-        ValueError: it is something else, or has neither.
-    """
+    """Read an event: a title, or an object with at least one of `title` and `description`."""
     if isinstance(event, str):
         return EventText(checked_text(event, "an event"))
     row = checked_mapping(event, "a title, or an object with title and description")

@@ -86,15 +86,12 @@ def question_texts(
     candidates: object = None,
     own: Mapping[str, Mapping[str, str]] | None = None,
 ) -> tuple[str, list[str]]:
-    """Read a question.
+    """Read a question: the premise, and the alternatives in the words of the premise's graph.
 
     Args:
         question: it has `premise`, or `head` and `relation`, and `alternatives` or `candidates`.
         candidates: alternatives of a question without its own.
         own: `relation_templates` of the model.
-
-    Returns:
-        The premise, and the alternatives in the words of the premise's graph.
 
     Raises:
         ValueError: the question lacks one of these, the relation is unknown, or a text has no word.

@@ -75,16 +75,13 @@ def atomic_text(text: str) -> str:
 
 
 def premise(head: str, relation: str, own: Mapping[str, Mapping[str, str]] | None = None) -> str:
-    """Write a head and a relation as a premise in words.
+    """Write a head and a relation as a premise in words; an unknown relation is an error.
 
     Args:
         head: the head; with `~` before the relation, the tail.
         relation: a relation of ConceptNet or ATOMIC, in any case; with `~` before it, the premise asks for
             heads.
         own: `relation_templates` of a model, which come first.
-
-    Raises:
-        ValueError: the relation is unknown.
     """
     own = own or {}
     is_reverse = relation.strip().startswith("~")

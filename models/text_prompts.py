@@ -20,14 +20,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def prompt_of(prompts: Mapping[str, str] | None, kind: str | None = "event") -> str:
-    """Return the prompt of a kind of text; without one of its own, it has that of `event`.
+    """Return the prompt of a kind of text, of `TEXT_KINDS`; without one of its own, it has that of `event`.
 
-    Args:
-        prompts: the prompts of a model by kind; None if it has none.
-        kind: a kind of `TEXT_KINDS`; None for a text that takes no prompt.
-
-    Raises:
-        ValueError: the kind is unknown.
+    `prompts` are those of a model by kind; a text of the kind None takes none.
     """
     if kind is None:
         return ""

@@ -12,15 +12,12 @@ from .modeling_base import layers_of
 
 
 def check_given(subject: str, inputs: Mapping[str, Any]) -> None:
-    """Reject missing inputs.
+    """Raise a `ValueError` that names the needed and the missing inputs, if there are missing ones.
 
     Args:
         subject: start of the error message, such as "MICO needs the views".
         inputs: needed inputs by name; None for a missing one, or a tuple with None for one that is missing in
             part.
-
-    Raises:
-        ValueError: an input is missing; the message names the needed and the missing ones.
     """
     parts = {name: value if isinstance(value, tuple) else (value,) for name, value in inputs.items()}
     if missing := [name for name, values in parts.items() if any(value is None for value in values)]:
@@ -28,12 +25,8 @@ def check_given(subject: str, inputs: Mapping[str, Any]) -> None:
 
 
 def weighted_sum(terms: Mapping[str, torch.Tensor], config: Any) -> torch.Tensor:
-    """Sum loss terms.
-
-    Args:
-        terms: the terms by the names of their output fields.
-        config: a configuration whose field `order_weight` is the weight of `order_loss`; 1 without the field.
-    """
+    """Sum loss terms by the names of their output fields: that of `order_loss` has the weight of the
+    configuration's field `order_weight`, 1 without the field."""
     return sum(getattr(config, f"{name.removesuffix('_loss')}_weight", 1.0) * terms[name] for name in terms)
 
 

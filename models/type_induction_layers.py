@@ -11,11 +11,8 @@ NO_EVENT_START = 4.0
 
 
 class WideStartLinear(nn.Linear):
-    """A linear layer initialised as PyTorch does by default, with a scale that depends on its input size.
-
-    With the small initial weights of encoders, vectors of length 1 would almost vanish before the layer norm
-    of a map.
-    """
+    """A linear layer with the initial weights of `start_wide`: with the small ones of encoders, vectors of
+    length 1 would almost vanish before the layer norm of a map."""
 
 
 class NonlinearMap(nn.Module):
@@ -52,16 +49,8 @@ class NonlinearMap(nn.Module):
 
 @in_full_precision
 def batch_attention(query: torch.Tensor, key: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
-    """Clustered features: each mention as a mean of all, weighted by the softmax of its scores (section 3.3).
-
-    Args:
-        query: `(B, d)`.
-        key: `(B, d)`.
-        embeddings: `(B, d)`.
-
-    Returns:
-        `(B, d)`.
-    """
+    """Clustered features: each mention as a mean of all, weighted by the softmax of its scores (section 3.3),
+    `(B, d)`."""
     scores = query @ key.transpose(0, 1) / query.shape[1] ** 0.5
     return scores.softmax(dim=1) @ embeddings
 
@@ -122,10 +111,7 @@ class TriggerFinder(nn.Module):
         )
 
     def forward(self, token_layers: torch.Tensor) -> torch.Tensor:
-        """Score tokens.
-
-        Args:
-            token_layers: the concatenated layers of each token, `(batch, length, num_layers * hidden_size)`.
+        """Score tokens, by their concatenated layers, `(batch, length, num_layers * hidden_size)`.
 
         Returns:
             `(batch, length, num_seen_types + 2)`: the seen types, an event of another type, and no event.
@@ -137,26 +123,18 @@ class TriggerFinder(nn.Module):
 def token_probabilities(
     scores: torch.Tensor, token_mask: torch.Tensor, classes: torch.Tensor
 ) -> torch.Tensor:
-    """Compute the probability of each token of a sentence to express an event of a class.
+    """Compute the probability of each token to express an event of its sentence's class, `(batch, length)`,
+    float32.
 
-    Args:
-        scores: output of `TriggerFinder`, `(batch, length, classes)`.
-        token_mask: True for the tokens to choose among, `(batch, length)`.
-        classes: the class of each sentence, `(batch,)`.
-
-    Returns:
-        `(batch, length)`, float32; 0 for all other tokens.
+    It is 0 outside of the mask. Scores are those of `TriggerFinder`, `(batch, length, classes)`; classes,
+    `(batch,)`.
     """
     places = classes.view(-1, 1, 1).expand(-1, scores.shape[1], 1)
     return scores.float().softmax(dim=-1).gather(2, places).squeeze(2).masked_fill(~token_mask, 0.0)
 
 
 def likeliest_tokens(probabilities: torch.Tensor, token_mask: torch.Tensor) -> torch.Tensor:
-    """Find the token of each sentence that most probably expresses an event.
-
-    Args:
-        probabilities: output of `token_probabilities`, `(batch, length)`.
-        token_mask: True for the tokens to choose among, `(batch, length)`.
+    """Find the token in each sentence's mask that most probably expresses an event, by `token_probabilities`.
 
     Returns:
         True for that token, `(batch, length)`; False throughout for a row without tokens to choose among.
@@ -172,11 +150,9 @@ def token_weights(
     exponent: float,
     factors: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Compute the weights of the tokens of each sentence, without gradient.
+    """Compute the weights of the tokens in each sentence's mask from `token_probabilities`, without gradient.
 
     Args:
-        probabilities: output of `token_probabilities`, `(batch, length)`.
-        token_mask: True for the tokens to average, `(batch, length)`.
         exponent: power of the probabilities; 0 gives all tokens the same weight.
         factors: factors of the weights, positive, `(batch, length)`; None for equal ones.
 

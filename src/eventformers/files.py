@@ -52,11 +52,8 @@ def is_standard_output(path: str | Path) -> bool:
 
 
 def output_file(path: str | Path) -> Path:
-    """Return the file that writing to a path replaces; for a symbolic link, its target.
-
-    Raises:
-        EventformersError: the path is a folder, a device, a pipe or anything else that is not a regular file.
-    """
+    """Return the file that writing to a path replaces; for a symbolic link, its target. Anything else than a
+    regular file is an error."""
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
@@ -70,11 +67,8 @@ def output_file(path: str | Path) -> Path:
 
 
 def walk_with_links(folder: str | Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Walk a folder as `os.walk` does, sorted, with links to folders followed and each folder read once.
-
-    Raises:
-        EventformersError: a folder cannot be read.
-    """
+    """Walk a folder as `os.walk` does, sorted, with links to folders followed and each folder read once; one
+    that cannot be read is an error."""
 
     def refuse(error: OSError) -> None:
         raise EventformersError(f"cannot read {error.filename}: {error.strerror}") from error
@@ -178,17 +172,14 @@ def _remove_left_overs(folder: Path, name: str, *, alone: bool = False) -> None:
 
 @contextmanager
 def replaced_file(path: str | Path) -> Iterator[Path]:
-    """Write a file under a temporary name, then move it to `path`.
+    """Write a file under a temporary name, which is yielded, then move it to `path`; until then the old
+    content is unchanged.
 
-    Args:
-        path: the file; its folder is created if absent. For a symbolic link, the target is replaced.
-
-    Yields:
-        The name to write to.
+    The folder of the file is created if absent. For a symbolic link, the target is replaced.
 
     Raises:
         EventformersError: the path is not a regular file.
-        OSError: the disk is full or the folder is not writable; the old content is unchanged.
+        OSError: the disk is full or the folder is not writable.
     """
     target = output_file(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -201,15 +192,8 @@ def replaced_file(path: str | Path) -> Iterator[Path]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text file atomically: a reader sees the old content or the new, never a part.
-
-    Args:
-        path: the file; its folder is created if absent.
-
-    Raises:
-        EventformersError: the path is not a regular file.
-        OSError: the disk is full or the folder is not writable; the old content is unchanged.
-    """
+    """Write a text file atomically: a reader sees the old content or the new, never a part; see
+    `replaced_file`."""
     with replaced_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
@@ -225,15 +209,10 @@ def remove_folder(folder: Path) -> None:
 
 
 def check_own_folder(folder: Path, state_folder: str, kind: str) -> None:
-    """Raise an error for a folder whose files a command did not write.
+    """Raise an error for a folder with files that a command did not write: without the folder inside that it
+    writes first.
 
-    Args:
-        folder: the folder; it need not exist.
-        state_folder: the folder inside that the command writes first.
-        kind: what the command makes, for the error, such as `release`.
-
-    Raises:
-        EventformersError: the folder has other files.
+    `kind` is what the command makes, for the error, such as `release`.
     """
     if not folder.is_dir() or (folder / state_folder).is_dir():
         return
@@ -308,11 +287,8 @@ def is_unfinished(folder: Path) -> bool:
 
 
 def refuse_unfinished(folder: Path) -> None:
-    """Raise an error if a folder's files are being replaced, or a command was killed while replacing them.
-
-    Raises:
-        EventformersError: the folder is unfinished; says how to finish it.
-    """
+    """Raise an error, which says how to finish it, if a command was killed while it replaced the files of a
+    folder."""
     if is_unfinished(folder):
         raise EventformersError(
             f"{folder}: the command that replaced its files did not finish; run any command that "

@@ -39,12 +39,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Pushed:
-    """The result of a push for one repository.
-
-    Attributes:
-        commit: the current commit of the branch; None after a dry run.
-        url: address of the repository's page.
-    """
+    """The result of a push for one repository: its page, and the current commit of the branch; None after a
+    dry run."""
 
     plan: PushPlan
     commit: str | None
@@ -53,13 +49,8 @@ class Pushed:
 
 @dataclass(frozen=True)
 class Push:
-    """The result of a push, or of a dry run.
-
-    Attributes:
-        repositories: one for each folder or metric.
-        collection: address of the collection; None without one.
-        is_dry_run: True if nothing was sent.
-    """
+    """The result of a push, or of a dry run, which sends nothing, with the address of the collection, if
+    there is one."""
 
     repositories: tuple[Pushed, ...]
     collection: str | None
@@ -203,8 +194,8 @@ class _Pushing:
         """Load the folders, push to the temporary branch, load from there, and only then change the target
         branch.
 
-        Returns:
-            The current commit of each repository, by its address; None for those that a dry run would change.
+        Return the current commit of each repository, by its address; None for those that a dry run would
+        change.
         """
         if not self.plans:
             return self.heads

@@ -50,11 +50,7 @@ logger = logging.getLogger(__name__)
 
 
 def load_object(path: str) -> Any:
-    """Import the object at a dotted path `package.module.name`.
-
-    Raises:
-        EventformersError: the module cannot be imported, or has no such name.
-    """
+    """Import the object at a dotted path `package.module.name`; what cannot be imported is an error."""
     try:
         return _imported(path)
     except (ImportError, AttributeError, ValueError) as error:
@@ -186,29 +182,17 @@ class Method:
 
     @property
     def recipes_path(self) -> Path:
-        """The folder of its recipes.
-
-        Raises:
-            EventformersError: the package is not installed as a folder.
-        """
+        """The folder of its recipes."""
         return self._packaged("recipes", self.recipes)
 
     @property
     def tables_path(self) -> Path | None:
-        """The YAML file of its paper's tables; None without tables.
-
-        Raises:
-            EventformersError: the package is not installed as a folder.
-        """
+        """The YAML file of its paper's tables; None without tables."""
         return None if self.tables is None else self._packaged("tables", self.tables)
 
     @property
     def card_path(self) -> Path:
-        """The YAML file of its part of a model card.
-
-        Raises:
-            EventformersError: the package is not installed as a folder.
-        """
+        """The YAML file of its part of a model card."""
         return self._packaged("card", self.card)
 
     def _packaged(self, what: str, path: str) -> Path:
@@ -317,11 +301,7 @@ def list_methods() -> list[MethodEntry]:
 
 
 def load_method(name: str) -> Method:
-    """Look up a method, or a further model of one, by its `model_type`.
-
-    Raises:
-        UnknownNameError: the method is unknown.
-    """
+    """Look up a method, or a further model of one, by its `model_type`."""
     if name not in all_methods():
         raise UnknownNameError("method", name, main_methods())
     return all_methods()[name]
@@ -334,11 +314,8 @@ def what_is_read(model_type: object) -> Reads | None:
 
 
 def leave_out(method: Method, error: BaseException) -> None:
-    """Drop a method of another package whose classes are unusable, with a warning.
-
-    Raises:
-        BaseException: `error`, for a built-in method.
-    """
+    """Drop a method of another package whose classes are unusable, with a warning; for a built-in one, raise
+    the error."""
     if method in built_in_methods():
         raise error
     _warn(f"method {method.name!r}", error)

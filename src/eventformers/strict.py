@@ -21,14 +21,8 @@ LARGEST = 2**32 - 1
 
 @dataclass(frozen=True)
 class Range:
-    """Range of accepted numbers, as metadata of `Annotated`. None means no bound.
-
-    Args:
-        least: inclusive lower bound.
-        most: inclusive upper bound.
-        above: exclusive lower bound.
-        below: exclusive upper bound.
-    """
+    """Range of accepted numbers, as metadata of `Annotated`; None means no bound. `above` and `below` are
+    exclusive."""
 
     least: float | None = None
     most: float | None = None
@@ -95,12 +89,8 @@ def strict_settings(cls: type[Settings]) -> type[Settings]:
 
 
 def setting(default: Any, test: Callable[[Any], bool], accepted: str) -> Any:
-    """Define a field whose values must pass a test.
-
-    Args:
-        test: receives a value of the field's type other than None; returns whether it is accepted.
-        accepted: description of accepted values for the error.
-    """
+    """Define a field whose values, other than None, must pass a test; `accepted` describes them for the
+    error."""
     return field(default=default, metadata={"test": test, "accepted": accepted})
 
 

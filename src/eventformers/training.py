@@ -43,11 +43,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class FinishedRun:
-    """A finished run.
-
-    Args:
-        pushed_to: address of the repository that the run was pushed to; None without `push_to_hub`.
-    """
+    """A finished run; with `push_to_hub`, the address of the repository that it was pushed to."""
 
     folder: Path
     run: TrainingRun
@@ -98,8 +94,6 @@ def train(
         tasks: evaluation tasks; None uses those of the recipe for which the evaluation data has rows.
         create_model_card: write the model card.
         session: holds data that this run shares with other work; None shares nothing.
-        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
-            one; None uses the active policy, by default `error`.
 
     Returns:
         The folder, the run and its results. Only rank 0 scores and writes; other processes return

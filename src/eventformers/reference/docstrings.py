@@ -77,18 +77,17 @@ def _described(name: str, value: Any, level: int, relatives: Iterable[Any] = ())
         # Not marked as Python, which has no such statement.
         parts.append(f"```text\n{signature}\n```")
     parts.append(description.strip())
-    for heading, text in zip(sections[::2], sections[1::2], strict=True):
+    found = [docstring_entries(inspect.getdoc(one) or "", "Args") for one in relatives]
+    for heading, text in {"Args": "", **dict(zip(sections[::2], sections[1::2], strict=True))}.items():
         if heading in ("Returns", "Yields"):
             parts.append(f"**{heading}** {' '.join(text.split())}")
-        elif entries := docstring_entries(f"{heading}:{text.rstrip()}", heading):
-            if heading == "Args":
-                found = [docstring_entries(inspect.getdoc(one) or "", heading) for one in relatives]
-                known = ChainMap(entries, *found)
-                written = (
-                    str(one).split(":")[0].split("=")[0]
-                    for one in inspect.signature(value).parameters.values()
-                )
-                entries = {one: known[one] for one in written if one in known} | entries
+            continue
+        entries = docstring_entries(f"{heading}:{text.rstrip()}", heading)
+        if heading == "Args" and found:
+            known = ChainMap(entries, *found)
+            written = (re.split("[:=]", str(one))[0] for one in inspect.signature(value).parameters.values())
+            entries = {name: known[name] for name in written if name in known} | entries
+        if entries:
             lines = [f"- `{entry}`: {meaning}" for entry, meaning in entries.items()]
             parts.append("\n".join([f"**{_HEADINGS.get(heading, heading)}**", "", *lines]))
     return "\n\n".join(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from importlib import import_module
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast, get_type_hints
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation.tasks.base import ENCODER_SETTINGS, Task, TaskKind, TaskSettings
@@ -67,18 +67,8 @@ def list_tasks() -> list[TaskEntry]:
         For each its `name`, `title`, the `dataset` and `config` whose rows it reads, its `metric` and
         `main_score`, and a `description` of the score.
     """
-    return [
-        {
-            "name": task.name,
-            "title": task.title,
-            "dataset": task.dataset,
-            "config": task.config,
-            "metric": task.metric,
-            "main_score": task.main_score,
-            "description": task.description,
-        }
-        for task in TASKS.values()
-    ]
+    names = get_type_hints(TaskEntry)
+    return [cast(TaskEntry, {name: getattr(task, name) for name in names}) for task in TASKS.values()]
 
 
 def names_of_kind(kind: type[TaskKind]) -> list[str]:
