@@ -1,6 +1,6 @@
 """MulCL's losses: contrasts of event chains and of their graphs, and prediction.
 
-Pure functions of tensors, like all losses; `losses.py` lists them all.
+Pure functions of tensors, like all losses; `losses.py` lists them all, and says what they return.
 """
 
 import torch
@@ -56,9 +56,6 @@ def chain_contrast(
         corrupted_mask: `(B, N)`, True for a real corruption, False for padding; None if there is no padding.
             A chain without corruptions adds 0.
         literal_ratio: omit the log, as printed.
-
-    Returns:
-        Mean over the batch, a scalar.
     """
     log_share = _log_share_of_positive(anchor, positive, corrupted, temperature, corrupted_mask)
     return _minus_log(log_share, literal_ratio).mean()
@@ -87,9 +84,6 @@ def composition_contrast(
         corrupted_mask: `(B, S, N)`, True for a real corruption, False for padding; None if there is no
             padding.
         literal_ratio: omit the log, as printed.
-
-    Returns:
-        Mean over the batch, a scalar.
     """
     log_share = _log_share_of_positive(
         anchor.unsqueeze(1).expand_as(segments), segments, corrupted, temperature, corrupted_mask

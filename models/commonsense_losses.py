@@ -1,6 +1,6 @@
 """MICO's losses: the contrast of premises and alternatives, and a term that retains initial vectors.
 
-Pure functions of tensors, like all losses; `losses.py` lists them all.
+Pure functions of tensors, like all losses; `losses.py` lists them all, and says what they return.
 """
 
 import torch
@@ -38,9 +38,6 @@ def multi_alternative_contrast(
         log_frequency: log of the frequency of each alternative in the graph, `(B, k)`; subtracted from its
             logits. A softmax over samples that are drawn in proportion to their frequency needs this
             correction (Bengio and Senécal, 2008). Beyond the paper.
-
-    Returns:
-        Mean over the batch, a scalar.
     """
     num_rows, num_alternatives, _ = alternatives.shape
     cosines = cosine(premise, alternatives.flatten(0, 1)).unflatten(1, (num_rows, num_alternatives))

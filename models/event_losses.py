@@ -1,6 +1,6 @@
 """SWCC's losses: contrasts of events with their views, and prediction of prototypes.
 
-Pure functions of tensors, like all losses; `losses.py` lists them all.
+Pure functions of tensors, like all losses; `losses.py` lists them all, and says what they return.
 """
 
 import torch
@@ -24,9 +24,6 @@ def info_nce(
         temperature: divides every cosine.
         negatives: `(B, N, d)`, or `(N, d)` shared by all anchors. Without them, the negatives are the other
             rows' positives; with them, the denominator holds only them and the positive.
-
-    Returns:
-        Mean over the batch, a scalar.
     """
     if negatives is None:
         return rows_as_classes(cosine(anchor, positive) / temperature).mean()
@@ -50,9 +47,6 @@ def margin_contrast(
         positive: `(B, d)`.
         negative: `(B, d)`.
         margin: the margin by which the positive's cosine should exceed the negative's.
-
-    Returns:
-        Mean over the batch, a scalar.
     """
     lead = functional.cosine_similarity(anchor, positive, dim=-1) - functional.cosine_similarity(
         anchor, negative, dim=-1
@@ -82,9 +76,6 @@ def weakly_supervised_contrastive(
         co_event: `(B, d)`, an event that occurs in the anchor's document.
         co_event_weight: `(B,)`, normalised co-occurrence frequency.
         temperature: divides every cosine.
-
-    Returns:
-        Mean over the batch, a scalar.
     """
     view_1_logits = cosine(anchor, view_1) / temperature
     view_2_logits = cosine(anchor, view_2) / temperature

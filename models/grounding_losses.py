@@ -1,6 +1,6 @@
 """Losses of hierarchical event grounding: mentions with their events, and parents with their children.
 
-Pure functions of tensors, like all losses; `losses.py` lists them all.
+Pure functions of tensors, like all losses; `losses.py` lists them all, and says what they return.
 """
 
 import torch

@@ -1,6 +1,6 @@
 """Losses of event type induction: pairs of mentions under batch attention, and alignment with descriptions.
 
-Pure functions of tensors, like all losses; `losses.py` lists them all.
+Pure functions of tensors, like all losses; `losses.py` lists them all, and says what they return.
 """
 
 import math

@@ -96,9 +96,7 @@ class EventData(AbsTask):
     def load_data(self, *arguments: Any, **settings: Any) -> None:
         """Load the rows of the scored split, and set the dataset's revision to their fingerprint.
 
-        Args:
-            *arguments: ignored; MTEB passes them.
-            **settings: ignored; MTEB passes them.
+        MTEB passes arguments, which are ignored.
         """
         if self.data_loaded:
             return
@@ -188,40 +186,28 @@ class EventTask(EventData):
 
 
 class HardSimilarity(EventTask):
-    """Hard similarity: similar events against events that share their words; task `hard_similarity`.
-
-    Arguments and errors as in `EventTask`.
-    """
+    """Hard similarity: similar events against events that share their words; task `hard_similarity`."""
 
     task = "hard_similarity"
     metadata = _metadata(task, "EventHardSimilarity", "STS")
 
 
 class HardSimilarityExtended(EventTask):
-    """The extended set of hard similarity; task `hard_similarity_extended`.
-
-    Arguments and errors as in `EventTask`.
-    """
+    """The extended set of hard similarity; task `hard_similarity_extended`."""
 
     task = "hard_similarity_extended"
     metadata = _metadata(task, "EventHardSimilarityExtended", "STS")
 
 
 class TransitiveSimilarity(EventTask):
-    """Human ratings of the similarity of transitive sentences; task `transitive_similarity`.
-
-    Arguments and errors as in `EventTask`.
-    """
+    """Human ratings of the similarity of transitive sentences; task `transitive_similarity`."""
 
     task = "transitive_similarity"
     metadata = _metadata(task, "EventTransitiveSimilarity", "STS")
 
 
 class NarrativeCloze(EventTask):
-    """Choice of a chain's last event among five, by the mean cosine with the earlier events; task `mcnc`.
-
-    Arguments and errors as in `EventTask`.
-    """
+    """Choice of a chain's last event among five, by the mean cosine with the earlier events; task `mcnc`."""
 
     task = "mcnc"
     metadata = _metadata(task, "MultipleChoiceNarrativeCloze", "Reranking")
@@ -233,7 +219,7 @@ class NarrativeCloze(EventTask):
 class TypeInduction(EventTask):
     """Clusters of mentions of unseen event types, by their sentences alone; task `type_induction`.
 
-    Arguments and errors as in `EventTask`. The score is that of `evaluate` with `trigger_input` `none`.
+    The score is that of `evaluate` with `trigger_input` `none`.
     """
 
     task = "type_induction"
@@ -249,7 +235,7 @@ class EventRetrieval(EventData, AbsTaskRetrieval):
     """Retrieval of the event of an English mention, and of its ancestors, among the English events of the
     knowledge base; data of the task `event_retrieval`, scores of MTEB.
 
-    Arguments and errors as in `EventData`. A query is the mention with its context.
+    A query is the mention with its context.
     """
 
     task = "event_retrieval"
@@ -287,7 +273,7 @@ class EventCoreferencePairs(EventData, AbsTaskPairClassification):
     """Pairs of mentions of one subtopic, which are the same event or not; data of the task
     `event_coreference`, scores of MTEB.
 
-    Arguments and errors as in `EventData`. A text is the trigger with its sentence.
+    A text is the trigger with its sentence.
     """
 
     task = "event_coreference"

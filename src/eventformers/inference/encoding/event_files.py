@@ -235,11 +235,9 @@ def _onnx_encoder(
     model: str | Path | EventEncoder | None,
     devices: Sequence[str | torch.device] | None,
     *,
-    pooling: str | None,
-    event_order: str | None,
-    truncate_dim: int | None,
     device: str | torch.device | None,
     dtype: str | torch.dtype | None,
+    **settings: Any,
 ) -> EventEncoder:
     if devices is not None:
         raise EventformersError("received devices and onnx; accepted: one of them")
@@ -252,7 +250,7 @@ def _onnx_encoder(
     for name, asked, accepted in (("device", device, "cpu"), ("dtype", dtype, "float32")):
         if asked is not None and str(asked).removeprefix("torch.") != accepted:
             raise EventformersError(f"{name} is {shown(str(asked))} with ONNX; accepted: {accepted}")
-    return load_onnx_encoder(model, pooling=pooling, event_order=event_order, truncate_dim=truncate_dim)
+    return load_onnx_encoder(model, **settings)
 
 
 def _encoded_rows(

@@ -165,12 +165,9 @@ def _mention(item: object, place: int) -> dict[str, Any]:
             raise DataFormatError(_MEMORY, None, f"the {name} {shown(row[name])}", accepted)
         text_field(row, name, _MEMORY, place)
     text, start, end = row["text"], row["trigger_start"], row["trigger_end"]
-    if type(start) is not int or type(end) is not int:
-        raise DataFormatError(
-            _MEMORY, None, f"a trigger from {shown(start)} to {shown(end)}", ACCEPTED_OFFSETS
-        )
-    if (start, end) != (-1, -1) and not 0 <= start < end <= len(text):
-        found = f"a trigger from {start} to {end} in a text of {len(text)} characters"
+    are_places = type(start) is int and type(end) is int
+    if not are_places or ((start, end) != (-1, -1) and not 0 <= start < end <= len(text)):
+        found = f"a trigger from {shown(start)} to {shown(end)} in a text of {len(text)} characters"
         raise DataFormatError(_MEMORY, None, found, ACCEPTED_OFFSETS)
     trigger = text[start:end] if start >= 0 else ""
     if row["trigger"] not in ("", trigger):
