@@ -59,7 +59,7 @@ def python_page() -> str:
             own = getattr(value, method)
             is_public = not method.startswith(("_", "validate_"))
             if is_public and inspect.isroutine(own) and own.__doc__:
-                inherited = [getattr(base, method) for base in bases if hasattr(base, method)]
+                inherited = [vars(base)[method] for base in bases if method in vars(base)]
                 parts.append(_described(f"{name}.{method}", own, 4, inherited))
     parts.append("## Version\n\n`__version__` is the version of the package.")
     return "\n\n".join(parts)
