@@ -127,8 +127,3 @@ def test_a_setting_out_of_range_is_refused(settings: dict[str, float]) -> None:
 def test_chains_of_one_event_are_refused() -> None:
     with pytest.raises(EventformersError, match="no chain of two events"):
         count_chains([[event("a", "b")]], ["a"])
-
-
-def test_a_question_without_choices_is_refused() -> None:
-    with pytest.raises(EventformersError, match="at least one of each"):
-        PpmiScorer(COUNTS).score_choices([[event("a", "b")]], [[]])

@@ -131,8 +131,6 @@ def test_pools_search_their_part_of_a_stored_search() -> None:
     ("arguments", "message"),
     [
         (([], VECTORS[:0]), "the knowledge base is empty"),
-        ((["a"], VECTORS), r"shape \(5, 2\) for 1 events"),
-        ((EVENTS, VECTORS, ["en"]), "1 languages for 5 events"),
         ((EVENTS, VECTORS), "2 events given several times among the candidates, the first 'landing'"),
         ((EVENTS, VECTORS, ["en"] * 3 + ["de"] * 2), "1 event given several times among the .* in 'en'"),
         ((EVENTS, np.full((5, 2), np.nan, dtype=np.float32), LANGUAGES), "NaN"),

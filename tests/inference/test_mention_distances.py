@@ -202,12 +202,3 @@ def test_memory_is_that_of_the_weights() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2 * asked.nbytes
-
-
-def test_wrong_distances_are_told() -> None:
-    asked = random_distances(6)
-    with pytest.raises(EventformersError, match=r"shape \(6, 5\)"):
-        manifold_weights(asked[:, :5])
-    asked[4, 2] = np.nan
-    with pytest.raises(EventformersError, match="mention 4 are NaN"):
-        manifold_weights(asked)

@@ -23,7 +23,7 @@ from eventformers.datasets_scripts.chain_readers import PRONOUNS
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
 from eventformers.evaluation.tasks.chains import Chains
-from eventformers.inference.chains.scorers import Scores, check_questions
+from eventformers.inference.chains.scorers import Scores
 from eventformers.strict import StrictSettings, count, setting, strict_settings
 
 Role: TypeAlias = Literal["subject", "object", ""]
@@ -166,7 +166,6 @@ class _PairScorer(ABC):
         self, sources: Sequence[Sequence[Event]], targets: Sequence[Sequence[Event]]
     ) -> list[Scores]:
         """Value of each target after each source, `(sources, targets)` for each question."""
-        check_questions(sources, targets, "targets")
         return [
             np.array([[self.pair(one, other) for other in others] for one in ones], dtype=np.float64)
             for ones, others in zip(sources, targets, strict=True)
@@ -264,7 +263,6 @@ class ProtagonistScorer:
     ) -> list[Scores]:
         """Number of context events with the same argument in the same role, the maximum of both roles,
         `(choices,)` for each question."""
-        check_questions(contexts, choices, "choices")
         scores = []
         for context, of_question in zip(contexts, choices, strict=True):
             counts = Counter(argument for event in context for argument in _arguments(event))
@@ -277,7 +275,6 @@ class ProtagonistScorer:
     ) -> list[Scores]:
         """1 + number of roles in which both events have the same argument, `(sources, targets)` for each
         question."""
-        check_questions(sources, targets, "targets")
         return [
             np.array(
                 [[1 + len({*_arguments(one)} & {*_arguments(other)}) for other in others] for one in ones],

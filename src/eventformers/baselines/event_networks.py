@@ -26,7 +26,6 @@ from eventformers.inference.chains.scorers import (
     DistinctEvents,
     EncoderChainScorer,
     Scores,
-    check_questions,
 )
 from eventformers.strict import StrictSettings, count, setting, strict_settings
 
@@ -282,12 +281,7 @@ class CoherenceScorer:
     def similarities(
         self, sources: Sequence[Sequence[Event]], targets: Sequence[Sequence[Event]]
     ) -> list[Scores]:
-        """Coherence of every pair, 0 to 1, `(sources, targets)` for each question.
-
-        Raises:
-            EventformersError: a question without a source or a target.
-        """
-        check_questions(sources, targets, "targets")
+        """Coherence of every pair, 0 to 1, `(sources, targets)` for each question."""
         if not sources:
             return []
         distinct = DistinctEvents()

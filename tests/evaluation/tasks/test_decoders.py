@@ -107,9 +107,6 @@ def test_informed_steps_see_the_right_choices_before_and_behind():
 def test_informed_steps_take_the_first_of_a_tie():
     equal = {(0, 1): np.full((1, 3), 1 / 3), (0, 2): np.full((1, 3), 1 / 3), (1, 2): np.full((3, 3), 1 / 3)}
     assert informed(equal, [2, 1]) == [0, 0]
-    del equal[0, 2]
-    with pytest.raises(EventformersError, match="no transitions from state 0 to state 2"):
-        informed(equal, [2, 1])
 
 
 def test_rows_sum_to_one_and_a_row_of_zeros_is_uniform():
@@ -132,24 +129,8 @@ def test_the_reference_code_divides_along_the_wrong_axis():
         ([[1.0, -0.1]], "negative"),
         ([[1.0, np.nan]], "NaN"),
         ([[1.0, np.inf]], "infinite"),
-        ([1.0], r"shape \(1,\)"),
-        (np.empty((1, 0)), r"shape \(1, 0\)"),
     ],
 )
 def test_what_is_no_similarity_is_refused(values, message):
     with pytest.raises(EventformersError, match=message):
         row_normalized(np.asarray(values))
-
-
-@pytest.mark.parametrize(
-    ("transitions", "end", "message"),
-    [
-        ([], None, "the transitions are empty"),
-        ([np.ones((2, 3))], None, r"step 0 have shape \(2, 3\); accepted: \(1, choices\)"),
-        ([np.ones((1, 3)), np.ones((2, 3))], None, r"step 1 have shape \(2, 3\); accepted: \(3, choices\)"),
-        ([np.ones((1, 3))], 3, "choice 3; accepted: an index from 0 to 2"),
-    ],
-)
-def test_steps_that_do_not_follow_are_refused(transitions, end, message):
-    with pytest.raises(EventformersError, match=message):
-        viterbi(transitions, end)

@@ -51,12 +51,10 @@ def row_normalized(similarities: Matrix, *, compat: bool = False) -> Matrix:
         The same shape. A row of zeros becomes uniform.
 
     Raises:
-        EventformersError: a value is negative, NaN or infinite, the input is not a matrix or is empty, or the
-            reference code cannot divide its shape and `compat` is on.
+        EventformersError: a value is negative, NaN or infinite, or the reference code cannot divide the shape
+            and `compat` is on.
     """
     values = np.asarray(similarities, dtype=np.float64)
-    if values.ndim != 2 or not values.size:
-        raise EventformersError(f"similarities have shape {values.shape}; accepted: (sources, targets)")
     if not (np.isfinite(values) & (values >= 0)).all():
         raise EventformersError("similarities contain a negative, NaN or infinite value; accepted: 0 or more")
     rows, columns = values.shape
@@ -80,10 +78,6 @@ def viterbi(transitions: Sequence[Matrix], end: int | None = None) -> list[int]:
     before, and so on. `end` is the known correct choice at the last step, where the path must end (MCNE);
     None leaves the end free (MCNS).
     """
-    _check_steps(transitions)
-    last = transitions[-1].shape[1]
-    if end is not None and not 0 <= end < last:
-        raise EventformersError(f"the end is choice {end}; accepted: an index from 0 to {last - 1}")
     # At the start there is one path, of length 0.
     zeros, score = np.zeros(1, dtype=np.int64), np.zeros(1)
     previous: list[NDArray[np.intp]] = []
@@ -110,7 +104,6 @@ def _best(zeros: NDArray[np.int64], scores: Matrix) -> NDArray[np.intp]:
 
 def greedy(transitions: Sequence[Matrix]) -> list[int]:
     """Take the best transition at each step from the previous choice; Base. The first index wins ties."""
-    _check_steps(transitions)
     path = [0]
     for matrix in transitions:
         path.append(int(np.argmax(matrix[path[-1]])))
@@ -129,27 +122,11 @@ def informed(transitions: Mapping[tuple[int, int], Matrix], gold: Sequence[int])
     """
     states = [0, *gold]
     path = []
-    for target in range(1, len(states)):
-        for source in range(target):
-            if (source, target) not in transitions:
-                raise EventformersError(f"no transitions from state {source} to state {target}")
     for step in range(1, len(states)):
         before = [transitions[state, step][states[state]] for state in range(step)]
         behind = [transitions[step, state][:, states[state]] for state in range(step + 1, len(states))]
         path.append(int(np.argmax(np.sum([*before, *behind], axis=0))))
     return path
-
-
-def _check_steps(transitions: Sequence[Matrix]) -> None:
-    rows = 1
-    for step, matrix in enumerate(transitions):
-        if matrix.ndim != 2 or len(matrix) != rows or not matrix.size:
-            raise EventformersError(
-                f"the transitions to step {step} have shape {matrix.shape}; accepted: ({rows}, choices)"
-            )
-        rows = matrix.shape[1]
-    if not len(transitions):
-        raise EventformersError("the transitions are empty; accepted: transitions to at least one step")
 
 
 BLOCK_QUESTIONS = 10_000

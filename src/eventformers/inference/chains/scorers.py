@@ -56,7 +56,7 @@ class EventStates:
             num_layers: number of layers to run; None runs all of the model's.
 
         Raises:
-            EventformersError: a chain is empty, or the model has fewer layers.
+            EventformersError: the model has fewer layers.
         """
         depth = int(self.encoder.model.config.num_graph_layers)
         if num_layers is not None and not 1 <= num_layers <= depth:
@@ -64,8 +64,6 @@ class EventStates:
                 f"num_layers is {num_layers}; accepted: 1 to {depth}, the graph layers of this model"
             )
         lengths = np.asarray([len(chain) for chain in chains], dtype=np.int64)
-        if not lengths.all():
-            raise EventformersError(f"chain {int(np.argmin(lengths))} is empty; accepted: at least one event")
         model = for_inference(self.encoder.model, pack=False)
         found: list[Vectors] = [np.empty((0, 0), dtype=np.float32)] * len(chains)
         # Chains of similar length form a block, so that padding is small.
@@ -300,7 +298,6 @@ class CosineScorer(ABC):
     ) -> list[Scores]:
         """Score the choices of each question; see `ChainScorer`. A question needs context and choices, an
         event words."""
-        check_questions(contexts, choices, "choices")
         return [
             rounded_cosines(self._direction(cosines))
             for cosines in self._cosines(contexts, choices, alone=False)
@@ -315,7 +312,6 @@ class CosineScorer(ABC):
         Returns:
             `(contexts, d)`, and `(choices, d)` at length 1.
         """
-        check_questions(contexts, [choices] * len(contexts), "choices")
         of_contexts, (of_choices,) = self.units(contexts, [choices], alone=False)
         return np.stack([self._direction(units) for units in of_contexts]), of_choices
 
@@ -338,7 +334,6 @@ class CosineScorer(ABC):
         self, sources: Sequence[Sequence[Event]], targets: Sequence[Sequence[Event]]
     ) -> list[Scores]:
         """Score how well each target follows each source, from 0 to 1; see `ChainScorer`."""
-        check_questions(sources, targets, "targets")
         return [(rounded_cosines(cosines) + 1) / 2 for cosines in self._cosines(sources, targets, alone=True)]
 
 
@@ -433,18 +428,3 @@ def chain_scorer(
     if encoder.reads_chains:
         return ModelChainScorer(encoder, aggregation, batch_size)
     return EncoderChainScorer(partial(encoder.encode, batch_size=batch_size), encoder.name, aggregation)
-
-
-def check_questions(left: Sequence[Sequence[Event]], right: Sequence[Sequence[Event]], what: str) -> None:
-    """Raise an error for lists of unequal length, or a question without an event on one side; `what`
-    describes those on the right, which may follow."""
-    if len(left) != len(right):
-        raise EventformersError(
-            f"found {len(left)} chains and {len(right)} lists of {what}; accepted: one each"
-        )
-    for question, (of_left, of_right) in enumerate(zip(left, right, strict=True)):
-        if not len(of_left) or not len(of_right):
-            raise EventformersError(
-                f"question {question} has {len(of_left)} events before it and {len(of_right)} {what}; "
-                "accepted: at least one of each"
-            )

@@ -28,16 +28,8 @@ _BLOCK_QUERIES = 1024
 class VoteSettings(StrictSettings):
     """Settings for the effect of the nearest known premises on the scores of alternatives.
 
-    The defaults were tuned on 1,500 rows of CN-82K-Ind's validation split with an all-MiniLM-L6-v2 after 300
-    steps of MICO, on a grid of temperatures (0.05 to 0.2), expansions and weights, by the mean reciprocal
-    rank on one half of their premises (16.1 filtered, and 16.1 on the other half). On 3,000 further rows with
-    other premises and the 72,015 candidates of training and validation, the mean reciprocal rank rose from
-    6.3 to 15.9 and Hits@10 from 11.7 to 26.3. The gain comes from rows whose alternative is in the training
-    split. On the third of the 1,500 rows whose alternative is not, the mean reciprocal rank fell from 4.8 to
-    2.2. A temperature of 0.2 suits the untrained encoder better, as its nearest premises have lower cosines.
-    With the recipes' models and these settings, the mean reciprocal rank of all 19,590 rows of CN-82K-Ind's
-    validation split rose from 6.2 to 14.5 (`minilm-best`) and from 13.2 to 16.9 (`minilm-best-conceptnet`),
-    while that of ATOMIC-Ind's 48,710 rows, whose events are mostly new, fell from 5.5 to 4.0.
+    The defaults were tuned on CN-82K-Ind with a trained all-MiniLM-L6-v2 (docs/notes/mico.md). A temperature
+    of 0.2 suits the untrained encoder better, as its nearest premises have lower cosines.
 
     Attributes:
         neighbours: number of premises that vote.
@@ -45,9 +37,6 @@ class VoteSettings(StrictSettings):
         expansion: weight of the unit vector of the alternatives with votes when it is added to the query's
             vector, before normalisation; 0 leaves the query unchanged.
         weight: added to an alternative's cosine for each vote of 1; 0 adds nothing.
-
-    Raises:
-        EventformersError: a value is out of range.
     """
 
     neighbours: int = count(256)

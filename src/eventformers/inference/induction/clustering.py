@@ -65,7 +65,6 @@ class AverageLinkage:
     @classmethod
     def of_distances(cls, distances: NDArray[np.floating]) -> AverageLinkage:
         """Build the tree from finite distances of all pairs, `(n, n)`, symmetric and of any sign."""
-        _check_pairs(distances, "distances")
         if len(distances) == 1:
             return cls(np.empty((0, 2), dtype=np.int64))
         pairs = squareform(distances, checks=False).astype(np.float64)
@@ -131,7 +130,6 @@ def cluster_affinity(similarities: NDArray[np.floating]) -> Labels:
     Raises:
         EventformersError: no damping converges.
     """
-    _check_pairs(similarities, "similarities")
     number = len(similarities)
     outside = similarities[~np.eye(number, dtype=bool)]
     if not outside.size or outside.min() == outside.max():
@@ -149,14 +147,6 @@ def cluster_affinity(similarities: NDArray[np.floating]) -> Labels:
         f"affinity propagation of {number} mentions did not converge in {_AFFINITY_STEPS} steps; use "
         "another clustering method, or set a number of clusters"
     )
-
-
-def _check_pairs(matrix: NDArray[np.floating], what: str) -> None:
-    number = len(matrix)
-    if matrix.shape != (number, number) or not number:
-        raise EventformersError(f"{what} of shape {matrix.shape}; accepted: (n, n) with at least one mention")
-    if not np.isfinite(matrix).all():
-        raise EventformersError(f"{what} are NaN or infinite; accepted: finite ones")
 
 
 def silhouette(units: Matrix, labels: Labels) -> float:

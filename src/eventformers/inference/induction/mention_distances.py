@@ -187,13 +187,8 @@ def manifold_weights(
 
     Returns:
         `(n, n)` float32 within [0, 1]. Besides it and the distances, memory holds a few blocks of rows.
-
-    Raises:
-        EventformersError: the matrix is not square or not finite.
     """
     number = len(distances)
-    if distances.ndim != 2 or distances.shape != (number, number):
-        raise EventformersError(f"distances of shape {distances.shape}; accepted: (n, n)")
     weights = np.ones((number, number), dtype=np.float32)
     if number < 2:
         return weights
@@ -205,7 +200,7 @@ def manifold_weights(
         offsets = buffer[: len(rows)]
         # Differences of large distances need full precision; a sum of many offsets does not.
         of_block = distances[start : start + block]
-        np.subtract(of_block, _rho(of_block, start, rho), out=offsets, casting="same_kind")
+        np.subtract(of_block, _rho(of_block, rho), out=offsets, casting="same_kind")
         np.maximum(offsets, 0, out=offsets)
         scale = _smooth(offsets, rows, scale)
     np.fill_diagonal(weights, 1)
@@ -232,7 +227,7 @@ def nearest_weights(rows: Iterable[Matrix], columns: Labels, number: int, rho: R
         step = max(1, BLOCK_BYTES // (4 * block.shape[1]))
         for start in range(0, len(block), step):
             offsets = block[start : start + step]
-            offsets -= _rho(offsets, start, rho)
+            offsets -= _rho(offsets, rho)
             np.maximum(offsets, 0, out=offsets)
             weights = np.empty_like(offsets)
             scale = _smooth(offsets, weights, scale)
@@ -283,14 +278,9 @@ def _smooth(offsets: Matrix, weights: Matrix, scale: float | None) -> float:
     return float(np.median(inverse_sigma * mean))
 
 
-def _rho(rows: NDArray[np.floating], first: int, rho: Rho) -> NDArray[np.floating]:
+def _rho(rows: NDArray[np.floating], rho: Rho) -> NDArray[np.floating]:
     """Return ρ of each row, `(rows, 1)`; infinite for a mention without others but its equals."""
     remaining = rows.copy()
-    # One sum is cheaper than a test of each entry, and is not finite if an entry is not.
-    if not np.isfinite(remaining.sum()) and (wrong := np.flatnonzero(~np.isfinite(rows).all(axis=1))).size:
-        raise EventformersError(
-            f"distances of mention {first + wrong[0]} are NaN or infinite; accepted: finite ones"
-        )
     remaining[np.arange(len(rows)), remaining.argmin(axis=1)] = np.inf
     if rho == "positive":
         remaining[remaining <= SMALLEST_POSITIVE] = np.inf

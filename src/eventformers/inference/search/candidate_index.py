@@ -103,8 +103,7 @@ class PooledIndex:
         make_pool: makes a pool of the descriptions in some rows.
 
     Raises:
-        EventformersError: there are no events, the number of languages is wrong, or an event occurs twice in
-            a pool.
+        EventformersError: there are no events, or one occurs twice in a pool.
     """
 
     def __init__(
@@ -115,10 +114,6 @@ class PooledIndex:
     ) -> None:
         if not len(event_ids):
             raise EventformersError("the knowledge base is empty; accepted: at least one event")
-        if languages is not None and len(languages) != len(event_ids):
-            raise EventformersError(
-                f"{len(languages):,} languages for {len(event_ids):,} events; accepted: one each"
-            )
         places: dict[str, int] = {}
         event = np.array([places.setdefault(event_id, len(places)) for event_id in event_ids])
         self.event_ids = list(places)
@@ -194,7 +189,7 @@ class CandidateIndex(PooledIndex):
         stored: opens the `ivf` search among all vectors on disk; None builds one for each pool in memory.
 
     Raises:
-        EventformersError: an error of `PooledIndex`, the number of ids is wrong, or a vector is not finite.
+        EventformersError: an error of `PooledIndex`, or a vector is not finite.
         UnknownNameError: an unknown kind of search.
     """
 
@@ -209,10 +204,6 @@ class CandidateIndex(PooledIndex):
     ) -> None:
         if kind not in KINDS:
             raise UnknownNameError("kind of search", kind, KINDS)
-        if vectors.ndim != 2 or len(vectors) != len(event_ids):
-            raise EventformersError(
-                f"vectors of shape {vectors.shape} for {len(event_ids):,} events; accepted: one vector each"
-            )
         open_stored = None if stored is None else cache(stored)
         self._vectors: list[_VectorPool | _StoredPool] = []
 
