@@ -21,7 +21,6 @@ from eventformers.inference.chains.scorers import (
     encode_states,
 )
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.encoding.event_inputs import LatestAnswer
 from eventformers.models.processing_heterevent import HeterEventProcessor
 
 CONTEXTS = [
@@ -121,7 +120,7 @@ def test_every_distinct_event_is_encoded_once(encoder, monkeypatch):
 
 
 def test_a_memory_changes_no_score(encoder):
-    remembering = ModelChainScorer(replace(encoder, memory=LatestAnswer()))
+    remembering = ModelChainScorer(replace(encoder, memory={}))
     fresh = ModelChainScorer(encoder)
     remembered = []
     distinct = len({tuple(one.values()) for group in (*CONTEXTS, *CHOICES) for one in group})

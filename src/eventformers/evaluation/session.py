@@ -17,7 +17,6 @@ from eventformers.datasets_scripts.loading import find_built, load_built
 from eventformers.datasets_scripts.malformed import malformed_policy
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.encoding.event_inputs import LatestAnswer
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, load_cross_encoder
 
 Outcome = TypeVar("Outcome")
@@ -193,7 +192,7 @@ class Session:
             self._reuses_latest = True
 
     def _with_memory(self, encoder: EventEncoder) -> EventEncoder:
-        return replace(encoder, memory=LatestAnswer()) if self._keeps_vectors else encoder
+        return replace(encoder, memory={}) if self._keeps_vectors else encoder
 
     def cross_encoder(
         self, name_or_path: str | Path, *, device: str | None = None, dtype: str | None = None
@@ -256,7 +255,7 @@ class Session:
     def _forget_latest(self) -> None:
         for encoder in (*self._encoders.values(), *(copy for _, copy in self._given.values())):
             if self._keeps_vectors and encoder.memory is not None:
-                encoder.memory.forget()
+                encoder.memory.clear()
 
 
 def _build_report(

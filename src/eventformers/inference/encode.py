@@ -30,7 +30,6 @@ from eventformers.inference.encoding.batches import (
 )
 from eventformers.inference.encoding.event_inputs import (
     DistinctRows,
-    LatestAnswer,
     RoleInputs,
     TextInputs,
     TokenRow,
@@ -88,7 +87,7 @@ class EventEncoder:
     revision: str | None = None
     max_length: int = 512
     prompts: Mapping[str, str] | None = None
-    memory: LatestAnswer | None = field(default=None, repr=False, compare=False)
+    memory: dict[Hashable, Any] | None = field(default=None, repr=False, compare=False)
     packs_from: int = field(default=PACKING_PAYS_FROM_TEXTS, repr=False, compare=False)
     truncated: int = field(default=0, init=False)
     remembered: int = field(default=0, init=False)
@@ -258,17 +257,22 @@ class EventEncoder:
         self.remembered = 0
         if self.memory is None:
             return None
-        held = self.memory.ask((kind, settings, self.event_order, self.max_length, digest_of(keys)))
-        if held is None:
+        asked = (kind, settings, self.event_order, self.max_length, digest_of(keys))
+        if self.memory.get(asked) is None:
+            # Dropped before the next output is computed: there are never two. Parts of an output are not
+            # reused: batches depend on the whole list, and the last bits of a vector depend on its batch.
+            self.memory.clear()
+            self.memory[asked] = None
             return None
-        encoded, self.truncated = held
+        encoded, self.truncated = self.memory[asked]
         self.remembered = len(set(keys))
         return encoded
 
     def keep(self, encoded: object) -> None:
         """Store an output that `recall` did not find."""
-        if self.memory is not None:
-            self.memory.keep((encoded, self.truncated))
+        if self.memory:
+            [asked] = self.memory
+            self.memory[asked] = (encoded, self.truncated)
 
     def pass_distinct(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import ClassVar, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -223,34 +223,6 @@ class DistinctRows:
         within = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
         rows = self._rows[np.repeat(self._starts[positions], counts) + within]
         vectors[rows] = np.repeat(encoded, counts, axis=0)
-
-
-class LatestAnswer:
-    """A cache of the answer to the latest question.
-
-    Parts of an answer are never reused: batches depend on the whole question, and the last bits of a vector
-    depend on its batch, so reuse would change results.
-    """
-
-    def __init__(self) -> None:
-        self._question: Hashable = None
-        self._answer: Any = None
-
-    def ask(self, question: Hashable) -> Any:
-        """Return the answer if this was the latest question; otherwise drop the answer and return None. A
-        question is everything that affects the answer, down to the last bit."""
-        if question != self._question:
-            # Dropped before the next answer is computed, so that memory never holds two answers.
-            self._question, self._answer = question, None
-        return self._answer
-
-    def keep(self, answer: object) -> None:
-        """Store the answer to the latest question."""
-        self._answer = answer
-
-    def forget(self) -> None:
-        """Drop the stored answer."""
-        self._question = self._answer = None
 
 
 def digest_of(parts: Iterable[object]) -> bytes:
