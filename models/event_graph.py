@@ -220,17 +220,14 @@ def pad_nodes(
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Pad the nodes of each chain to one row, for each copy of the graph.
 
-    Chains are grouped by their number of nodes, so that fewer rows are padding.
+    Chains are grouped by their number of nodes, in at most `parts` groups, so that fewer rows are padding.
 
     Args:
         nodes: nodes of the copies, in the order of `EventGraph.repeat`, `(copies * V, D)`.
-        graph: the graphs of the C chains, once.
-        copies: how many copies there are.
-        parts: maximum number of groups of chains.
 
     Returns:
-        For each group of k chains its nodes `(k, copies, longest, D)`, zeros at padding, and a mask
-        `(k, longest)`, True for a node.
+        For each group of k chains its nodes `(k, copies, longest, D)`, zeros at padding, and a mask `(k,
+        longest)`, True for a node.
     """
     by_size = graph.nodes_of_chain.argsort(stable=True)
     chains = [part for part in by_size.tensor_split(parts) if len(part)]
@@ -256,18 +253,11 @@ def pad_nodes(
 
 
 def draw_kept_edges(graph: EventGraph, seeds: torch.Tensor, drop: float) -> torch.Tensor:
-    """Draw which edges of corrupted views are kept (GCA's edge dropping).
+    """Draw which edges of corrupted views are kept, `(G, M)` (GCA's edge dropping), from a seed for each view
+    of each chain, `(C, G)`.
 
     Both directions of an edge are kept or dropped together, and self-loops are kept. A draw depends only on
     the seed and on the edge's position in its chain's own graph.
-
-    Args:
-        graph: the graphs of the C chains.
-        seeds: one integer for each view of each chain, `(C, G)`.
-        drop: probability that an edge is dropped.
-
-    Returns:
-        `(G, M)`, True for an edge that is kept.
     """
     source, target = graph.node_position[graph.edge_index]
     # Positions in one graph are far below 2^31, so no two edges of a graph share a number.
@@ -277,16 +267,8 @@ def draw_kept_edges(graph: EventGraph, seeds: torch.Tensor, drop: float) -> torc
 
 
 def draw_kept_features(seeds: torch.Tensor, dimension: int, masked: float) -> torch.Tensor:
-    """Draw which dimensions of the nodes' features are kept in corrupted views (GCA's feature masking).
-
-    Args:
-        seeds: one integer for each view of each chain, `(C, G)`.
-        dimension: number D of dimensions.
-        masked: probability that a dimension is masked.
-
-    Returns:
-        `(G, C, D)`, True for a dimension that is kept.
-    """
+    """Draw which dimensions of the nodes' features are kept in corrupted views, `(G, C, D)` (GCA's feature
+    masking), from a seed for each view of each chain, `(C, G)`."""
     places = torch.arange(dimension, device=seeds.device)
     return _kept(seeds.T.unsqueeze(-1), places, masked, _FEATURE_DRAWS)
 
@@ -318,11 +300,8 @@ def _signed(value: int) -> int:
 def events_of_rows(
     input_ids: torch.Tensor, attention_mask: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Split the rows of multiple-choice questions into events.
-
-    Args:
-        input_ids: a row for each choice: the events of the context, then the choice, `(C, k, L)`.
-        attention_mask: `(C, k, L)`; None if nothing is padded.
+    """Split the rows of multiple-choice questions, the events of the context, then the choice, `(C, k, L)`,
+    into events.
 
     Returns:
         The distinct events `(E, W)` and their mask; the context `(C * k, n)` and the choice `(C * k, 1)` of

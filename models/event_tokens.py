@@ -23,16 +23,13 @@ def longest_input(tokenizer, config, further_limit: int | None = None) -> int:
 
 
 def role_masks(events: Sequence[Any], order: str, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Assign tokens to roles: a token belongs to a role if it shares a character with it.
+    """Assign tokens to roles: a token belongs to a role if it shares a character with it, `(E, 3, L)`, bool,
+    in the order of `ROLES`.
 
     Args:
-        events: E events.
         order: a key of `ORDERS`.
-        starts: first character of each token in its event's text, `(E, L)`.
-        ends: end of each token, `(E, L)`; the end of a special token is its start.
-
-    Returns:
-        `(E, 3, L)`, bool, in the order of `ROLES`.
+        starts: first character of each token in its event's text, `(E, L)`, as `ends` for its end; the end of
+            a special token is its start.
     """
     roles = ORDERS[order]
     lengths = np.array([[len(event[role]) for role in roles] for event in events], dtype=np.int64)
@@ -50,16 +47,10 @@ def words_of(text: str) -> list[str]:
 
 
 def word_index(texts: Sequence[str], starts: np.ndarray, ends: np.ndarray, ids: dict[str, int]) -> np.ndarray:
-    """Assign each token the number of its word.
+    """Assign each token the number of its word, `(E, L)`; -1 for special tokens, padding and blanks.
 
-    Args:
-        texts: E texts.
-        starts: first character of each token in its text, `(E, L)`.
-        ends: end of each token, `(E, L)`; the end of a special token is its start.
-        ids: the number of each known word; new words are added.
-
-    Returns:
-        `(E, L)`; -1 for special tokens, padding and blanks.
+    The places of tokens are those of `role_masks`. `ids` has the number of each known word; new words are
+    added.
     """
     words = np.full(starts.shape, -1, dtype=np.int64)
     for row, text in enumerate(texts):

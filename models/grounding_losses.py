@@ -17,12 +17,8 @@ def first_places(ids: torch.Tensor) -> torch.Tensor:
 def gold_pairs(ids: torch.Tensor, gold_ids: torch.Tensor) -> torch.Tensor:
     """Mark the gold events of each row among the given events: all of its gold events, not only its own.
 
-    Args:
-        ids: ids of the events, `(E,)`, from 0.
-        gold_ids: ids of the gold events of each row, `(M, G)`; padded with -1.
-
-    Returns:
-        `(M, E)`, bool.
+    From ids of the events, `(E,)`, from 0, and those of the gold ones of each row, `(M, G)`, padded with -1,
+    to `(M, E)`, bool.
     """
     return (gold_ids.unsqueeze(1) == ids.unsqueeze(-1)).any(dim=-1)
 

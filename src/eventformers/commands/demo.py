@@ -62,12 +62,8 @@ class Demonstration:
 def explore_samples(
     output: str | Path, *, encoder: str | None = None, device: str | None = None
 ) -> Exploration:
-    """Explore the bundled texts, whose events are extracted beforehand, so that no parser is needed.
-
-    Args:
-        output: folder of the demos; the exploration gets a subfolder.
-        encoder: Hub id or folder of an encoder of events; None takes the packaged all-MiniLM-L6-v2.
-    """
+    """Explore the bundled texts, in a subfolder of the folder of demos; their events are extracted
+    beforehand, so that no parser is needed."""
     return explore(
         SAMPLES / "texts" / "extracted",
         Path(output) / EXPLORE,
@@ -80,19 +76,14 @@ def explore_samples(
 def run_demo(
     method: str | None, output: str | Path, *, encoder: str | None = None, device: str | None = None
 ) -> Demonstration:
-    """Train a method on the bundled samples, score the model, save and reload it.
+    """Train a method, None for the first one, on the bundled samples; score, save and reload it.
 
     Args:
-        method: the `model_type`; None takes the first one.
         output: folder of the demos; each method gets a subfolder.
         encoder: Hub id or folder of a pretrained encoder; None takes the packaged all-MiniLM-L6-v2.
 
     Returns:
         The run and the neighbours found by the reloaded model.
-
-    Raises:
-        UnknownNameError: there is no such method.
-        EventformersError: an argument is not accepted.
     """
     shown = {name: one.showing for name, one in all_methods().items() if one.showing}
     chosen = next(iter(shown)) if method is None else method
@@ -108,11 +99,8 @@ def run_demo(
 
 
 def find_neighbours(model: EventEncoder, showing: Showing) -> list[tuple[str, str, float]]:
-    """Find the sample texts nearest to the queries, excluding the queries themselves.
-
-    Returns:
-        Query, text and cosine, query by query, nearest first.
-    """
+    """Find the sample texts nearest to the queries, excluding the queries themselves: query, text and cosine,
+    query by query, nearest first."""
     queries, candidates = showing.queries(), showing.candidates()
     texts = list(candidates)
     vectors = model.encode(list(candidates.values()), normalize=True)

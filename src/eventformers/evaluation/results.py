@@ -429,13 +429,10 @@ def _defined(results: Sequence[TaskResult]) -> list[TaskResult]:
 
 @dataclass(frozen=True)
 class ResultNotes:
-    """The notes of an `.eval_results` entry: a JSON object without the None fields.
+    """The notes of an `.eval_results` entry: what a reader of the bare score must know, as a JSON object
+    without None.
 
     Attributes:
-        task: the task's name.
-        main_score: the key of the metric's scores.
-        rows: number of rows scored.
-        malformed: number of malformed parts of the raw files that were skipped.
         origin: `samples`, `local`, or None for the Hub.
         benchmark: False for the bundled samples, which are not a benchmark; None for other data.
         candidates: number of candidates of a ranking.
