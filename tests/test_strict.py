@@ -12,6 +12,7 @@ from eventformers.errors import EventformersError
 from eventformers.methods import load_method, main_methods
 from eventformers.strict import LARGEST, Count, Range, check_types, several
 from eventformers.trainers.arguments import TRAINING_TYPES, EventTrainingArguments
+from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import accepted_keys, resolve_recipe
 
 NONSENSE = (".nan", ".inf", "-.inf", "-7", "100000000000000000000", "true", "text")
@@ -98,6 +99,18 @@ def test_ranges_are_of_fields_that_there_are() -> None:
 def test_a_seed_that_is_none_is_refused(seed: str) -> None:
     with pytest.raises(EventformersError, match="setting seed: found"):
         resolve_recipe(load_method("swcc"), "demo", [f"seed={seed}"])
+
+
+def test_a_seed_is_drawn_where_none_is_given(tmp_path: Path) -> None:
+    path = tmp_path / "unseeded.yaml"
+    path.write_text("description: without a seed\n", encoding="utf-8")
+    swcc = load_method("swcc")
+    assert load_recipe("swcc", str(path)).seed is None
+    drawn = {resolve_recipe(swcc, str(path)).seed for _ in range(3)}
+    assert len(drawn) == 3
+    assert None not in drawn
+    assert resolve_recipe(swcc, str(path), seed=3).seed == 3
+    assert resolve_recipe(swcc, str(path), ["seed=4"]).seed == 4
 
 
 def test_a_text_alone_is_one_name() -> None:

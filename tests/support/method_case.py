@@ -6,11 +6,9 @@ A method's test file subclasses `MethodCase`, fills in the class attributes and 
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import re
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +17,9 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from accelerate import cpu_offload
-from adapter_case import AdapterTests
 from case_files import TESTS, subclasses_in
 from huggingface_hub.errors import StrictDataclassError
+from saving_case import SavingTests
 from tiny import sharpen_attention
 from transformers import (
     AutoConfig,
@@ -68,12 +66,7 @@ def random_texts(rows: int, length: int, vocabulary: int, seed: int) -> tuple[to
     return input_ids.masked_fill(attention_mask == 0, PADDING), attention_mask
 
 
-def files_text(folder: Path) -> str:
-    """All JSON of a saved folder, joined."""
-    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.json")))
-
-
-class MethodCase(AdapterTests):
+class MethodCase(SavingTests):
     """What the configuration, the encoder and the training head of a method must do."""
 
     config_class: ClassVar[type]
@@ -141,13 +134,6 @@ class MethodCase(AdapterTests):
         """Ids and mask of a few texts."""
         input_ids, attention_mask = random_texts(4, 9, head.config.encoder_config.vocab_size, seed=1)
         return {"input_ids": input_ids, "attention_mask": attention_mask}
-
-    @pytest.fixture
-    def _uninitialised_memory_is_nan(self) -> Iterator[None]:
-        torch.use_deterministic_algorithms(True)
-        torch.utils.deterministic.fill_uninitialized_memory = True
-        yield
-        torch.use_deterministic_algorithms(False)
 
     # From an encoder
 
@@ -515,81 +501,6 @@ class MethodCase(AdapterTests):
         assert config.text_config.num_hidden_layers == config.num_hidden_layers == 3
         config.vocab_size = 77
         assert config.text_config.vocab_size == config.vocab_size == 77
-
-    # Saving and loading
-
-    def test_save_and_load(self, head: PreTrainedModel, tiny_encoder: Path, tmp_path: Path) -> None:
-        folder = tmp_path / "saved"
-        head.save_pretrained(folder)
-        reloaded = self.head_class.from_pretrained(folder)
-        assert not reloaded.training
-        for name, value in head.state_dict().items():
-            assert torch.equal(reloaded.state_dict()[name], value), name
-        inputs = self.head_inputs(head)
-        torch.testing.assert_close(reloaded(**inputs).loss, head(**inputs).loss)
-        assert (folder / "model.safetensors").is_file()
-        assert not list(folder.glob("*.bin"))
-
-    def test_saves_are_complete_repositories(
-        self, head: PreTrainedModel, tiny_encoder: Path, tmp_path: Path
-    ) -> None:
-        """Whatever class is saved, the code of all classes is beside it, and no path of this machine."""
-        first, second = tmp_path / "first", tmp_path / "second"
-        for saved in (head, head.base_model):
-            saved.save_pretrained(first)
-            type(saved).from_pretrained(first).save_pretrained(second)
-            for folder in (first, second):
-                config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-                processor = {"AutoProcessor": self.config_class.processor}
-                assert config["auto_map"] == self.config_class.full_auto_map | processor
-                for reference in config["auto_map"].values():
-                    assert (folder / f"{reference.split('.')[0]}.py").is_file()
-                text = files_text(folder)
-                for path in (tiny_encoder, tmp_path):
-                    assert str(path) not in text
-            shutil.rmtree(first)
-            shutil.rmtree(second)
-
-    @pytest.mark.usefixtures("_uninitialised_memory_is_nan")
-    def test_head_on_a_checkpoint_of_the_encoder_alone(self, head: PreTrainedModel, tmp_path: Path) -> None:
-        head.base_model.save_pretrained(tmp_path)
-        seeded = []
-        for _ in range(2):
-            torch.manual_seed(3)
-            loaded, report = self.head_class.from_pretrained(tmp_path, output_loading_info=True)
-            seeded.append(loaded)
-        own = {name for name in head.state_dict() if not name.startswith(f"{head.base_model_prefix}.")}
-        assert set(report["missing_keys"]) == own
-        assert not report["unexpected_keys"]
-        assert not report["mismatched_keys"]
-        for name, value in [*loaded.named_parameters(), *loaded.named_buffers()]:
-            assert torch.isfinite(value).all(), name
-            assert torch.equal(value, seeded[0].get_parameter_or_buffer(name)), name
-
-    def test_encoder_from_a_checkpoint_of_the_head(
-        self, head: PreTrainedModel, texts: dict[str, torch.Tensor], tmp_path: Path
-    ) -> None:
-        head.save_pretrained(tmp_path)
-        loaded, report = self.model_class.from_pretrained(tmp_path, output_loading_info=True)
-        assert not report["missing_keys"]
-        torch.testing.assert_close(loaded(**texts).embeddings, head.base_model(**texts).embeddings)
-
-    def test_resized_vocabulary(
-        self, head: PreTrainedModel, texts: dict[str, torch.Tensor], tmp_path: Path
-    ) -> None:
-        size = head.config.encoder_config.vocab_size
-        expected = head.base_model(**texts).embeddings
-        for number, model in enumerate((head.base_model, head)):
-            model.resize_token_embeddings(size + 3 + number)
-            folder = tmp_path / str(number)
-            model.save_pretrained(folder)
-            reloaded = type(model).from_pretrained(folder)
-            assert reloaded.config.encoder_config.vocab_size == size + 3 + number
-            assert reloaded.get_input_embeddings().num_embeddings == size + 3 + number
-            torch.testing.assert_close(reloaded.base_model(**texts).embeddings, expected)
-        new_word = torch.full((1, 3), size + 3)
-        assert torch.isfinite(reloaded(new_word).embeddings).all()
-        assert torch.isfinite(reloaded(**self.head_inputs(reloaded)).loss)
 
 
 def case_of(method: str) -> type[MethodCase]:
