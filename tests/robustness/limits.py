@@ -1,13 +1,13 @@
-"""How many tries each test of this folder makes, and how long one may take."""
+"""How many tries each test of this folder makes, how long one may take, and what an error may say."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-SECONDS_OF_A_TRY = 2.0
+from eventformers.errors import DataFormatError, EventformersError
 
 
 def cases(few: int) -> int:
@@ -20,7 +20,7 @@ class HangError(BaseException):
 
 
 @contextmanager
-def time_limit(seconds: float = SECONDS_OF_A_TRY, *, waiting_counts: bool = False) -> Iterator[None]:
+def time_limit(seconds: float, *, waiting_counts: bool = False) -> Iterator[None]:
     """Raise `HangError` in a block that takes longer; for the main thread.
 
     Args:
@@ -42,3 +42,19 @@ def time_limit(seconds: float = SECONDS_OF_A_TRY, *, waiting_counts: bool = Fals
     finally:
         signal.setitimer(timer, 0)
         signal.signal(kind, earlier)
+
+
+def fault_of(act: Callable[[], object], seconds: float) -> str:
+    """What is wrong with a call that must work or raise this package's error; empty where nothing is."""
+    try:
+        with time_limit(seconds):
+            act()
+    except EventformersError as error:
+        message = str(error)
+        if isinstance(error, DataFormatError) and not (error.found and error.accepted):
+            return f"no reason: {error}"
+        if "\n" in message or not message.isprintable() or len(message) > 3_000:
+            return f"a message of {len(message)} characters that is long or no line: {message[:200]!r}"
+    except BaseException as error:
+        return f"{type(error).__name__}: {str(error)[:300]}"
+    return ""

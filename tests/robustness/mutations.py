@@ -9,198 +9,147 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-Mutation = Callable[[bytes, Random], bytes]
-
-_DEEP = 5_000
-_VALUES: tuple[str, ...] = (
-    *("null", "0", "-1", "1.5", "1e999", "NaN", "-Infinity", "true", "false", '""', '" "', "[]", "{}"),
-    *('["A"]', '[["a", 1]]', '{"a": {"b": null}}', '"\\ud800"', '"a\\u0000b"', "1" * 5_000),
-    "[" * _DEEP + "]" * _DEEP,
-    '{"a":' * _DEEP + "1" + "}" * _DEEP,
-    json.dumps("x" * 100_000),
-)
-"""JSON that may stand where another value stood."""
-
-_REPETITIONS = (
+_REPEATED = (
     *("<", "&lt;ex&gt;", "<ex>", "will x ", "why did ", "what kind of person ", " ", "\t", "|", "[[", "]]"),
-    *('"', "\\", "{", "(", "a ", "a.", "''", "\u0301", "&amp;", "<!--", "<TUP>", "[W] ", "'s "),
-    *("a", "ab ", "\n"),
+    *('"', "\\", "{", "(", "a ", "a.", "''", "\u0301", "&amp;", "<!--", "<TUP>", "[W] ", "'s ", "a", "\n"),
 )
 """What a pattern may read in quadratic time when it stands many times."""
-
 _XML_BOMB = (
     b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">'
     b'<!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;"><!ENTITY d SYSTEM "file:///etc/passwd">]><a>&c;&d;</a>'
 )
-
+_LINES = (b"", b"   ", b"\t", b"null", b"#", b",", b"|", b"[]", b'"', b"not json", _XML_BOMB)
+_JSON = (
+    *("null", "0", "-1", "1.5", "1e999", "NaN", "-Infinity", "true", "false", '""', '" "', "[]", "{}"),
+    *('["A"]', '[["a", 1]]', '{"a": {"b": null}}', '"\\ud800"', '"a\\u0000b"', "1" * 5_000),
+    *("[" * 5_000 + "]" * 5_000, '{"a":' * 5_000 + "1" + "}" * 5_000, json.dumps("x" * 100_000)),
+)
+"""JSON that may stand where another value stood."""
+_CELLS = ("", " ", "x", "0", "nan", "inf", "-1", "1e999", '"', "'", "\0", "[", "none", "x" * 200_000)
 _LOOKALIKES = str.maketrans("aeopcxij", "аеорсхіј")
 
 
-def flip_bits(data: bytes, random: Random) -> bytes:
-    """Flip one to eight bits."""
-    changed = bytearray(data)
-    for _ in range(random.randint(1, 8) if data else 0):
-        changed[random.randrange(len(changed))] ^= 1 << random.randrange(8)
-    return bytes(changed)
-
-
-def truncate(data: bytes, random: Random) -> bytes:
-    """Keep the beginning."""
-    return data[: random.randrange(len(data) + 1)]
-
-
-def delete_slice(data: bytes, random: Random) -> bytes:
-    """Delete up to 40 bytes."""
+def change_bytes(data: bytes, random: Random) -> bytes:
+    """Replace a slice, which may be empty or all that follows, by odd bytes, or flip a bit of each byte."""
     start = random.randrange(len(data) + 1)
-    return data[:start] + data[start + random.randint(1, 40) :]
-
-
-def insert_bytes(data: bytes, random: Random) -> bytes:
-    """Insert a few bytes that text files seldom have."""
-    start = random.randrange(len(data) + 1)
-    wanted = random.choice(
-        (b"\0", b"\xff\xfe", b"\xef\xbb\xbf", b"\r", b"\x85", b"\xe2\x80\xa8", b"\x1f", b"\xc3")
+    stop = random.choice((start, start + 1, start + random.randint(1, 40), len(data)))
+    odd = random.choice(
+        (b"", b"\0", b"\xff\xfe", b"\xef\xbb\xbf", b"\r", b"\x85", b"\xe2\x80\xa8", b"\x1f", b"\xc3")
     )
-    return data[:start] + wanted + data[start:]
+    flipped = bytes(byte ^ 1 << random.randrange(8) for byte in data[start : min(stop, start + 8)])
+    return data[:start] + random.choice((b"", odd, flipped)) + data[stop:]
 
 
 def repeat_text(data: bytes, random: Random) -> bytes:
     """Insert one short text very many times."""
-    start = random.randrange(len(data) + 1)
-    text = random.choice(_REPETITIONS)
+    start, text = random.randrange(len(data) + 1), random.choice(_REPEATED)
     return data[:start] + (text * (60_000 // len(text))).encode() + data[start:]
 
 
-def other_encoding(data: bytes, random: Random) -> bytes:
-    """Write the text in another encoding."""
+def change_encoding(data: bytes, random: Random) -> bytes:
+    """Write the text in another encoding, or with other ends of lines."""
+    if random.random() < 0.3:
+        return data.replace(b"\n", random.choice((b"\r\n", b"\r", b"", b"\n\n")))
     text = data.decode("utf-8", "replace")
     return text.encode(random.choice(("utf-16", "utf-8-sig", "utf-32", "latin-1")), "replace")
 
 
-def lines(data: bytes, random: Random) -> bytes:
-    """Drop, repeat, swap, empty or join lines."""
-    parts = data.split(b"\n")
+def change_parts(parts: list[Any], new: tuple[Any, ...], random: Random) -> None:
+    """Drop, repeat, swap or replace parts of a list, or insert one."""
     place, other = random.randrange(len(parts)), random.randrange(len(parts))
-    kind = random.randrange(6)
-    if kind == 0:
+    change = random.randrange(5)
+    if change == 0:
         del parts[place]
-    elif kind == 1:
+    elif change == 1:
         parts.insert(place, parts[other])
-    elif kind == 2:
+    elif change == 2:
         parts[place], parts[other] = parts[other], parts[place]
-    elif kind == 3:
-        parts.insert(place, random.choice((b"", b"   ", b"\t", b"null", b"#", b",", b"|", b"[]", b'"')))
-    elif kind == 4:
-        parts[place : place + 2] = [b"".join(parts[place : place + 2])]
+    elif change == 3:
+        parts.insert(place, random.choice(new))
     else:
-        return random.choice(
-            (b"", b"\n" * 20, b"\r\n".join(parts), b"\r".join(parts), _XML_BOMB, b"not json\n")
-        )
+        parts[place] = random.choice(new)
+
+
+def change_lines(data: bytes, random: Random) -> bytes:
+    parts = data.split(b"\n")
+    change_parts(parts, _LINES, random)
     return b"\n".join(parts)
 
 
-def json_value(data: bytes, random: Random) -> bytes:
-    """Replace, rename, repeat, add or remove something in the JSON of a line."""
+def change_cells(data: bytes, random: Random) -> bytes:
+    """Change the cells of a line of a table, or the letters of one cell."""
+    parts = data.decode("utf-8", "replace").split("\n")
+    place = random.choice((0, random.randrange(len(parts))))
+    separator = next((one for one in ("\t", "|", ",", " ") if one in parts[place]), " ")
+    row = parts[place].split(separator)
+    cell = random.choice(row)
+    change_parts(row, (*_CELLS, cell.upper(), cell[:-1], cell.translate(_LOOKALIKES)), random)
+    parts[place] = separator.join(row)
+    return "\n".join(parts).encode()
+
+
+def change_json(data: bytes, random: Random) -> bytes:
+    """Replace, rename, add or remove something in the JSON of a line."""
     parts = data.split(b"\n")
     place = random.randrange(len(parts))
     try:
         record = json.loads(parts[place])
     except (ValueError, RecursionError):
-        return lines(data, random)
+        return change_lines(data, random)
     mark = "\ue000value\ue000"
-    record = _changed(record, mark, random)
-    written = json.dumps(record, ensure_ascii=False).replace(
-        json.dumps(mark, ensure_ascii=False), random.choice(_VALUES)
-    )
-    parts[place] = written.encode("utf-8", "surrogatepass")
+    text = json.dumps(_changed(record, mark, random), ensure_ascii=False)
+    parts[place] = text.replace(f'"{mark}"', random.choice(_JSON)).encode("utf-8", "surrogatepass")
     return b"\n".join(parts)
 
 
 def _changed(value: Any, mark: str, random: Random) -> Any:
     """A value with one part of it changed; `mark` stands where other JSON is to stand."""
+    if isinstance(value, list) and value:
+        parts = list(value)
+        if random.random() < 0.5:
+            change_parts(parts, (mark,), random)
+        else:
+            place = random.randrange(len(parts))
+            parts[place] = _changed(parts[place], mark, random)
+        return parts
     if isinstance(value, dict) and value:
         key = random.choice(list(value))
-        kind = random.randrange(6)
-        if kind < 2:
-            return {**value, key: _changed(value[key], mark, random)}
-        if kind == 2:
-            new = random.choice(
-                (key.upper(), key.title(), key.translate(_LOOKALIKES), key[:-1], f"{key}s", f" {key}")
-            )
-            return {new if name == key else name: held for name, held in value.items()}
-        if kind == 3:
-            return {name: held for name, held in value.items() if name != key}
-        if kind == 4:
-            return {**value, random.choice(("unknown", "id", "text", "label", "event")): mark}
-        return {**value, key: mark}
-    if isinstance(value, list) and value and random.random() < 0.8:
-        place = random.randrange(len(value))
-        if random.random() < 0.3:
-            return value[:place] + value[place + 1 :]
-        return [*value[:place], _changed(value[place], mark, random), *value[place + 1 :]]
+        names = (
+            key.upper(),
+            key.translate(_LOOKALIKES),
+            key[:-1],
+            f"{key}s",
+            f" {key}",
+            "unknown",
+            "id",
+            "text",
+        )
+        changes = (
+            {**value, key: _changed(value[key], mark, random)},
+            {**value, key: mark},
+            {**value, random.choice(names): mark},
+            {name: one for name, one in value.items() if name != key},
+            {random.choice(names) if name == key else name: one for name, one in value.items()},
+        )
+        return random.choice(changes)
     return mark
 
 
-def cells(data: bytes, random: Random) -> bytes:
-    """Drop, add, swap, empty or change cells of a line of a table."""
-    parts = data.decode("utf-8", "replace").split("\n")
-    place = random.choice((0, random.randrange(len(parts))))
-    separator = next((one for one in ("\t", "|", ",", " ") if one in parts[place]), " ")
-    row = parts[place].split(separator)
-    column = random.randrange(len(row))
-    kind = random.randrange(6)
-    if kind == 0:
-        del row[column]
-    elif kind == 1:
-        row.insert(column, random.choice(("", "x", '"', "0")))
-    elif kind == 2:
-        other = random.randrange(len(row))
-        row[column], row[other] = row[other], row[column]
-    elif kind == 3:
-        row[column] = random.choice(
-            ("", " ", "nan", "inf", "-1", "1e999", '"', "'", "\0", "[", "none", "x" * 200_000)
-        )
-    elif kind == 4:
-        row[column] = random.choice(
-            (row[column].upper(), row[column][:-1], row[column].translate(_LOOKALIKES))
-        )
-    else:
-        row = row * 2
-    parts[place] = separator.join(row)
-    return "\n".join(parts).encode()
-
-
-MUTATIONS: tuple[Mutation, ...] = (
-    flip_bits,
-    truncate,
-    delete_slice,
-    insert_bytes,
-    repeat_text,
-    other_encoding,
-    lines,
-    json_value,
-    json_value,
-    json_value,
-    cells,
-    cells,
+MUTATIONS: tuple[Callable[[bytes, Random], bytes], ...] = (
+    *(change_bytes, change_bytes, repeat_text, change_encoding, change_lines),
+    *(change_json, change_json, change_cells, change_cells),
 )
 
 
 def mutate(data: bytes, name: str, random: Random) -> tuple[bytes, str]:
     """A file's content with one to three mutations, and their names.
 
-    Args:
-        data: the content as it lies on disk.
-        name: the file's name: what ends in `.gz` or `.bz2` is changed inside, or as it lies on disk.
-        random: decides.
+    What is compressed by its name is changed inside, or as it lies on disk.
     """
-    pack = gzip.compress if name.endswith(".gz") else bz2.compress if name.endswith(".bz2") else None
-    inside = pack is not None and random.random() < 0.7
-    if inside:
-        data = gzip.decompress(data) if name.endswith(".gz") else bz2.decompress(data)
+    library = {"gz": gzip, "bz2": bz2}.get(name.rpartition(".")[2]) if random.random() < 0.7 else None
+    if library is not None:
+        data = library.decompress(data)
     chosen = random.choices(MUTATIONS, k=random.choice((1, 1, 1, 2, 3)))
     for mutation in chosen:
         data = mutation(data, random)
-    if inside and pack is not None:
-        data = pack(data)
-    return data, "+".join(mutation.__name__ for mutation in chosen)
+    return data if library is None else library.compress(data), "+".join(one.__name__ for one in chosen)
