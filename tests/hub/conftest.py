@@ -8,12 +8,17 @@ make their own server, and their own scripts, with `scripts`.
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from transformers import AutoTokenizer
+
+from eventformers import build_dataset
+from eventformers.models.modeling_swcc import SwccModel
 
 sys.path.append(str(Path(__file__).parent))
 
@@ -56,3 +61,30 @@ def run_script(hub: LoopbackHub, tmp_path_factory: pytest.TempPathFactory) -> Ru
     said. No other host is in reach.
     """
     return script_runner(hub, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def plain_model(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
+    """A folder that a method's model is saved in, with its tokenizer and a card."""
+    folder = tmp_path_factory.mktemp("plain") / "model"
+    SwccModel.from_encoder(tiny_encoder).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
+    (folder / "README.md").write_text("---\nlicense: apache-2.0\n---\n\n# model\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def model(plain_model: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return Path(shutil.copytree(plain_model, tmp_path / "model"))
+
+
+@pytest.fixture(scope="session")
+def built_dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_dataset("event_similarity", "hard", output=tmp_path_factory.mktemp("built") / "similarity")
+
+
+@pytest.fixture
+def dataset(built_dataset: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return Path(shutil.copytree(built_dataset, tmp_path / "similarity"))

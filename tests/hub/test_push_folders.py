@@ -10,7 +10,6 @@ import pytest
 from leaderboard_inputs import make_result
 from transformers import AutoTokenizer
 
-from eventformers import build_dataset
 from eventformers.errors import EventformersError
 from eventformers.evaluate_metrics import METRICS
 from eventformers.evaluation.results import write_result
@@ -18,29 +17,9 @@ from eventformers.loading.models import folder_revision
 from eventformers.methods import all_methods, load_method
 from eventformers.model_cards import TrainedOn
 from eventformers.model_cards.card import TRAINING_DATA_FILE, read_training_record, write_training_record
-from eventformers.models.modeling_swcc import SwccModel
 from eventformers.publishing.folders import find_release, read_folder
 from eventformers.publishing.verification import Asked, _told, probe, same
 from eventformers.trainers.stages import RUN_FILE
-
-
-@pytest.fixture(scope="module")
-def saved_model(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
-    folder = tmp_path_factory.mktemp("folders") / "model"
-    SwccModel.from_encoder(tiny_encoder).save_pretrained(folder)
-    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
-    (folder / "README.md").write_text("# model\n", encoding="utf-8")
-    return folder
-
-
-@pytest.fixture
-def model(saved_model: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(saved_model, tmp_path / "model"))
-
-
-@pytest.fixture(scope="module")
-def built_dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_dataset("event_similarity", "hard", output=tmp_path_factory.mktemp("built") / "similarity")
 
 
 def change_config(folder: Path, **values: object) -> None:
@@ -139,28 +118,27 @@ def test_what_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_release_is_found_at_any_depth(
-    saved_model: Path, built_dataset: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    plain_model: Path, built_dataset: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    shutil.copytree(saved_model, tmp_path / "runs" / "one")
-    shutil.copytree(saved_model, tmp_path / "runs" / "one" / "checkpoint-2")
+    shutil.copytree(plain_model, tmp_path / "runs" / "one")
+    shutil.copytree(plain_model, tmp_path / "runs" / "one" / "checkpoint-2")
     shutil.copytree(built_dataset, tmp_path / "data" / "similarity")
     (tmp_path / "runs" / "stopped" / "checkpoint-2").mkdir(parents=True)
     (tmp_path / "runs" / "stopped" / RUN_FILE).touch()
     found = [(each.kind, each.name) for each in find_release(tmp_path)]
     assert found == [("dataset", "similarity"), ("model", "one"), *(("metric", name) for name in METRICS)]
     assert f"{tmp_path / 'runs' / 'stopped'} is left out" in caplog.text
-    shutil.copytree(saved_model, tmp_path / "other" / "One")
+    shutil.copytree(plain_model, tmp_path / "other" / "One")
     with pytest.raises(EventformersError, match="have the same name; rename one of them"):
         find_release(tmp_path)
 
 
-def test_rows_and_reports_beside_a_model_are_not_sent(saved_model: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(saved_model, tmp_path / "model"))
+def test_rows_and_reports_beside_a_model_are_not_sent(model: Path) -> None:
     rows = ("chains.jsonl", "events.csv", "types/report.html", "mentions.parquet")
     for name in rows:
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).touch()
-    found = read_folder(folder)
+        (model / name).parent.mkdir(exist_ok=True)
+        (model / name).touch()
+    found = read_folder(model)
     assert not set(rows) & set(found.files)
     assert found.left_out["chains.jsonl"] == ("not a known file of a model; --include PATTERN sends it")
 
@@ -171,34 +149,31 @@ SECRETS = (
 )
 
 
-def test_only_known_files_are_sent(saved_model: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(saved_model, tmp_path / "model"))
-    known = set(read_folder(folder).files)
+def test_only_known_files_are_sent(model: Path) -> None:
+    known = set(read_folder(model).files)
     code = {"modeling_swcc.py", "modeling_base.py", "configuration_swcc.py", "pipeline_event_embedding.py"}
     assert {"config.json", "model.safetensors", "tokenizer.json", "README.md", "modules.json", *code} <= known
-    written = (path for path in saved_model.rglob("*") if path.is_file())
-    assert known == {path.relative_to(saved_model).as_posix() for path in written}
+    assert known == {path.relative_to(model).as_posix() for path in model.rglob("*") if path.is_file()}
     for name in SECRETS:
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text("secret")
-    found = read_folder(folder)
+        (model / name).parent.mkdir(exist_ok=True)
+        (model / name).write_text("secret")
+    found = read_folder(model)
     assert set(found.files) == known
     assert set(found.left_out) == set(SECRETS)
-    found = read_folder(folder, ["docs/*.md", "*.png", "*.bin"])
+    found = read_folder(model, ["docs/*.md", "*.png", "*.bin"])
     assert set(found.files) - known == {"docs/notes.md", "picture.png"}
     assert found.left_out["weights.bin"] == "may hold pickles"
 
 
 @pytest.mark.parametrize("name", ["README.md", "results/a/b/task.json", "tokenizer_config.json"])
-def test_links_out_of_the_folder_are_refused(saved_model: Path, tmp_path: Path, name: str) -> None:
-    folder = Path(shutil.copytree(saved_model, tmp_path / "model"))
+def test_links_out_of_the_folder_are_refused(model: Path, tmp_path: Path, name: str) -> None:
     outside = tmp_path / "secret"
     outside.write_text("{}")
-    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    (folder / name).unlink(missing_ok=True)
-    (folder / name).symlink_to(outside)
+    (model / name).parent.mkdir(parents=True, exist_ok=True)
+    (model / name).unlink(missing_ok=True)
+    (model / name).symlink_to(outside)
     with pytest.raises(EventformersError, match=f"{name} is a link to .*secret, outside of the folder"):
-        read_folder(folder)
+        read_folder(model)
 
 
 @pytest.mark.parametrize(
@@ -213,33 +188,24 @@ def test_links_out_of_the_folder_are_refused(saved_model: Path, tmp_path: Path, 
     ],
 )
 def test_configurations_that_name_something_else(
-    saved_model: Path, tmp_path: Path, values: dict[str, object], message: str
+    model: Path, values: dict[str, object], message: str
 ) -> None:
-    folder = Path(shutil.copytree(saved_model, tmp_path / "model"))
-    change_config(folder, **values)
+    change_config(model, **values)
     with pytest.raises(EventformersError, match=message):
-        read_folder(folder)
+        read_folder(model)
 
 
-def test_a_configuration_without_end(saved_model: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(saved_model, tmp_path / "model"))
-    (folder / "config.json").write_text('{"a":' * 100_000 + "1" + "}" * 100_000)
-    with pytest.raises(EventformersError, match="nested too deeply"):
-        read_folder(folder)
-
-
-def test_a_dataset_without_its_rows(built_dataset: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(built_dataset, tmp_path / "similarity"))
-    assert read_folder(folder).configs == ("hard",)
-    readme = folder / "README.md"
+def test_a_dataset_without_its_rows(dataset: Path) -> None:
+    assert read_folder(dataset).configs == ("hard",)
+    readme = dataset / "README.md"
     text = readme.read_text(encoding="utf-8")
     readme.write_text(text.replace("  default: true\n", ""), encoding="utf-8")
     with pytest.raises(EventformersError, match=r"found default configs \[\]; accepted: only the first one"):
-        read_folder(folder)
+        read_folder(dataset)
     readme.write_text(text, encoding="utf-8")
-    next((folder / "hard").glob("*.parquet")).unlink()
+    next((dataset / "hard").glob("*.parquet")).unlink()
     with pytest.raises(EventformersError, match="names config hard, which has no Parquet file"):
-        read_folder(folder)
+        read_folder(dataset)
 
 
 def test_the_record_of_the_training_rows(tmp_path: Path) -> None:
@@ -295,15 +261,13 @@ def test_a_process_that_ends_early_is_told(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "content", ['{"name": "a", "sources": null}', '{"sources": {"a": 1}}', "[]", "[" * 100_000]
 )
-def test_a_record_of_training_rows_that_is_none(saved_model: Path, tmp_path: Path, content: str) -> None:
-    folder = Path(shutil.copytree(saved_model, tmp_path / "model"))
-    (folder / TRAINING_DATA_FILE).write_text(content)
+def test_a_record_of_training_rows_that_is_none(model: Path, content: str) -> None:
+    (model / TRAINING_DATA_FILE).write_text(content)
     with pytest.raises(EventformersError, match=TRAINING_DATA_FILE):
-        read_folder(folder)
+        read_folder(model)
 
 
-def test_a_build_report_that_is_none(built_dataset: Path, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(built_dataset, tmp_path / "similarity"))
-    (folder / "hard" / "build_report.json").write_text("[")
+def test_a_build_report_that_is_none(dataset: Path) -> None:
+    (dataset / "hard" / "build_report.json").write_text("[")
     with pytest.raises(EventformersError, match=r"build_report\.json: found invalid JSON"):
-        read_folder(folder)
+        read_folder(dataset)
