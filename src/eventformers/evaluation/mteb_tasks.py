@@ -15,9 +15,10 @@ correlation. `EventRetrieval` and `EventCoreferencePairs` have the form and the 
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -46,8 +47,12 @@ except ModuleNotFoundError as error:
         f'the MTEB tasks need the package mteb ({error}); run `pip install "eventformers[mteb]"`'
     ) from error
 
+MOST_PAIRS = 100_000
+"""Number of pairs of mentions up to which `EventCoreferencePairs` compares all."""
+
 _BATCH_SIZE = 32
 _SUBSET = "default"
+_LOGGER = logging.getLogger(__name__)
 
 
 def _metadata(
@@ -273,7 +278,9 @@ class EventCoreferencePairs(EventData, AbsTaskPairClassification):
     """Pairs of mentions of one subtopic, which are the same event or not; data of the task
     `event_coreference`, scores of MTEB.
 
-    A text is the trigger with its sentence.
+    A text is the trigger with its sentence. If there are more than
+    `MOST_PAIRS`, as in WEC-Eng, whose mentions have no topics, the pairs are those with the same event or the
+    same trigger, and if these are more, that number of them, drawn evenly.
     """
 
     task = "event_coreference"
@@ -286,14 +293,34 @@ class EventCoreferencePairs(EventData, AbsTaskPairClassification):
     )
 
     def _form(self, held: TaskData) -> Dataset:
-        topics: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-        for row in cast("Iterable[dict[str, Any]]", held.rows):
-            topics[row["subtopic"]].append((f"{row['trigger']}: {row['text']}", row["cluster_id"]))
-        pairs = [pair for mentions in topics.values() for pair in combinations(mentions, 2)]
+        rows = list(cast("Iterable[dict[str, Any]]", held.rows))
+        topics = _grouped((row["subtopic"], number) for number, row in enumerate(rows))
+        total = sum(math.comb(len(numbers), 2) for numbers in topics)
+        groups = topics
+        if total > MOST_PAIRS:
+            alike = (
+                ((row["subtopic"], name, row[name].lower()), number)
+                for number, row in enumerate(rows)
+                for name in ("cluster_id", "trigger")
+            )
+            groups = _grouped(alike)
+        pairs = sorted({pair for numbers in groups for pair in combinations(numbers, 2)})
+        if len(pairs) > MOST_PAIRS:
+            pairs = [pairs[place] for place in np.linspace(0, len(pairs) - 1, MOST_PAIRS, dtype=int)]
+        if len(pairs) < total:
+            _LOGGER.warning("%s scores %s of %s pairs", self.metadata.name, f"{len(pairs):,}", f"{total:,}")
+        texts = [f"{row['trigger']}: {row['text']}" for row in rows]
         return Dataset.from_dict(
             {
-                "sentence1": [one for (one, _), _ in pairs],
-                "sentence2": [other for _, (other, _) in pairs],
-                "labels": [int(event == same) for (_, event), (_, same) in pairs],
+                "sentence1": [texts[one] for one, _ in pairs],
+                "sentence2": [texts[other] for _, other in pairs],
+                "labels": [int(rows[one]["cluster_id"] == rows[other]["cluster_id"]) for one, other in pairs],
             }
         )
+
+
+def _grouped(keyed: Iterable[tuple[Hashable, int]]) -> list[list[int]]:
+    groups: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for key, number in keyed:
+        groups[key].append(number)
+    return list(groups.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import zlib
 from pathlib import Path
@@ -159,3 +160,33 @@ def test_retrieval_and_coreference_have_the_scores_of_mteb(
     expected = average_precision_score(rows["labels"][:], (both[0] * both[1]).sum(1))
     assert scores["cosine_ap"] == pytest.approx(expected, abs=0.01)
     assert scores["main_score"] == scores["max_ap"]
+
+
+def test_pairs_of_many_mentions_without_topics_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("mteb", reason="mteb is not installed: it brings 270 MB")
+    from eventformers.evaluation import mteb_tasks
+
+    mentions = [("fire", "a"), ("Fire", "b"), ("blaze", "a"), ("storm", "c"), ("storm", "c"), ("vote", "d")]
+    rows = [
+        {"document_id": str(number), "cluster_id": event, "trigger": trigger, "text": f"The {trigger}."}
+        for number, (trigger, event) in enumerate(mentions)
+    ]
+    (tmp_path / "test.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+
+    def pairs() -> list[tuple[str, str, int]]:
+        [scored] = mteb_tasks.EventCoreferencePairs(tmp_path).dataset["default"].values()
+        return list(zip(scored["sentence1"], scored["sentence2"], scored["labels"], strict=True))
+
+    assert len(pairs()) == 15
+    assert not caplog.records
+    monkeypatch.setattr(mteb_tasks, "MOST_PAIRS", 14)
+    assert pairs() == [
+        ("fire: The fire.", "Fire: The Fire.", 0),
+        ("fire: The fire.", "blaze: The blaze.", 1),
+        ("storm: The storm.", "storm: The storm.", 1),
+    ]
+    assert "EventCoreferencePairs scores 3 of 15 pairs" in caplog.text
+    monkeypatch.setattr(mteb_tasks, "MOST_PAIRS", 2)
+    assert [label for _, _, label in pairs()] == [0, 1]
