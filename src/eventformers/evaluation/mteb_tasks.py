@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
+import pandas as pd
 import torch
 from datasets import Dataset
 from torch.utils.data import DataLoader
@@ -293,34 +293,23 @@ class EventCoreferencePairs(EventData, AbsTaskPairClassification):
     )
 
     def _form(self, held: TaskData) -> Dataset:
-        rows = list(cast("Iterable[dict[str, Any]]", held.rows))
-        topics = _grouped((row["subtopic"], number) for number, row in enumerate(rows))
-        total = sum(math.comb(len(numbers), 2) for numbers in topics)
-        groups = topics
+        rows = pd.DataFrame(cast("Iterable[dict[str, Any]]", held.rows))
+        keys: list[list[Any]] = [["subtopic"]]
+        total = sum(math.comb(size, 2) for size in rows.groupby("subtopic").size())
         if total > MOST_PAIRS:
-            alike = (
-                ((row["subtopic"], name, row[name].lower()), number)
-                for number, row in enumerate(rows)
-                for name in ("cluster_id", "trigger")
-            )
-            groups = _grouped(alike)
-        pairs = sorted({pair for numbers in groups for pair in combinations(numbers, 2)})
+            keys = [["subtopic", "cluster_id"], ["subtopic", rows.trigger.str.lower()]]
+        groups = (places.tolist() for key in keys for places in rows.groupby(key).indices.values())
+        pairs = sorted({pair for places in groups for pair in combinations(places, 2)})
         if len(pairs) > MOST_PAIRS:
             pairs = [pairs[place] for place in np.linspace(0, len(pairs) - 1, MOST_PAIRS, dtype=int)]
         if len(pairs) < total:
             _LOGGER.warning("%s scores %s of %s pairs", self.metadata.name, f"{len(pairs):,}", f"{total:,}")
-        texts = [f"{row['trigger']}: {row['text']}" for row in rows]
+        texts = (rows.trigger + ": " + rows.text).tolist()
+        events = rows.cluster_id.tolist()
         return Dataset.from_dict(
             {
                 "sentence1": [texts[one] for one, _ in pairs],
                 "sentence2": [texts[other] for _, other in pairs],
-                "labels": [int(rows[one]["cluster_id"] == rows[other]["cluster_id"]) for one, other in pairs],
+                "labels": [int(events[one] == events[other]) for one, other in pairs],
             }
         )
-
-
-def _grouped(keyed: Iterable[tuple[Hashable, int]]) -> list[list[int]]:
-    groups: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for key, number in keyed:
-        groups[key].append(number)
-    return list(groups.values())

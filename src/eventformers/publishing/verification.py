@@ -135,10 +135,9 @@ def _show_dataset(asked: Asked) -> Any:
 
     from datasets import load_dataset
 
-    where: dict[str, Any] = {"revision": asked["revision"]} if asked["revision"] else {}
     shown: dict[str, Any] = {}
     for config in asked["configs"]:
-        splits = load_dataset(asked["source"], config, streaming=True, **where)
+        splits = load_dataset(asked["source"], config, streaming=True, revision=asked["revision"])
         shown[config] = {
             str(split): {"columns": str(rows.features), "rows": list(islice(rows, PROBE_ROWS))}
             for split, rows in splits.items()
@@ -152,8 +151,7 @@ def _show_metric(asked: Asked) -> Any:
 
     import evaluate
 
-    where: dict[str, Any] = {"revision": asked["revision"]} if asked["revision"] else {}
-    metric = evaluate.load(asked["source"], **where)
+    metric = evaluate.load(asked["source"], revision=asked["revision"])
     examples = doctest.DocTestParser().get_doctest(
         metric.inputs_description,
         {"evaluate": SimpleNamespace(load=lambda name: metric)},

@@ -138,15 +138,15 @@ def package(
         write_text(small / FACTS_FILE, json.dumps(facts))
         build(small, whole)
         results = _scores(whole, scored, own, retriever)
-        full = {task: _recorded(run, task) for task in results}
+        full = {path.stem: read_json_object(path) for path in run.glob("results/*/*/*.json")}
         facts["scores"] = [
             {
                 "task": task,
                 "metric": result.main_score,
                 "rows": f"{result.dataset.rows:,} {result.dataset.split}",
                 "value": result.main_value,
-                "trained": full[task].get("main_value"),
-                "untrained": (full[task].get("baseline") or {}).get("main_value"),
+                "trained": full.get(task, {}).get("main_value"),
+                "untrained": (full.get(task, {}).get("baseline") or {}).get("main_value"),
             }
             for task, result in results.items()
         ]
@@ -301,11 +301,6 @@ def _scores(
     return {
         task: evaluate(retriever, task, data=scored.data, settings=settings, baseline=False, session=session)
     }
-
-
-def _recorded(run: Path, task: str) -> dict[str, Any]:
-    """The result of a task in a run's folder; empty if there is none."""
-    return next((read_json_object(path) for path in run.glob(f"results/*/*/{task}.json")), {})
 
 
 def score_rows(scores: Sequence[Mapping[str, Any]]) -> str:
