@@ -278,9 +278,9 @@ class EventCoreferencePairs(EventData, AbsTaskPairClassification):
     """Pairs of mentions of one subtopic, which are the same event or not; data of the task
     `event_coreference`, scores of MTEB.
 
-    A text is the trigger with its sentence. If there are more than
-    `MOST_PAIRS`, as in WEC-Eng, whose mentions have no topics, the pairs are those with the same event or the
-    same trigger, and if these are more, that number of them, drawn evenly.
+    A text is the trigger with its sentence. If there are more than `MOST_PAIRS`, as in WEC-Eng, whose
+    mentions have no topics, the pairs are those with the same event or the same trigger, and if these are
+    more, that number of them, drawn evenly.
     """
 
     task = "event_coreference"
