@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import RunScript
 from event_grounding_inputs import candidate_inputs, event_grounding_inputs
 from event_type_induction_inputs import event_type_induction_inputs
 from heterevent_inputs import heterevent_inputs
 from huggingface_hub import HfApi
 from mico_inputs import mico_inputs
 from safetensors.torch import save_file
+from scripts import RunScript
 from server import LoopbackHub
 from swcc_inputs import swcc_inputs
 from tiny import sharpen_attention

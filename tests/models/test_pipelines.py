@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from saved_models import save_models
 from tiny import save_tiny_cross_encoder
 from transformers import AutoModel, AutoTokenizer, pipeline
 
@@ -57,14 +56,6 @@ MENTIONS = [
     {"text": "the team lost the game", "trigger_start": 9, "trigger_end": 13},
     {"text": "police arrested a man", "trigger_start": 7, "trigger_end": 15},
 ]
-
-
-@pytest.fixture(scope="module")
-def folders(
-    tiny_encoder: Path, tiny_heterevent: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Path]:
-    """A saved model of each method."""
-    return save_models(tiny_encoder, tiny_heterevent, tmp_path_factory.mktemp("models"))
 
 
 def test_texts_of_events_are_those_of_the_datasets() -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from fresh_process import run_fresh
-from saved_models import save_models
 from transformers import AutoModel, AutoModelForMultipleChoice, AutoProcessor, AutoTokenizer
 
 from eventformers.datasets_scripts.events import event_text
@@ -48,13 +47,6 @@ RAW = {
     "event_grounding_cross": [([CONTEXT, CONTEXT], GROUNDING_EVENTS)],
 }
 """Arguments of calls of each method's processor."""
-
-
-@pytest.fixture(scope="module")
-def folders(
-    tiny_encoder: Path, tiny_heterevent: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Path]:
-    return save_models(tiny_encoder, tiny_heterevent, tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")

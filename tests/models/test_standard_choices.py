@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from saved_models import save_models
 from transformers import (
     AutoModelForMultipleChoice,
     AutoProcessor,
@@ -27,13 +26,6 @@ CHAINS = [
     {"context": ["the storm hit", "the river flooded"], "choices": ["the thief won", "the city flooded"]},
     {"context": ["police arrested a thief"], "choices": ["the storm hit", "the mayor won the game"]},
 ]
-
-
-@pytest.fixture(scope="module")
-def folders(
-    tiny_encoder: Path, tiny_heterevent: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Path]:
-    return save_models(tiny_encoder, tiny_heterevent, tmp_path_factory.mktemp("models"))
 
 
 def features(tokenizer: Any, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,9 +1,10 @@
-"""A small saved model of each method."""
+"""What tests of models share."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
 from transformers import AutoTokenizer
@@ -13,9 +14,12 @@ from eventformers.models.mention_tokens import TRIGGER_MARKERS
 from eventformers.trainers.method import add_marker_tokens
 
 
-def save_models(tiny_encoder: Path, tiny_heterevent: Path, root: Path) -> dict[str, Path]:
-    """Save a model of each method with its tokenizer; folder by method."""
-    saved = {"heterevent": tiny_heterevent}
+@pytest.fixture(scope="session")
+def folders(
+    tiny_encoder: Path, tiny_heterevent: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """A saved model of each method with its tokenizer."""
+    root, saved = tmp_path_factory.mktemp("models"), {"heterevent": tiny_heterevent}
     torch.manual_seed(0)
     for name, model_class, fields in (
         ("swcc", eventformers.SwccModel, {"event_order": "predicate_first", "pooling": "mean"}),
