@@ -6,97 +6,24 @@ import contextlib
 import errno
 import io
 import logging
+import shlex
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from event_files import write_edges, write_events
 from safetensors import SafetensorError
 
 from eventformers import cli
 from eventformers.terminal import describe_fault
 
-RAW_FILES = {
-    "empty": ("event_similarity", "hard.txt", b"", "hard.txt: found an empty file"),
-    "columns": ("event_similarity", "hard.txt", b"a | b | c\n", "hard.txt, line 1: found 3 fields"),
-    "score": (
-        "event_similarity",
-        "transitive.txt",
-        b"a | b | c | d | e | f | high\n",
-        "found the score",
-    ),
-    "bytes": (
-        "event_chains",
-        "e.jsonl",
-        b'{"events": [["a", "b", "\xff"]]}\n',
-        "line 1: found the byte",
-    ),
-    "no word": (
-        "event_chains",
-        "e.jsonl",
-        b'{"events": [["", "", ""]]}\n',
-        "an event without any word",
-    ),
-    "no JSON": ("event_chains", "e.jsonl", b"{\n", "e.jsonl, line 1: found invalid JSON"),
-    "relation": ("commonsense_graphs", "train.txt", b"IsAn\tdog\tanimal\n", "IsAn"),
-    "tail": (
-        "commonsense_graphs",
-        "train.txt",
-        b"IsA\tdog\tanimal\nIsA\tdog\n",
-        "train.txt, line 2: found 2",
-    ),
-}
-SETTINGS = {
-    "max_steps=abc": "max_steps: found 'abc'; accepted: a whole number",
-    "learning_rate=fast": "learning_rate: found 'fast'; accepted: a number",
-    "learning_rate=-1": "learning_rate: found -1; accepted: a number of 0 or more",
-    "learning_rate=true": "learning_rate: found True; accepted: a number",
-    "per_device_train_batch_size=0": "found 0; accepted: a whole number of 1 or more",
-    "module_learning_rates=x": "found 'x'; accepted: a mapping, each value a number of 0 or more, or null",
-    "save_strategy=foo": "please select one of",
-    "num_prototypes=-1": "error: model: num_prototypes is -1",
-    "pooling=max": "unknown setting pooling 'max'. Did you mean",
-    "max_seq_length=x": "max_seq_length: found 'x'; accepted: a whole number",
-    "max_seq_length=1": "max_seq_length: found 1; accepted: a whole number of 3 or more",
-    "window=x": "window: found 'x'",
-    "max_step=1": "Did you mean 'max_steps'? Accepted: 1",
-    "=1": "accepted: key=value",
-}
-MICO_SETTINGS = {
-    "num_alternatives=0": "num_alternatives: found 0; accepted: a whole number of 1 or more",
-    "validation_rows=3": "validation_rows: received 3; accepted: an even number",
-    "validation_rows=x": "validation_rows: found 'x'; accepted: a whole number of 0 or more, or null",
-    "config=conceptnet": "config: found 'conceptnet'; accepted: ",
-    "config=conceptnt_pairs": "Did you mean 'conceptnet_pairs'",
-    "contrastive_temperature=0": "error: model: contrastive_temperature is 0",
-    "contrastive_temperature=abc": "setting contrastive_temperature: found 'abc'; accepted: a number",
-    "positive=easy": "unknown setting positive 'easy'. Accepted: hard, random",
-    "feature_dropout=-1": "error: model: feature_dropout is -1",
-    "num_alternative=1": "Did you mean 'num_alternatives'",
-    "stop_at_relative_change=0.01": "stop_at_relative_change needs a validation loss",
-    "templates=missing.yaml": "missing.yaml",
-}
-RECIPES = {
-    "no YAML": (b"model: [1", "found invalid YAML"),
-    "no UTF-8": (b"\xff", "found invalid YAML"),
-    "unknown key": (b"modle: {}", "Did you mean 'model'"),
-    "list": (b"- a", "accepted: a mapping"),
-    "extends another folder": (b"extends: ../mico/demo", "unknown recipe of swcc '../mico/demo'"),
-    "extends a list": (b"extends: [demo]", "unknown recipe of swcc"),
-    "extends a long name": (b"extends: " + b"a" * 5_000, "unknown recipe of swcc"),
-    "key twice": (b"model: {}\nmodel: {}", "found invalid YAML (a key twice"),
-    "section": (b"model: 3", "section model: found 3; accepted: a mapping"),
-}
-
-GROUNDING = {
-    "text": (b'{"mention": "storm"}\n{"mention": " "}\n', "mine.jsonl, line 2: found a mention without text"),
-    "offsets": (b'{"text": "a storm", "start_char": 2, "end_char": 9}\n', "in a text of 7 characters"),
-    "no JSON": (b"{\n", "mine.jsonl, line 1: found invalid JSON"),
-    "empty": (b"", "mine.jsonl: found an empty file"),
-    "language": (
-        b'{"mention": "storm", "language": "fi"}\n',
-        "no event is described in fi; accepted: mentions in en",
-    ),
+MISTAKES = yaml.safe_load(Path(__file__).with_name("mistakes.yaml").read_text(encoding="utf-8"))
+LONG_NAME = {
+    "line": "train swcc -o out --recipe mine.yaml",
+    "files": {"mine.yaml": f"extends: {'a' * 5_000}"},
+    "told": "unknown recipe of swcc",
 }
 
 
@@ -125,57 +52,31 @@ def _assert_refused(outcome: tuple[int, list[str]], text: str) -> None:
     assert text in lines[0]
 
 
-@pytest.mark.parametrize("case", RAW_FILES)
-def test_a_bad_raw_file_is_told_with_its_line(case: str, capsys, tmp_path: Path) -> None:
-    name, file, content, text = RAW_FILES[case]
-    (tmp_path / "raw").mkdir()
-    (tmp_path / "raw" / file).write_bytes(content)
-    _assert_refused(_run(capsys, "data", "build", name, "--data-dir", "raw", "-o", "out"), text)
-    assert {path.name for path in tmp_path.iterdir()} == {"raw"}
-
-
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_a_bad_setting_is_told_before_the_training(setting: str, capsys, tmp_path, tiny_encoder) -> None:
-    small = ("--recipe", "demo", "--set", "shared_word_weight=0", "--set", "max_steps=1", "--device", "cpu")
-    outcome = _run(capsys, "train", "swcc", "-o", "out", "--encoder", tiny_encoder, *small, "--set", setting)
-    _assert_refused(outcome, SETTINGS[setting])
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("setting", MICO_SETTINGS)
-def test_a_bad_setting_of_mico_is_told_before_the_training(
-    setting: str, capsys, tmp_path, tiny_encoder
-) -> None:
-    small = ("--recipe", "demo", "--set", "max_steps=1", "--device", "cpu")
-    outcome = _run(capsys, "train", "mico", "-o", "out", "--encoder", tiny_encoder, *small, "--set", setting)
-    _assert_refused(outcome, MICO_SETTINGS[setting])
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("case", RECIPES)
-def test_a_bad_recipe_file_is_told(case: str, capsys, tmp_path: Path) -> None:
-    content, text = RECIPES[case]
-    (tmp_path / "mine.yaml").write_bytes(content)
-    _assert_refused(_run(capsys, "train", "swcc", "-o", "out", "--recipe", "mine.yaml"), text)
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (("--device", "gpu"), "device 'gpu' does not exist"),
-        (("--dtype", "float"), "Did you mean 'float32'"),
-        (("--data", "missing"), "no dataset at missing"),
-        (("--evaluation-data", "missing"), "no dataset at missing"),
-        (("--output", "file"), "file is a file; accepted: a folder"),
-    ],
+    "mistake", [*MISTAKES, LONG_NAME], ids=lambda one: f"{one['line']}: {one['told']}"[-60:]
 )
-def test_bad_options_are_told_before_the_training(arguments, text, capsys, tmp_path, tiny_encoder) -> None:
-    (tmp_path / "file").write_text("kept")
-    base = ("train", "swcc", "-o", "out", "--recipe", "demo", "--encoder", tiny_encoder)
-    _assert_refused(_run(capsys, *base, *arguments), text)
-    assert (tmp_path / "file").read_text() == "kept"
-    assert not (tmp_path / "out").exists()
+def test_a_mistake_is_told_in_one_line_and_changes_nothing(
+    mistake: dict[str, Any], capsys, tmp_path: Path, tiny_encoder: Path
+) -> None:
+    write_events(tmp_path / "events", [("storm", "en", "storm", "")])
+    (tmp_path / "empty").mkdir()
+    files = {
+        "events.txt": "police arrested thief\n",
+        "marked.txt": "the [[storm]] hit\n",
+        **mistake.get("files", {}),
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        # A letter beyond ASCII stands for its byte.
+        (tmp_path / name).write_bytes(content.encode("latin-1"))
+
+    def contents() -> dict[Path, bytes | None]:
+        return {path: path.read_bytes() if path.is_file() else None for path in tmp_path.rglob("*")}
+
+    before = contents()
+    line = [word.replace("{encoder}", str(tiny_encoder)) for word in shlex.split(mistake["line"])]
+    _assert_refused(_run(capsys, *line), mistake["told"])
+    assert contents() == before
 
 
 def test_a_broken_model_file_is_told(capsys, tmp_path: Path, tiny_encoder: Path) -> None:
@@ -187,16 +88,6 @@ def test_a_broken_model_file_is_told(capsys, tmp_path: Path, tiny_encoder: Path)
     (tmp_path / "events.txt").write_text("police arrest thief\n")
     _assert_refused(_run(capsys, "embed", model, "events.txt", "-o", "out.parquet"), "cannot load")
     assert not (tmp_path / "out.parquet").exists()
-
-
-@pytest.mark.parametrize("case", GROUNDING)
-def test_bad_mentions_are_told_with_their_line(case: str, capsys, tmp_path: Path, tiny_encoder: Path) -> None:
-    content, text = GROUNDING[case]
-    (tmp_path / "mine.jsonl").write_bytes(content)
-    write_events(tmp_path / "events", [("storm", "en", "storm", "")])
-    arguments = ("mine.jsonl", "--knowledge-base", "events", "--model", tiny_encoder, "-o", "out")
-    _assert_refused(_run(capsys, "ground", *arguments), text)
-    assert not (tmp_path / "out").exists()
 
 
 def test_brackets_in_names_are_no_markup(capsys, tmp_path: Path, tiny_encoder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,91 +12,31 @@ from eventformers import cli
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.models.modeling_swcc import SwccForPreTraining
 
-SETTINGS = ("--set", "max_steps=1", "--set", "max_seq_length=8", "--device", "cpu")
-GROUNDING = (
-    "--set",
-    "mention_tokens=8",
-    "--set",
-    "event_tokens=8",
-    "--set",
-    "max_steps=1",
-    "--device",
-    "cpu",
-)
-
-
-def _train(method: str, *options: str) -> Callable[[Path], list[str]]:
-    return lambda data: ["train", method, "--recipe", "demo", "--data", str(data), "-o", "out", *options]
-
-
-COMMANDS: dict[str, tuple[str, str, Callable[[Path], list[str]]]] = {
-    "data build": (
-        "chains",
-        "stories.jsonl",
-        lambda data: ["data", "build", "event_chains", "--data-dir", str(data), "-o", "out"],
+SMALL = "--set max_steps=1 --device cpu"
+TRAIN = "--recipe demo --data data -o out --encoder encoder --set max_steps=1 --device cpu"
+COMMANDS: dict[str, str] = {
+    "data build event_chains --data-dir data -o out": "chains/stories.jsonl",
+    f"train swcc {TRAIN}": "chains/events.jsonl",
+    f"train heterevent {TRAIN}": "chains/stories.jsonl",
+    f"train mico {TRAIN}": "commonsense/CN-82K-Ind/valid.txt",
+    f"train event_type_induction --set config=mentions {TRAIN}": "event_types/mentions.jsonl",
+    f"train event_grounding {TRAIN}": "event_hierarchies/wikipedia.train.jsonl",
+    f"train swcc --recipe demo -o out --encoder encoder {SMALL} --evaluation-data data": (
+        "similarity/hard.txt"
     ),
-    "train swcc": ("chains", "events.jsonl", _train("swcc", *SETTINGS)),
-    "train heterevent": ("chains", "stories.jsonl", _train("heterevent", *SETTINGS)),
-    "train mico": ("commonsense", "CN-82K-Ind/valid.txt", _train("mico", *SETTINGS)),
-    "train event_type_induction": (
-        "event_types",
-        "mentions.jsonl",
-        _train("event_type_induction", "--set", "config=mentions", *SETTINGS),
+    "evaluate encoder --task transitive_similarity --data data": "similarity/transitive.txt",
+    "complete encoder dog,IsA --data data --index out --config conceptnet_inductive": (
+        "commonsense/CN-82K-Ind/valid.txt"
     ),
-    "train event_grounding": (
-        "event_hierarchies",
-        "wikipedia.train.jsonl",
-        _train("event_grounding", *GROUNDING),
+    "induce data/mentions.jsonl --model encoder -o out": "event_types/mentions.jsonl",
+    "ground data/wikinews-zero-shot.test.jsonl --knowledge-base data --model encoder -o out": (
+        "event_hierarchies/label_dict.jsonl"
     ),
-    "train, to be scored": (
-        "similarity",
-        "hard.txt",
-        lambda data: [
-            *("train", "swcc", "--recipe", "demo", "-o", "out", *SETTINGS),
-            *("--evaluation-data", str(data)),
-        ],
-    ),
-    "evaluate": (
-        "similarity",
-        "transitive.txt",
-        lambda data: ["evaluate", "encoder", "--task", "transitive_similarity", "--data", str(data)],
-    ),
-    "complete": (
-        "commonsense",
-        "CN-82K-Ind/valid.txt",
-        lambda data: [
-            *("complete", "encoder", "dog, IsA", "--data", str(data), "--index", "out"),
-            *("--config", "conceptnet_inductive"),
-        ],
-    ),
-    "induce": (
-        "event_types",
-        "mentions.jsonl",
-        lambda data: ["induce", str(data / "mentions.jsonl"), "--model", "encoder", "-o", "out"],
-    ),
-    "ground": (
-        "event_hierarchies",
-        "label_dict.jsonl",
-        lambda data: [
-            *("ground", str(data / "wikinews-zero-shot.test.jsonl"), "--knowledge-base", str(data)),
-            *("--model", "encoder", "-o", "out"),
-        ],
-    ),
-    "next-event": (
-        "chains",
-        "stories.jsonl",
-        lambda data: ["next-event", "encoder", "police | find | thief", "--corpus", str(data)],
-    ),
-    "plot": ("chains", "events.jsonl", lambda data: ["plot", "model", "--data", str(data), "-o", "out.png"]),
-    "reproduce": (
-        "chains",
-        "events.jsonl",
-        lambda data: [
-            *("reproduce", "swcc", "table2", "--recipe", "demo", "--data", str(data), "-o", "out"),
-            *("--encoder", "encoder", "--set", "max_steps=1", "--device", "cpu"),
-        ],
-    ),
+    "next-event encoder police|find|thief --corpus data": "chains/stories.jsonl",
+    "plot model --data data -o out.png": "chains/events.jsonl",
+    f"reproduce swcc table2 {TRAIN}": "chains/events.jsonl",
 }
+"""The file of the samples that is damaged, by the command line that reads them."""
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +64,7 @@ def test_one_line_names_file_and_line(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    folder, name, arguments = COMMANDS[command]
+    folder, _, name = COMMANDS[command].partition("/")
     monkeypatch.chdir(tmp_path)
     data = tmp_path / "data"
     shutil.copytree(SAMPLES / folder, data)
@@ -133,9 +72,8 @@ def test_one_line_names_file_and_line(
     (data / name).write_text(
         "".join([lines[0], "neither JSON nor fields\n"]) if content == "malformed" else ""
     )
-    options = ["--encoder", "encoder"] if command.startswith("train") else []
     with pytest.raises(SystemExit) as stop:
-        cli.main([*arguments(data), *options])
+        cli.main(command.split())
     assert stop.value.code == 2
     told = [line for line in capsys.readouterr().err.splitlines() if "error: " in line]
     assert len(told) == 1, told
