@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,7 @@ def test_a_reranker_orders_the_best_alternatives(
 ) -> None:
     others = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
     monkeypatch.setattr(many, "RERANKED", 5)
+    monkeypatch.setattr(many, "RERANKER_WEIGHT", 2)
     best = complete(encoder, "storm, Causes", index=index, top=5)
     found = complete(encoder, "storm, Causes", index=index, top=3, reranker=reranker)
     texts = [one.text for one in best.alternatives]
@@ -163,16 +165,23 @@ def test_a_reranker_orders_the_best_alternatives(
     logits = others.CrossEncoder(str(reranker), device="cpu").predict(
         pairs, activation_fn=torch.nn.Identity()
     )
-    order = np.argsort(-logits)[:3]
-    assert order.tolist() != [0, 1, 2]
+    ranking = np.array([one.score for one in best.alternatives])
+    sums = (ranking - ranking.mean()) / ranking.std() + 2 * (logits - logits.mean()) / logits.std()
+    order = np.argsort(-sums)[:3]
+    assert [0, 1, 2] != order.tolist() != np.argsort(-logits)[:3].tolist()
     assert [one.text for one in found.alternatives] == [texts[place] for place in order]
-    assert [one.score for one in found.alternatives] == pytest.approx(logits[order].tolist(), abs=1e-4)
+    assert [one.score for one in found.alternatives] == pytest.approx(sums[order].tolist(), abs=1e-3)
     by_text = {one.text: one for one in best.alternatives}
     for one in found.alternatives:
         assert (one.cosine, one.known) == (by_text[one.text].cosine, by_text[one.text].known)
     assert (best.reranker, found.reranker) == ("", reranker.name)
     more = complete(encoder, "storm, Causes", index=index, top=7, reranker=reranker)
     assert len(more.alternatives) == 7
+    [one] = complete(encoder, "storm, Causes", index=index, top=1).alternatives
+    monkeypatch.setattr(many, "RERANKED", 1)
+    assert complete(encoder, "storm, Causes", index=index, top=1, reranker=reranker).alternatives == (
+        replace(one, score=0.0),
+    )
 
 
 def test_a_cross_encoder_of_event_grounding_reranks(

@@ -361,8 +361,7 @@ def read_model_files(
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataFormatError(path, None, f"{type(error).__name__}: {error}", accepted) from error
         for entry in entries:
-            one = _from_entry(entry, path, measured)
-            if one is None:
+            if (one := _from_entry(entry, path, measured)) is None:
                 others.append(f"{entry.dataset_id} {entry.task_id}")
             else:
                 found.append(one)
@@ -372,15 +371,13 @@ def read_model_files(
         if task not in TASKS:
             others.append(str(result.task_name or result.dataset_name))
         elif (task, split := _split(task, result.dataset_split)) not in told:
-            value = _number(result.metric_value, folder / CARD)
-            revision_of_data = result.dataset_revision
             found.append(
                 measured(
                     task=task,
                     split=split,
                     metric=result.metric_type,
-                    value=value,
-                    dataset_revision=revision_of_data,
+                    value=_number(result.metric_value, folder / CARD),
+                    dataset_revision=result.dataset_revision,
                 )
             )
     if others:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 import torch
 from datasets import Dataset
+from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.commonsense_graphs import graph_of
 from eventformers.datasets_scripts.malformed import takes_malformed
@@ -132,6 +133,10 @@ SHOWN_ALTERNATIVES = 5
 RERANKED = 50
 """Number of best alternatives that a reranker rescores, or as many as are returned."""
 
+RERANKER_WEIGHT = 0.1
+"""Weight of a reranker's logits beside the scores without it, each standardised among the alternatives: with
+more, a cross-encoder of another task lowers the mean reciprocal rank."""
+
 
 @dataclass(frozen=True)
 class Alternative:
@@ -139,7 +144,8 @@ class Alternative:
 
     Attributes:
         score: the ranking score: the cosine, or with votes the cosine with the expanded query plus the votes;
-            with a reranker its logit.
+            with a reranker, this standardised among the rescored alternatives, plus `RERANKER_WEIGHT` times
+            its standardised logit.
         cosine: cosine of its vector with the query's.
         known: True if the graph contains it for exactly this premise.
     """
@@ -262,7 +268,8 @@ def complete(
             or pass your own; False ranks by the cosine only; None uses what measured better: votes for
             ConceptNet, the cosine for ATOMIC.
         reranker: folder or Hub id of a cross-encoder, as for `ground`, or a loaded one, that rescores the
-            best `RERANKED` alternatives, each as a pair with the text of the query; None keeps their order.
+            best `RERANKED` alternatives, each as a pair with the text of the query; its logits are added to
+            the scores, see `Alternative`. None keeps their order.
         overwrite: rebuild an existing index; texts that it has by the same model are not encoded again.
         verify: check the digests of all files of the index first, also of files above 1 GiB.
         search: `exact`; `ivf`, approximate, in little memory; `auto` for `ivf` beyond two million texts. It
@@ -322,8 +329,10 @@ def complete(
         texts = [EventText(one.text) for one in alternatives]
         scorer = PairScores(reranker, [MentionText("", understood.text, "")], texts, batch_size=batch_size)
         logits = scorer(np.zeros(len(texts), np.int64), np.arange(len(texts)))
-        best = np.argsort(-logits, kind="stable")[:top].tolist()
-        alternatives = tuple(replace(alternatives[place], score=float(logits[place])) for place in best)
+        scores = _standardised(np.array([one.score for one in alternatives]))
+        scores += RERANKER_WEIGHT * _standardised(logits)
+        best = np.argsort(-scores, kind="stable")[:top].tolist()
+        alternatives = tuple(replace(alternatives[place], score=float(scores[place])) for place in best)
     return Completion(
         query=understood,
         alternatives=alternatives,
@@ -335,6 +344,12 @@ def complete(
         recall=None if opened.alternatives.approximate is None else opened.alternatives.approximate.recall,
         reranker="" if reranker is None else reranker.encoder.name,
     )
+
+
+def _standardised(values: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Scale values to mean 0 and deviation 1; equal ones become 0."""
+    centred = values - values.mean(dtype=np.float64)
+    return centred / (centred.std() or 1.0)
 
 
 def answer(model: str | Path | EventEncoder | None, premise: str, alternatives: Sequence[str]) -> Answer:
