@@ -230,7 +230,8 @@ def test_links_reach_the_score_that_entries_have_among_each_other(
     events, _ = tables()
     found = run_step(links.LINKS, tmp_path, encoder, knowledge_base=known)
     rows = found.written("links").to_pylist()
-    assert len(rows) == links.TOP * events.num_rows
+    # "Election of mayor 1" names nothing that a document has.
+    assert {row["title"] for row in rows} <= {"Storm flood", "Storm"}
     firsts = [row for row in rows if row["rank"] == 1]
     assert [row["event_id"] for row in firsts] == events["event_id"].to_pylist()
     assert not any(row["linked"] for row in rows if row["rank"] > 1)

@@ -13,7 +13,12 @@ from eventformers.inference.grounding.linking import (
     link,
     link_best,
 )
-from eventformers.inference.grounding.retrieve_rerank import check_retriever_weight, rerank, softmax_logits
+from eventformers.inference.grounding.retrieve_rerank import (
+    Ranked,
+    check_retriever_weight,
+    rerank,
+    softmax_logits,
+)
 from eventformers.inference.search.candidate_index import Candidates
 
 EVENTS = ["landing", "campaign", "war", "siege"]
@@ -151,7 +156,8 @@ def test_gold_that_was_no_candidate_counts_as_missed() -> None:
 
 
 def test_the_first_candidate_is_linked_where_it_reaches_the_threshold() -> None:
-    scored = candidates([[2, 0], [3, 1], [-1, -1]], [[0.7, 0.6], [0.4, 0.3], [NOTHING] * 2])
+    of_index = candidates([[2, 0], [3, 1], [-1, -1]], [[0.7, 0.6], [0.4, 0.3], [NOTHING] * 2])
+    scored = Ranked(of_index, of_index)
     for least, linked in ((0.5, [["war"], [], []]), (0.4, [["war"], ["siege"], []])):
         assert LinkThreshold(least, "learned", False).link(scored, EVENTS) == linked
     assert LinkThreshold(None, "none", False).link(scored, EVENTS) == [["war"], ["siege"], []]
@@ -160,6 +166,19 @@ def test_the_first_candidate_is_linked_where_it_reaches_the_threshold() -> None:
         ["siege", "campaign"],
         [],
     ]
+
+
+def test_a_floor_is_for_the_scores_of_the_index() -> None:
+    """The candidate that a reranker prefers is linked only if the index gave it the least score."""
+    found = candidates([[2, 0], [3, 1], [-1, -1]], [[0.7, 0.6], [0.4, 0.3], [NOTHING] * 2])
+    reranked = candidates([[0, 2], [1, 3], [-1, -1]], [[4, 3], [5, -5], [NOTHING] * 2])
+    both = Ranked(found, reranked)
+    for floor, linked in (
+        (None, [["landing", "war"], ["campaign"], []]),
+        (0.65, [["war"], [], []]),
+        (0.3, [["landing", "war"], ["campaign"], []]),
+    ):
+        assert LinkThreshold(0.5, "learned", True, floor=floor).link(both, EVENTS) == linked
 
 
 def test_a_threshold_needs_gold() -> None:

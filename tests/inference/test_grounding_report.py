@@ -45,6 +45,7 @@ SETTINGS = {
     "reranker_revision": None,
     "threshold": None,
     "threshold_source": "none",
+    "retriever_threshold": None,
     "candidates": 2,
     "search": "exact",
     "candidate_language": None,
@@ -279,6 +280,10 @@ def test_nothing_linked_has_a_page(grounding: Grounding) -> None:
         ),
         ({"reranker": "cross", "threshold": 0.3}, "with a probability of at least 0.3"),
         ({"reranker": "cross", "threshold": 0.3}, "for each mention, reranked by cross. Linked are"),
+        (
+            {"reranker": "cross", "threshold": 0.3, "retriever_threshold": 0.6},
+            "at least 0.3, and a score of tiny &lt;model&gt; of at least 0.6.",
+        ),
         (
             {"reranker": "cross", "threshold": 0.3, "retriever_weight": 20.0},
             "reranked by cross with 20.0 times the score of tiny &lt;model&gt;. Linked are",

@@ -180,32 +180,45 @@ def test_without_a_learned_threshold_a_link_is_nearer_than_other_events_are(
 def test_a_learned_threshold_is_for_the_scores_it_was_learned_of(
     encoder: EventEncoder, known: KnowledgeBase, tiny_encoder: Path, tmp_path: Path
 ) -> None:
-    """Not for a sum with the retriever's scores, and of shares not for another number of candidates."""
+    """Not for a sum with the retriever's scores, and of shares not for another number of candidates; shares
+    need a score of the retriever as well."""
     folder = save_tiny_cross_encoder(
-        tiny_encoder, tmp_path / "cross", linking_objective="softmax", null_threshold=0.3
+        tiny_encoder, tmp_path / "cross", linking_objective="softmax", null_threshold=0.1
     )
     cross_encoder = load_cross_encoder(folder, device="cpu")
-    learned = ground(encoder, TEXTS, known, reranker=cross_encoder)
-    assert (learned.settings["threshold"], learned.settings["threshold_source"]) == (0.3, "learned")
+    more = [(word, "en", word, "") for word in ("mayor", "river", "road", "worker")]
+    texts = [text for text in TEXTS if text["language"] == "en"]
+    many = load_knowledge_base(write_events(tmp_path / "many", [*EVENTS[:5], *more]))
+    learned = ground(encoder, texts, many, reranker=cross_encoder)
+    assert (learned.settings["threshold"], learned.settings["threshold_source"]) == (0.1, "learned")
     assert learned.note == ""
-    assert all(
-        event.linked == ((event.probability or 0.0) >= 0.3)
-        for one in learned.mentions
-        for event in one.candidates
-    )
+    floor = learned.settings["retriever_threshold"]
+    assert floor == ground(encoder, texts, many).settings["threshold"]
+    shares = [(event, event.probability or 0.0) for one in learned.mentions for event in one.candidates]
+    assert all(event.linked == (share >= 0.1 and event.score >= floor) for event, share in shares)
+    assert any(share >= 0.1 and event.score < floor for event, share in shares)
+    assert any(event.linked for event, _ in shares)
+    also = f"links need a probability of 0.5 and a score of {floor:.2f} by encoder; --threshold sets another"
     for settings, reason in (
         ({"retriever_weight": 2.0}, "the threshold of cross is for a retriever_weight of 0"),
         ({"candidates": 3}, "the threshold of cross is for shares among 8 candidates"),
     ):
-        found = ground(encoder, TEXTS, known, reranker=cross_encoder, **settings)  # type: ignore[arg-type]
+        found = ground(encoder, texts, many, reranker=cross_encoder, **settings)  # type: ignore[arg-type]
         assert (found.settings["threshold"], found.settings["threshold_source"]) == (0.5, "assumed")
-        assert found.note == f"{reason}: links need a probability of 0.5; --threshold sets another"
+        assert found.note == f"{reason}: {also}"
+    # Of eight candidates that are searched for, the small knowledge base has five or three.
+    small = ground(encoder, TEXTS, known, reranker=cross_encoder)
+    assert (small.settings["threshold"], small.settings["threshold_source"]) == (0.5, "assumed")
+    assert small.note.startswith("the threshold of cross is for shares among 8 candidates: links need")
+    given = ground(encoder, TEXTS, known, reranker=cross_encoder, threshold=0.3)
+    assert given.settings["retriever_threshold"] is None
     cross_encoder.encoder.model.config.linking_objective = "binary"
-    assert ground(encoder, TEXTS, known, reranker=cross_encoder, candidates=3).settings["threshold"] == 0.3
+    binary = ground(encoder, TEXTS, known, reranker=cross_encoder, candidates=3)
+    assert (binary.settings["threshold"], binary.settings["retriever_threshold"]) == (0.1, None)
     cross_encoder.encoder.model.config.retriever_weight = 2.0
     summed = ground(encoder, TEXTS, known, reranker=cross_encoder)
-    assert (summed.settings["threshold"], summed.settings["retriever_weight"]) == (0.3, 2.0)
-    given = ground(encoder, TEXTS, known, reranker=cross_encoder, retriever_weight=2.0, threshold=0.3)
+    assert (summed.settings["threshold"], summed.settings["retriever_weight"]) == (0.1, 2.0)
+    given = ground(encoder, TEXTS, known, reranker=cross_encoder, retriever_weight=2.0, threshold=0.1)
     assert summed.mentions == given.mentions
     alone = ground(encoder, TEXTS, known, reranker=cross_encoder, retriever_weight=0.0)
     assert (alone.settings["threshold"], alone.settings["retriever_weight"]) == (0.5, 0.0)
@@ -502,3 +515,9 @@ def test_vectors_that_are_not_finite_are_told(
         parameter.data.fill_(float("nan"))
     with pytest.raises(EventformersError, match="the model 'broken' computes numbers that are not finite"):
         ground(broken, TEXTS, known)
+
+
+def test_the_packaged_model_grounds_by_default(known: KnowledgeBase) -> None:
+    found = ground(None, ["Rivers rose: the [[flood]] closed a road."], known, language="en", device="cpu")
+    assert found.settings["model"] == "event_grounding"
+    assert found.settings["threshold_source"] == "learned"

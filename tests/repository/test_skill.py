@@ -31,6 +31,7 @@ def test_its_commands_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("eventformers.loading.encoders._default_encoder", lambda: tiny_encoder)
+    monkeypatch.setattr("eventformers.loading.pretrained.pretrained", lambda name: str(tiny_encoder))
     Path("texts").mkdir()
     news = (SAMPLES / "texts" / "news.jsonl").read_text(encoding="utf-8").splitlines()
     Path("texts/news.jsonl").write_text("\n".join(news[:4]), encoding="utf-8")

@@ -35,8 +35,8 @@ def ground(
     pipeline: options.TextPipeline = None,
     malformed: options.Malformed = "error",
     model: Annotated[
-        str | None, typer.Option(help="Folder or Hub id. Default: the packaged all-MiniLM-L6-v2.")
-    ] = None,
+        str, typer.Option(help="Name, folder or Hub id of a bi-encoder of event grounding, or any encoder.")
+    ] = "grounding",
     reranker: Annotated[
         str | None, typer.Option(help="Folder or Hub id of a cross-encoder that reranks the candidates.")
     ] = None,

@@ -13,32 +13,36 @@ from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, 
 from eventformers.exploration import STATE_FOLDER
 from eventformers.exploration.events import kept_vectors
 from eventformers.exploration.steps import Step, StepRun, keys_file
+from eventformers.inference.grounding.document_evidence import weigh_by_documents
 from eventformers.inference.grounding.knowledge_base import (
     FALLBACK_LANGUAGE,
     KnowledgeBase,
     load_knowledge_base,
 )
 from eventformers.inference.grounding.linking import find_threshold
-from eventformers.inference.grounding.retrieve_rerank import grounding_model
+from eventformers.inference.grounding.retrieve_rerank import CANDIDATES, Ranked, grounding_model
 from eventformers.inference.search.candidate_index import CandidateIndex, Candidates, PooledIndex
 from eventformers.models.grounding_tokens import EventText, MentionText
 
 LINKS_TABLE = "links.parquet"
 
 TOP = 3
-"""Number of candidates of an event."""
+"""Number of candidates of an event in the table."""
 
 _ENTRIES, _MENTIONS = f"{STATE_FOLDER}/entries.parquet", f"{STATE_FOLDER}/linked.parquet"
 _BLOCK_EVENTS = 16_384
-_COLUMNS = (*("event_id", "document_id", "sentence_start", "sentence_end", "trigger_start", "trigger_end"),)
+_COLUMNS = (
+    *("event_id", "document_id", "sentence_start", "sentence_end", "trigger_start", "trigger_end"),
+    *("time_start", "time_end"),
+)
 
 
 def link_events(run: StepRun) -> None:
     """Link each event, by its trigger in its sentence, to its first candidate if that is near enough.
 
     The rows are those of `LINK_SCHEMA`, best first for each event; an event without a linked row is NULL.
-    The entries are read in the only language of the knowledge base, or in English. The threshold is learned
-    with the model, or else that of `find_threshold`.
+    Scores are those of `weigh_by_documents`. The entries are read in the only language of the knowledge base,
+    or in English. The threshold is learned with the model, or else that of `find_threshold`.
 
     Raises:
         EventformersError: no entry is in that language, or an error of the encoder.
@@ -67,13 +71,16 @@ def link_events(run: StepRun) -> None:
         parts = text[before:start], text[start:end], text[end:after]
         mentions.append(MentionText(*parts, document["title"], document["date"]))
     queries, _ = kept_vectors(run, _MENTIONS, mentions, model.read_mentions)
+    blocks = [slice(start, start + _BLOCK_EVENTS) for start in range(0, max(1, len(rows)), _BLOCK_EVENTS)]
+    number_of = min(CANDIDATES, len(index.event_ids))
+    nearest = Candidates.joined([index.search(queries[block], number_of) for block in blocks])
+    found = weigh_by_documents(nearest, rows, read, known)
     tables = [LINK_SCHEMA.empty_table()]
-    for start in range(0, len(rows), _BLOCK_EVENTS):
-        block = slice(start, start + _BLOCK_EVENTS)
-        candidates = index.search(queries[block], min(TOP, len(index.event_ids)))
-        links = threshold.link(candidates, index.event_ids)
-        found = _found(rows[block], candidates, links, index, knowledge_base, language)
-        tables.append(pa.Table.from_pylist(list(found), schema=LINK_SCHEMA))
+    for block in blocks:
+        candidates = found.take(range(*block.indices(len(rows))))
+        links = threshold.link(Ranked(candidates, candidates), index.event_ids)
+        written = _found(rows[block], candidates, links, index, knowledge_base, language)
+        tables.append(pa.Table.from_pylist(list(written), schema=LINK_SCHEMA))
     table = pa.concat_tables(tables)
     # Only the first candidate of an event is ever linked.
     number = pc.sum(table["linked"]).as_py() or 0
@@ -94,7 +101,7 @@ def _found(
 ) -> Iterator[dict[str, Any]]:
     places, scores = candidates.events.tolist(), candidates.scores.tolist()
     for row, of_row, of_scores, linked in zip(rows, places, scores, links, strict=True):
-        for rank, (place, score) in enumerate(zip(of_row, of_scores, strict=True), start=1):
+        for rank, (place, score) in enumerate(zip(of_row[:TOP], of_scores, strict=False), start=1):
             if place < 0:
                 break
             entry = index.event_ids[place]

@@ -76,7 +76,7 @@ def ground(
 
     Args:
         model: folder or Hub id of a bi-encoder of event grounding or of any plain encoder, a loaded encoder,
-            or None for the packaged all-MiniLM-L6-v2.
+            or None for the packaged `event_grounding`.
         texts: a file of mentions, or texts; see `load_text_mentions`.
         knowledge_base: the events and their hierarchy; see `load_knowledge_base`.
         reranker: folder or Hub id of a cross-encoder that rescores the candidates, or a loaded one: one of
@@ -123,7 +123,7 @@ def ground(
     known = load_knowledge_base(knowledge_base)
     mentions, without_language = _with_language(mentions, language, known, candidate_language)
     events = _pooled_events(mentions, known, candidate_language, whole=index is not None)
-    encoder = as_encoder(model, device=device, dtype=dtype)
+    encoder = as_encoder("grounding" if model is None else model, device=device, dtype=dtype)
     cross_encoder = (
         load_cross_encoder(reranker, device=device, dtype=dtype)
         if isinstance(reranker, (str, Path))
@@ -186,13 +186,16 @@ def ground(
         blocks, "grounding", console=Console(stderr=True), disable=not show_progress or in_one_block
     )
     ranked = Ranked.joined([ranked_block(block) for block in shown])
-    used = find_threshold(threshold, encoder, cross_encoder, weight, candidates, candidate_index)
+    found = (ranked.found.events >= 0).sum(axis=1)
+    # A knowledge base, or a language of it, may have fewer events.
+    fewest = found[found > 0].min(initial=ranked.found.events.shape[1])
+    used = find_threshold(threshold, encoder, cross_encoder, weight, int(fewest), candidate_index)
     grounded = GroundedMentions(mentions, ranked, event_ids, used, known)
     told = {
         "mentions": len(grounded),
         **counts,
         "mentions_without_language": without_language,
-        "mentions_linked_to_nothing": sum(not linked for linked in used.link(ranked.ranked, event_ids)),
+        "mentions_linked_to_nothing": sum(not linked for linked in used.link(ranked, event_ids)),
         "mentions_without_events_in_their_language": sum(ranked.found.without_pool.values()),
         **dict(sorted((_cut_name(what), number) for what, number in grounding.cut().items())),
         **known.counts,
@@ -209,6 +212,7 @@ def ground(
             "retriever_weight": weight,
             "threshold": used.value,
             "threshold_source": used.source,
+            "retriever_threshold": used.floor,
             "candidates": candidates,
             "search": search,
             "candidate_language": candidate_language,

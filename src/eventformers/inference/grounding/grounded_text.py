@@ -152,8 +152,9 @@ class GroundedMentions(Sequence[GroundedMention]):
             are part of it.
         """
         for start in range(0, len(self), _BLOCK):
-            ranked = self._candidates.ranked.take(range(start, min(start + _BLOCK, len(self))))
-            for linked in self._linking.link(ranked, self._event_ids):
+            block = range(start, min(start + _BLOCK, len(self)))
+            candidates = Ranked(*(one.take(block) for one in self._candidates))
+            for linked in self._linking.link(candidates, self._event_ids):
                 yield linked, self._above(linked)
 
     def languages(self) -> Counter[str]:
@@ -172,7 +173,7 @@ class GroundedMentions(Sequence[GroundedMention]):
         known, event_ids = self._knowledge_base, self._event_ids
         found, ranked = (candidates.take(places) for candidates in self._candidates)
         probabilities = expit(ranked.scores.astype(np.float64)).tolist()
-        links = self._linking.link(ranked, event_ids)
+        links = self._linking.link(Ranked(found, ranked), event_ids)
         for row, (place, linked) in enumerate(zip(places, links, strict=True)):
             mention = self._mentions[place]
             scores = dict(zip(found.events[row].tolist(), found.scores[row].tolist(), strict=True))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from eventformers.errors import EventformersError
 from eventformers.evaluate_metrics.event_linking.event_linking_impl import event_linking
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.grounding.pair_scoring import CrossEncoder
-from eventformers.inference.grounding.retrieve_rerank import CANDIDATES
+from eventformers.inference.grounding.retrieve_rerank import CANDIDATES, Ranked
 from eventformers.inference.search.candidate_index import CandidateIndex, Candidates
 
 THRESHOLDS = (0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9)
@@ -124,18 +125,25 @@ class LinkThreshold(NamedTuple):
         source: `given`, `learned` with the model or `assumed`; `none` without a threshold.
         with_reranker: True if the candidates have logits of a reranker.
         note: a remark for the reader; empty if it was given or learned.
+        floor: score of the index that a link also needs, with a reranker whose probabilities are shares: one
+            of a mention's candidates has a large share even where none fits.
     """
 
     value: float | None
     source: Literal["given", "learned", "assumed", "none"]
     with_reranker: bool
     note: str = ""
+    floor: float | None = None
 
-    def link(self, candidates: Candidates, event_ids: Sequence[str]) -> Linked:
+    def link(self, found: Ranked, event_ids: Sequence[str]) -> Linked:
         """Link each mention to all candidates that reach the threshold. Without a reranker and a given
         threshold, only the first candidate can be linked."""
-        least = -math.inf if self.value is None else self.value
+        least, candidates = -math.inf if self.value is None else self.value, found.ranked
         if self.with_reranker:
+            if self.floor is not None:
+                near = np.where(found.found.scores >= self.floor, found.found.events, -1)
+                is_near = (candidates.events[:, :, None] == near[:, None, :]).any(axis=-1)
+                candidates = replace(candidates, scores=np.where(is_near, candidates.scores, -np.inf))
             return link(candidates, event_ids, least)
         numbers = ((candidates.scores >= least) & (candidates.events >= 0)).sum(axis=1)
         if self.source != "given":
@@ -161,10 +169,16 @@ def find_threshold(
         cross_encoder: reranks them; None without a reranker.
         retriever_weight: weight of the encoder's score, added to that of the cross-encoder.
         candidates: number of candidates of a mention.
+
+    Returns:
+        The threshold. A reranker that learned by a softmax has a floor as well, the threshold of the encoder
+        alone, unless the user gives a threshold.
     """
     with_reranker = cross_encoder is not None
     if given is not None:
         return LinkThreshold(given, "given", with_reranker)
+    by_shares = cross_encoder is not None and cross_encoder.learned_by_softmax
+    floor = find_threshold(None, encoder, None, 0.0, candidates, index).value if by_shares else None
     scorer = encoder if cross_encoder is None else cross_encoder.encoder
     learned = getattr(scorer.model.config, "null_threshold", None)
     missing = ""
@@ -174,13 +188,14 @@ def find_threshold(
         missing = (
             f"the threshold of {scorer.name} is for a retriever_weight of {cross_encoder.retriever_weight:g}"
         )
-    elif cross_encoder is not None and cross_encoder.learned_by_softmax and candidates != CANDIDATES:
+    elif by_shares and candidates != CANDIDATES:
         missing = f"the threshold of {scorer.name} is for shares among {CANDIDATES} candidates"
     if not missing:
-        return LinkThreshold(learned, "learned", with_reranker)
+        return LinkThreshold(learned, "learned", with_reranker, floor=floor)
     if with_reranker:
-        note = f"{missing}: links need a probability of {ASSUMED}; --threshold sets another"
-        return LinkThreshold(ASSUMED, "assumed", with_reranker, note)
+        also = "" if floor is None else f" and a score of {floor:.2f} by {encoder.name}"
+        note = f"{missing}: links need a probability of {ASSUMED}{also}; --threshold sets another"
+        return LinkThreshold(ASSUMED, "assumed", with_reranker, note, floor)
     score = usual_score(index)
     if score is None:
         note = (
