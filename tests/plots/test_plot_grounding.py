@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from eventformers.plots.figures import RecallCurves, draw_recall
+from eventformers.plots.figures import draw_recall
 
 CURVES = {
-    "first": RecallCurves({4: 10.0, 8: 20.0, 16: 25.0}, {4: 30.0, 8: 40.0, 16: 45.0}),
-    "second": RecallCurves({4: 50.0, 8: 60.0}, {4: 70.0, 8: 80.0, 32: 90.0}),
+    "first": {"whole": {4: 10.0, 8: 20.0, 16: 25.0}, "atomic": {4: 30.0, 8: 40.0, 16: 45.0}},
+    "second": {"whole": {4: 50.0, 8: 60.0}, "atomic": {4: 70.0, 8: 80.0, 32: 90.0}},
 }
 
 
@@ -21,7 +21,7 @@ def test_each_model_has_a_line_of_all_gold_events_and_a_dotted_one_of_the_atomic
     lines = axes.get_lines()
     assert len(lines) == 2 * len(CURVES)
     for (name, curves), whole, atomic in zip(CURVES.items(), lines[::2], lines[1::2], strict=True):
-        for line, expected in ((whole, curves.whole), (atomic, curves.atomic)):
+        for line, expected in ((whole, curves["whole"]), (atomic, curves["atomic"])):
             assert dict(zip(line.get_xdata(), line.get_ydata(), strict=True)) == expected
         assert whole.get_label() == name
         assert (whole.get_linestyle(), atomic.get_linestyle()) == ("-", ":")

@@ -34,7 +34,7 @@ from eventformers.inference.induction.type_naming import key_terms
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.models import faults_told, load_whole
 from eventformers.markdown import cell, table
-from eventformers.plots.figures import COLOURS, MARKERS, check_suffix, one_picture, write_with_table
+from eventformers.plots.figures import COLOURS, MARKERS, one_picture, write_with_table
 
 NEAREST = 5
 """Number of events to list for each group, as in Tables 4 and 8 of SWCC."""
@@ -112,7 +112,6 @@ def plot_events(
             file cannot be written.
     """
     output = Path(output)
-    check_suffix(output)
     if not 4 <= num_events <= MOST_EVENTS:
         raise EventformersError(f"received {num_events:,} events; accepted: 4 to {MOST_EVENTS:,}")
     with one_picture(output):
@@ -319,7 +318,6 @@ def plot_mentions(
             'the figure needs UMAP; install it with `pip install "eventformers[figures]"`'
         ) from error
     output = Path(output)
-    check_suffix(output)
     with one_picture(output):
         encoder = load_encoder(run, device=device)
         rows = unseen_rows(load_data(TASKS["type_induction"], data, None).rows)

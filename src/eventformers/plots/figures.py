@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,25 +42,18 @@ def line_style(place: int) -> dict[str, Any]:
     }
 
 
-def check_suffix(output: Path) -> None:
-    """Reject the suffix of an unsupported image format.
-
-    Raises:
-        EventformersError: the suffix is unknown.
-    """
-    if output.suffix.lower() not in SUFFIXES:
-        raise EventformersError(
-            f"{output}: found the suffix {shown(output.suffix)}; accepted: {' or '.join(SUFFIXES)}"
-        )
-
-
 @contextmanager
 def one_picture(output: Path) -> Iterator[None]:
     """Hold the lock of a figure and of the table beside it, `output` with the suffix `.md`.
 
     Raises:
-        EventformersError: another process writes it, or one of the two is not a regular file.
+        EventformersError: the suffix is unknown, another process writes it, or one of the two is not a
+            regular file.
     """
+    if output.suffix.lower() not in SUFFIXES:
+        raise EventformersError(
+            f"{output}: found the suffix {shown(output.suffix)}; accepted: {' or '.join(SUFFIXES)}"
+        )
     output_file(output)
     output_file(output.with_suffix(".md"))
     with one_writer(output):
@@ -118,7 +110,6 @@ def plot_chain_training(
             be loaded, or a file cannot be written.
     """
     run, output = Path(run), Path(output)
-    check_suffix(output)
     with one_picture(output):
         histories = {stage.name or "training": stage.history for stage in read_log(run)}
         degrees: dict[str, dict[str, list[DegreeBin]]] = {}
@@ -352,32 +343,26 @@ _SIZE = (6.4, 4.2)
 """Size of the figure in inches."""
 
 
-@dataclass(frozen=True)
-class RecallCurves:
-    """The recall of a model by the number of candidates, in percent.
+def draw_recall(curves: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figure:
+    """Draw recall by the number of candidates, one line for each model; dotted for only the atomic event.
 
-    Attributes:
-        whole: mentions with all of their gold events among the candidates, or the share of their gold events.
-        atomic: mentions with their atomic event among the candidates, never lower than `whole`; or empty.
+    Args:
+        curves: for each model the recall in percent by the number of candidates. `whole`: mentions with all
+            of their gold events among the candidates, or the share of their gold events. `atomic`: mentions
+            with their atomic event among the candidates; or empty.
     """
-
-    whole: Mapping[int, float]
-    atomic: Mapping[int, float]
-
-
-def draw_recall(curves: Mapping[str, RecallCurves]) -> Figure:
-    """Draw recall by the number of candidates, one line for each model; dotted for only the atomic event."""
     figure = Figure(figsize=_SIZE, layout="constrained")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     for place, (name, of_model) in enumerate(curves.items()):
         style = line_style(place)
-        axes.plot(list(of_model.whole), list(of_model.whole.values()), label=name, **style)
-        axes.plot(list(of_model.atomic), list(of_model.atomic.values()), linestyle=":", **style)
+        whole, atomic = of_model["whole"], of_model["atomic"]
+        axes.plot(list(whole), list(whole.values()), label=name, **style)
+        axes.plot(list(atomic), list(atomic.values()), linestyle=":", **style)
     axes.set_xscale("log", base=2)
-    depths = sorted({depth for one in curves.values() for depth in (*one.whole, *one.atomic)})
+    depths = sorted({depth for one in curves.values() for curve in one.values() for depth in curve})
     axes.set_xticks(depths, [str(depth) for depth in depths])
-    dotted = " (dotted: only the atomic event)" if any(one.atomic for one in curves.values()) else ""
+    dotted = " (dotted: only the atomic event)" if any(one["atomic"] for one in curves.values()) else ""
     axes.set_xlabel(f"candidates{dotted}")
     axes.set_ylabel("recall (%)")
     figure.legend(loc="outside right center", frameon=False, fontsize="small")

@@ -417,11 +417,7 @@ def _identities(call: Reproduction, method: Method, recipe: Recipe, seed: int) -
 
 def _canonical(value: object) -> object:
     """Normalise numbers so that 1 and 1.0 compare equal."""
-    if isinstance(value, Mapping):
-        return {str(key): _canonical(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_canonical(part) for part in value]
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    return json.loads(json.dumps(value, default=str), parse_int=float)
 
 
 def run_folder(call: Reproduction, run: Run) -> Path:

@@ -27,7 +27,6 @@ from eventformers.markdown import cell, code
 from eventformers.markdown import table as markdown_table
 from eventformers.model_cards.scores import score_text
 from eventformers.plots.figures import (
-    RecallCurves,
     bins_of_results,
     degree_table,
     draw_degrees,
@@ -399,11 +398,10 @@ def _recall_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: P
         if found:
             # The rest of the label names the task, which the title names as well.
             name = row.paper.label.partition(",")[0]
-            curves[name] = RecallCurves(found["recall"] or found["fraction"], found["atomic"])
+            curves[name] = {"whole": found["recall"] or found["fraction"], "atomic": found["atomic"]}
     if not curves:
         return None
-    content = {name: asdict(of_model) for name, of_model in curves.items()}
-    return _drawn("recall", "number of candidates", draw_recall(curves), call, picture, content)
+    return _drawn("recall", "number of candidates", draw_recall(curves), call, picture, curves)
 
 
 def _drawn(
