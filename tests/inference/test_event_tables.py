@@ -12,8 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
 from event_files import write_events
-from event_tables import DOCUMENTS, event_tables, write_event_tables
 
+from eventformers.datasets_scripts.events import (
+    DOCUMENT_SCHEMA,
+    DOCUMENTS_TABLE,
+    EVENT_SCHEMA,
+    EVENTS_TABLE,
+    event_id,
+)
 from eventformers.errors import EventformersError
 from eventformers.inference.chains.next_event import next_event
 from eventformers.inference.encoding.event_tables import read_event_mentions, read_table_events
@@ -21,6 +27,65 @@ from eventformers.inference.grounding.ground import ground
 from eventformers.inference.grounding.mention_files import load_text_mentions
 from eventformers.inference.induction.induce import induce
 from eventformers.inference.induction.mention_files import load_mentions
+
+DOCUMENTS = {
+    "a": "“Police” arrested a thief.\n The river flooded the road.",
+    "b": "The judge did not free the thief. A storm hit the city.",
+}
+EVENTS = (
+    ("a", 0, "arrested", "arrest", ("police", "arrested", "thief"), False),
+    ("a", 1, "flooded", "flood", ("river", "flooded", "road"), False),
+    ("b", 0, "free", "free", ("judge", "free", "thief"), True),
+    ("b", 1, "hit", "hit", ("storm", "hit", "city"), False),
+)
+
+
+def event_tables() -> dict[str, pa.Table]:
+    """The tables of two documents with two events each; one sentence starts with white space."""
+    documents = [
+        {
+            "document_id": name,
+            "title": f"Report {name}",
+            "date": "2020-01-02",
+            "source": "news",
+            "license": "CC0-1.0",
+            "text": text,
+        }
+        for name, text in DOCUMENTS.items()
+    ]
+    events: list[dict[str, Any]] = []
+    for document_id, sentence, trigger, lemma, roles, negated in EVENTS:
+        text = DOCUMENTS[document_id]
+        end = text.index(".") + 1
+        first, last = (0, end) if sentence == 0 else (end, len(text))
+        start = text.index(trigger, first)
+        subject, predicate, object_ = roles
+        events.append(
+            {
+                "event_id": event_id(document_id, sentence),
+                "document_id": document_id,
+                **{"number": sentence, "sentence": sentence, "sentence_start": first, "sentence_end": last},
+                **{"trigger": trigger, "trigger_start": start, "trigger_end": start + len(trigger)},
+                **{"subject": subject, "predicate": predicate, "object": object_},
+                "text": f"{subject} {'not ' if negated else ''}{predicate} {object_}",
+                "lemma": lemma,
+                **{"negated": negated, "passive": False},
+            }
+        )
+    return {
+        "documents": pa.Table.from_pylist(documents, schema=DOCUMENT_SCHEMA),
+        "events": pa.Table.from_pylist(events, schema=EVENT_SCHEMA),
+    }
+
+
+def write_event_tables(folder: Path) -> Path:
+    """Write the tables of `event_tables` to a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = event_tables()
+    pq.write_table(tables["documents"], folder / DOCUMENTS_TABLE)
+    pq.write_table(tables["events"], folder / EVENTS_TABLE)
+    return folder
+
 
 IDS = ["a#0", "a#1", "b#0", "b#1"]
 
