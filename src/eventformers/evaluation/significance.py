@@ -31,16 +31,15 @@ _BLOCK_NUMBERS = 2**22
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """A comparison of two models on the same questions.
+    """A comparison of two models on the same questions, in `unit`: percentage `points` of accuracy, or
+    Spearman's correlation.
 
     Attributes:
-        difference: score of the first minus that of the second, in `unit`.
-        low: lower end of the confidence interval of the difference.
-        high: its upper end.
+        difference: score of the first minus that of the second, with its confidence interval from `low` to
+            `high`.
         p_value: one-sided: share of resamples in which the first is not better, with one added to numerator
             and denominator, so that it is never 0.
         clusters: number of resampled groups; equals `questions` without clusters.
-        unit: `points`, percentage points of accuracy, or `spearman`, Spearman's rank correlation.
     """
 
     difference: float

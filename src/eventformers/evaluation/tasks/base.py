@@ -73,7 +73,7 @@ class ProtocolOutput:
         predictions: one record per row, in the order of the rows, ready for JSON.
         texts: number of texts in the rows; an event is one.
         distinct_texts: number of embedded texts; a repeated text is embedded once.
-        parts: further keyword arguments of the metric by name, such as for the rows of one direction.
+        parts: further arguments of the metric by name, such as for the rows of one direction.
         details: further facts for the reader of the score.
     """
 

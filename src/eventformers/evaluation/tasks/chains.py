@@ -39,20 +39,16 @@ Matrix = NDArray[np.float64]
 
 
 def row_normalized(similarities: Matrix, *, compat: bool = False) -> Matrix:
-    """Normalise similarities to transition probabilities: divide every row by its sum.
+    """Normalise similarities, `(sources, targets)`, 0 or more, to transition probabilities: divide every row
+    by its sum.
 
-    Args:
-        similarities: how well each target follows each source, (sources, targets), 0 or more.
-        compat: reproduce the reference code of Lee and Goldwasser (2019), which broadcasts row sums along the
-            wrong axis: entry (i, j) is divided by the sum of row j. Only for square matrices and matrices of
-            one row, for which the result is correct.
-
-    Returns:
-        The same shape. A row of zeros becomes uniform.
+    A row of zeros becomes uniform. With `compat`, the reference code of Lee and Goldwasser (2019) is
+    reproduced, which broadcasts row sums along the wrong axis: entry (i, j) is divided by the sum of row j.
+    That works only for square matrices and matrices of one row, for which the result is correct.
 
     Raises:
-        EventformersError: a value is negative, NaN or infinite, or the reference code cannot divide the shape
-            and `compat` is on.
+        EventformersError: a value is negative, NaN or infinite, or the reference code cannot divide the
+            shape.
     """
     values = np.asarray(similarities, dtype=np.float64)
     if not (np.isfinite(values) & (values >= 0)).all():
@@ -266,18 +262,12 @@ def follow_steps(
     The last step is never scored, so that sequences can be compared with explanations, which know it.
 
     Args:
-        scorer: scores transitions, and choices for `sky="graph"`.
         rows: rows with `start`, an event, `steps`, a list of two or more events for each step, and `labels`,
             the index of the correct event at each step; at least two steps.
-        settings: `sky` and `compat`; None takes the defaults.
 
     Returns:
         Inputs `predictions` and `references`: the chosen and the correct index at each scored step; per row
         both, and whether each is correct.
-
-    Raises:
-        UnknownNameError: the decoder is unknown.
-        EventformersError: no rows, a column is missing, or a row is not a valid question.
     """
     if decoder not in DECODERS:
         raise UnknownNameError("decoder", decoder, DECODERS)

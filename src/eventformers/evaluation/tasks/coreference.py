@@ -91,19 +91,14 @@ class Grouper:
 def resolve_coreference(scorer: Grouper, data: TaskRows, *, settings: CoreferenceSettings) -> ProtocolOutput:
     """Group mentions by the event that they mention.
 
-    Args:
-        data: rows of `EventCoreference`, and those that the threshold is chosen on. If the scored split is
-            the training split, these are the scored rows, and the details say so.
-        settings: the topics, and the threshold unless it is to be chosen.
+    If the scored split is the training split, the threshold is chosen on the scored rows, and the details say
+    so.
 
     Returns:
         Inputs `predictions` (groups) and `references` (events); per mention both with its id, document and
         subtopic, and `correct`, the harmonic mean of the shares of its group and of its event that the two
         have in common (B-cubed). Details: the numbers of documents and topics, the threshold and the split it
         was chosen on, and the number of mentions that are alone.
-
-    Raises:
-        EventformersError: no mention, a column is missing, or no split to choose a threshold on.
     """
     rows = _mentions(data.rows)
     topics = topics_of(rows, settings.topics)

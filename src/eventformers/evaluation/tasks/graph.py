@@ -125,7 +125,6 @@ def rank_alternatives(
     Args:
         rows: the rows to rank, with the texts `premise`, `alternative` and `direction`.
         other_splits: the rows of the dataset's other splits by name, with `premise` and `alternative`.
-        device: the device that computes cosines; None takes an accelerator if there is one.
         rerank: settings of the votes of the training split's premises; None ranks by cosine alone.
         prompts: the prompts before premises (`query`) and alternatives (`document`); None has none.
 
@@ -133,10 +132,6 @@ def rank_alternatives(
         Input `predictions` (ranks); per row its rank, and the bounds of its tie if it has one. Parts for each
         direction and for the optimistic and pessimistic ranks. Details: the numbers of candidates, premises,
         removed known alternatives and tied rows, and the settings of the votes.
-
-    Raises:
-        EventformersError: no rows, a column is missing, a vector has no cosine, or re-ranking lacks a
-            training split beside the scored one.
     """
     directions: list[str] = []
 

@@ -141,25 +141,17 @@ def link_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSet
     """Link each mention to events (Ou et al., 2023, section 6.1 and appendix C.2).
 
     The first candidates, re-ranked if there is a re-ranker, are linked if their probability reaches the
-    threshold. A mention without such a candidate is linked to nothing.
-
-    Args:
-        data: the mentions, the knowledge base, and the mentions that the threshold is chosen on. If the
-            scored split is the development split, these are the scored mentions, and the details say so.
-        settings: the number of candidates, and the threshold unless it is to be chosen.
+    threshold. A mention without such a candidate is linked to nothing. If the scored split is the development
+    split, the threshold is chosen on the scored mentions, and the details say so.
 
     Returns:
         Inputs `predictions` (linked events) and `references` (gold events); per mention both with its id,
         language, candidates and their probabilities, and whether it is linked to exactly its gold events, by
-        the threshold (`correct`) and for `top_min` (`top_min_correct`).
-        Parts by language and `with_parents`, as for `retrieve_events`, and `top_min`, overall and by these
-        parts: as many of the best candidates as the mention has gold events. Details: as for
-        `retrieve_events`; the threshold, the split it was chosen on and the product of scores of each
-        threshold there; and the percentage of mentions all of whose gold events are candidates, an upper
-        bound of strict accuracy.
-
-    Raises:
-        EventformersError: as for `retrieve_events`, or there are no mentions to choose a threshold on.
+        the threshold (`correct`) and for `top_min` (`top_min_correct`). Parts by language and `with_parents`,
+        as for `retrieve_events`, and `top_min`, overall and by these parts: as many of the best candidates as
+        the mention has gold events. Details: as for `retrieve_events`; the threshold, the split it was chosen
+        on and the product of scores of each threshold there; and the percentage of mentions all of whose gold
+        events are candidates, an upper bound of strict accuracy.
     """
     knowledge = _Knowledge(model, data.companions.get("events", ()))
     mentions = _Mentions(data.rows, knowledge)
@@ -232,10 +224,6 @@ def discover_parents(model: GroundingModel, data: TaskRows, *, settings: Groundi
     The candidates are all other events of the knowledge base. A child is an event with a parent in the scored
     split; one that is among no mention's first candidates is a miss at every depth.
 
-    Args:
-        data: the mentions, the knowledge base and the hierarchy.
-        settings: the number of candidates that count as linked.
-
     Returns:
         Input `predictions` (ranks); per child its rank, its pessimistic rank if that differs, its gold
         parents, the event that ranks first, and whether a parent does. Parts: `pessimistic`; `mentioned`, the
@@ -243,9 +231,6 @@ def discover_parents(model: GroundingModel, data: TaskRows, *, settings: Groundi
         mentions, ranked by these mentions alone. Details: as for `retrieve_events`; the numbers of children,
         and of children that no mention is linked to, that tie, or whose parents are not in the knowledge
         base.
-
-    Raises:
-        EventformersError: as for `retrieve_events`, or the hierarchy has no edge.
     """
     knowledge = _Knowledge(model, data.companions.get("events", ()))
     mentions = _Mentions(data.rows, knowledge)
