@@ -77,8 +77,8 @@ class TensorComposition(nn.Module):
         self.tensor = nn.Parameter(torch.empty(event_dim, 2 * event_dim, 2 * event_dim))
 
     def forward(self, arguments: torch.Tensor, predicate: torch.Tensor) -> torch.Tensor:
-        """Compose arguments `(E, A, 2d)` with the predicate `(E, 2d)` to `(E, A, d)`; the tensor meets the
-        predicate once."""
+        """Compose arguments `(E, A, 2d)` with the predicate `(E, 2d)` to `(E, A, d)`, contracting the tensor
+        with the predicate only once."""
         matrices = nn.functional.linear(predicate, self.tensor.flatten(0, 1))
         matrices = matrices.unflatten(1, self.tensor.shape[:2])
         return arguments.to(matrices.dtype) @ matrices.transpose(1, 2)

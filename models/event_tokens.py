@@ -28,8 +28,8 @@ def role_masks(events: Sequence[Any], order: str, starts: np.ndarray, ends: np.n
 
     Args:
         order: a key of `ORDERS`.
-        starts: first character of each token in its event's text, `(E, L)`, as `ends` for its end; the end of
-            a special token is its start.
+        starts: first character of each token in its event's text, `(E, L)`.
+        ends: end of each token, `(E, L)`; the end of a special token is its start.
     """
     roles = ORDERS[order]
     lengths = np.array([[len(event[role]) for role in roles] for event in events], dtype=np.int64)

@@ -220,7 +220,7 @@ def graph_terms(
     """GraCL (Eq. 12 and 13): all corrupted views of all graphs, of the chains `(C, n)`, are batched into one
     graph.
 
-    A view depends only on its seed, of `(C, G)`, and on the graph.
+    A view depends only on its seed, `(C, G)`, and on the graph.
     """
     config, model = head.config, head.heterevent
     graph = build_event_graph(chains, vectors.event_words)

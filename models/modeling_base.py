@@ -497,8 +497,8 @@ class EventEncoderModel(EventTextEncoder):
         return pooled if self.projection is None else self.projection(pooled)
 
     def truncate(self, vectors: torch.Tensor) -> torch.Tensor:
-        """Keep the first `truncate_dim` entries, or all if it is None, of pooled vectors, `(...,
-        projection_dim)`, scaled to length 1."""
+        """Keep the first `truncate_dim` entries of pooled vectors, `(..., projection_dim)`, scaled to length
+        1; the same vectors if it is None."""
         size = self.config.truncate_dim
         return vectors if size is None else unit(vectors[..., :size])
 

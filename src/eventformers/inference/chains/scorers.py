@@ -296,8 +296,7 @@ class CosineScorer(ABC):
     def score_choices(
         self, contexts: Sequence[Sequence[Event]], choices: Sequence[Sequence[Event]]
     ) -> list[Scores]:
-        """Score the choices of each question; see `ChainScorer`. A question needs context and choices, an
-        event words."""
+        """Score the choices of each question; see `ChainScorer`."""
         return [
             rounded_cosines(self._direction(cosines))
             for cosines in self._cosines(contexts, choices, alone=False)
