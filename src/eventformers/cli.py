@@ -13,20 +13,14 @@ import typer
 
 from eventformers import __version__
 from eventformers.commands.chains import extract, next_event
-from eventformers.commands.commonsense import complete
-from eventformers.commands.datasets import data_build, data_list
-from eventformers.commands.embedding import embed
-from eventformers.commands.evaluation import compare, evaluate
+from eventformers.commands.evaluation import compare, evaluate, leaderboard, result_add
 from eventformers.commands.explore import explore
-from eventformers.commands.figures import plot
-from eventformers.commands.grounding import ground
-from eventformers.commands.hub import data_push, push
-from eventformers.commands.induction import induce
-from eventformers.commands.leaderboard import leaderboard, result_add
+from eventformers.commands.hub import data_build, data_list, data_push, push
+from eventformers.commands.inference import complete, embed, ground, induce
 from eventformers.commands.mcp import mcp
 from eventformers.commands.options import console, errors
 from eventformers.commands.release import release
-from eventformers.commands.reproduction import reproduce
+from eventformers.commands.reproduction import plot, reproduce
 from eventformers.commands.training import demo, train
 from eventformers.terminal import describe_fault, one_line, quiet_libraries
 from eventformers.trainers.process_group import leaving_process_group
