@@ -7,15 +7,19 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from eventformers.inference.induction import reciprocal_linkage
-from eventformers.inference.induction.clustering import AverageLinkage, distances_to_cluster
+from eventformers.inference.induction import clustering
+from eventformers.inference.induction.clustering import (
+    AverageLinkage,
+    GrowingTree,
+    distances_to_cluster,
+    merge_mentions,
+)
 from eventformers.inference.induction.mention_distances import (
     DISTANCE_KINDS,
     DistanceKind,
     MentionVectors,
     distance_factors,
 )
-from eventformers.inference.induction.reciprocal_linkage import GrowingTree, merge_mentions
 
 NUMBERS = (1, 2, 5, 17, 40)
 """Numbers of clusters after the merges of weight 1, whose order is not defined."""
@@ -32,7 +36,7 @@ def clouds(number: int, *, seed: int = 0, spread: float = 1.0) -> MentionVectors
 
 @pytest.fixture(autouse=True)
 def several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reciprocal_linkage, "BLOCK_BYTES", 4 * 80 * 7)
+    monkeypatch.setattr(clustering, "BLOCK_BYTES", 4 * 80 * 7)
 
 
 # With the other kinds, more merges have the weight 1, and their order decides the clusters.
@@ -76,8 +80,8 @@ def test_parts_without_an_edge_are_joined_by_mean_distance() -> None:
 
 def test_equally_near_clusters_merge_in_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     rounds = []
-    weights = reciprocal_linkage.csr_array(np.ones((256, 256), dtype=np.float32))
-    sums = reciprocal_linkage.GraphSums(weights)
+    weights = clustering.csr_array(np.ones((256, 256), dtype=np.float32))
+    sums = clustering.GraphSums(weights)
     monkeypatch.setattr(sums, "merge", lambda *call, run=sums.merge: (rounds.append(1), run(*call)))
     tree = GrowingTree(np.arange(256))
     tree.grow(sums)
@@ -86,7 +90,7 @@ def test_equally_near_clusters_merge_in_few_rounds(monkeypatch: pytest.MonkeyPat
 
 
 def test_memory_is_linear_in_the_number_of_mentions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reciprocal_linkage, "BLOCK_BYTES", 2**18)
+    monkeypatch.setattr(clustering, "BLOCK_BYTES", 2**18)
     factors = distance_factors([clouds(1_000)], "encoder")
     for neighbours in (5, None):
         tracemalloc.start()
