@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,12 +15,11 @@ from eventformers.exploration.steps import Step, StepRun, keys_file
 from eventformers.inference.grounding.document_evidence import weigh_by_documents
 from eventformers.inference.grounding.knowledge_base import (
     FALLBACK_LANGUAGE,
-    KnowledgeBase,
     load_knowledge_base,
 )
 from eventformers.inference.grounding.linking import find_threshold
 from eventformers.inference.grounding.retrieve_rerank import CANDIDATES, Ranked, grounding_model
-from eventformers.inference.search.candidate_index import CandidateIndex, Candidates, PooledIndex
+from eventformers.inference.search.candidate_index import CandidateIndex, Candidates
 from eventformers.models.grounding_tokens import EventText, MentionText
 
 LINKS_TABLE = "links.parquet"
@@ -79,8 +77,26 @@ def link_events(run: StepRun) -> None:
     for block in blocks:
         candidates = found.take(range(*block.indices(len(rows))))
         links = threshold.link(Ranked(candidates, candidates), index.event_ids)
-        written = _found(rows[block], candidates, links, index, knowledge_base, language)
-        tables.append(pa.Table.from_pylist(list(written), schema=LINK_SCHEMA))
+        written = []
+        places, scores = candidates.events[:, :TOP].tolist(), candidates.scores[:, :TOP].tolist()
+        for row, of_row, of_scores, linked in zip(rows[block], places, scores, links, strict=True):
+            for rank, (place, score) in enumerate(zip(of_row, of_scores, strict=True), start=1):
+                if place < 0:
+                    break
+                entry = index.event_ids[place]
+                above = knowledge_base.ancestors(entry) if entry in linked else []
+                written.append(
+                    {
+                        "event_id": row["event_id"],
+                        "rank": rank,
+                        "knowledge_base_id": entry,
+                        "title": knowledge_base.title(entry, language),
+                        "score": score,
+                        "linked": entry in linked,
+                        "ancestors": [knowledge_base.title(one, language) for one in above],
+                    }
+                )
+        tables.append(pa.Table.from_pylist(written, schema=LINK_SCHEMA))
     table = pa.concat_tables(tables)
     # Only the first candidate of an event is ever linked.
     number = pc.sum(table["linked"]).as_py() or 0
@@ -89,33 +105,6 @@ def link_events(run: StepRun) -> None:
     run.notes.append(
         f"{number:,} of {len(rows):,} events are linked to the knowledge base, the others to NULL."
     )
-
-
-def _found(
-    rows: Sequence[Mapping[str, Any]],
-    candidates: Candidates,
-    links: Sequence[Sequence[str]],
-    index: PooledIndex,
-    known: KnowledgeBase,
-    language: str,
-) -> Iterator[dict[str, Any]]:
-    places, scores = candidates.events.tolist(), candidates.scores.tolist()
-    for row, of_row, of_scores, linked in zip(rows, places, scores, links, strict=True):
-        for rank, (place, score) in enumerate(zip(of_row[:TOP], of_scores, strict=False), start=1):
-            if place < 0:
-                break
-            entry = index.event_ids[place]
-            is_linked = entry in linked
-            above = known.ancestors(entry) if is_linked else []
-            yield {
-                "event_id": row["event_id"],
-                "rank": rank,
-                "knowledge_base_id": entry,
-                "title": known.title(entry, language),
-                "score": score,
-                "linked": is_linked,
-                "ancestors": [known.title(one, language) for one in above],
-            }
 
 
 LINKS = Step(

@@ -53,33 +53,26 @@ def weigh_by_documents(
     lower = {word for entry in entries for text in entry for word in _WORD.findall(text) if word.islower()}
 
     @cache
-    def names(place: int) -> set[str]:
-        return _names(entries[place].title, lower)
+    def of_entry(place: int) -> tuple[set[str], set[int]]:
+        return _names(entries[place].title, lower), _years(entries[place].title)
 
     @cache
-    def years(place: int) -> set[int]:
-        return _years(entries[place].title)
-
-    @cache
-    def read(document_id: str) -> tuple[set[str], set[int]]:
+    def of_text(document_id: str) -> tuple[set[str], set[int]]:
         text, date = documents[document_id]["text"], documents[document_id]["date"] or ""
         return _names(text), _years(text) | _years(date[:4])
-
-    @cache
-    def is_named(place: int, document_id: str) -> bool:
-        return len(names(place) & read(document_id)[0]) >= _NAMED * len(names(place))
 
     scores = np.full(candidates.scores.shape, -np.inf, dtype=np.float32)
     of_document: dict[tuple[str, int], list[float]] = defaultdict(list)
     for row, event in enumerate(events):
         document_id = event["document_id"]
+        in_text, in_years = of_text(document_id)
         start, end = ((event[name] or "")[:4] for name in ("time_start", "time_end"))
-        named = _names(documents[document_id]["text"][event["sentence_start"] : event["sentence_end"]])
-        happened = _years(f"{start}-{end}") or read(document_id)[1]
+        in_sentence = _names(documents[document_id]["text"][event["sentence_start"] : event["sentence_end"]])
+        happened = _years(f"{start}-{end}") or in_years
         for column, place in enumerate(candidates.events[row].tolist()):
-            if place < 0 or not is_named(place, document_id) or (names(place) and not names(place) & named):
-                continue
-            if not years(place) or not happened or years(place) & happened:
+            names, years = of_entry(place) if place >= 0 else (set(), set())
+            is_named = len(names & in_text) >= _NAMED * len(names) and (not names or names & in_sentence)
+            if place >= 0 and is_named and (not years or not happened or years & happened):
                 scores[row, column] = candidates.scores[row, column]
                 of_document[document_id, place].append(float(scores[row, column]))
     support = {key: np.mean(sorted(of_one)[-_AGREEING:]) for key, of_one in of_document.items()}
