@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from grounding_files import grounding_events, grounding_mentions, write_grounding
+from reproduced import content_of, rows_of
 from safetensors.torch import load_file, save_file
 from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
 
@@ -100,14 +101,6 @@ def _only(monkeypatch: pytest.MonkeyPatch, table: str, *slugs: str) -> None:
     whole = get_table("grounding", table)
     rows = tuple(row for row in whole.rows if row.slug in slugs)
     monkeypatch.setitem(TABLES, table, replace(whole, rows=rows))
-
-
-def _rows(table) -> dict[str, list[str]]:
-    return {row[0]: row[1:] for row in table.rows}
-
-
-def _content(table) -> dict:
-    return json.loads(table.path.with_suffix(".json").read_text())
 
 
 @pytest.mark.parametrize("recipe", ["paper-multilingual", "paper-crosslingual", "minilm-current-events"])
@@ -227,8 +220,8 @@ def _check_scores_of_each_task(content: dict) -> None:
 
 def test_each_system_trains_both_encoders_and_is_scored_on_its_task(call, trained, tmp_path):
     first = call("table2")
-    _check_scores_of_each_task(_content(first))
-    rows = _rows(first)
+    _check_scores_of_each_task(content_of(first))
+    rows = rows_of(first)
     assert list(rows)[2:6] == [f"{label}, multilingual" for label in SYSTEMS]
     for label, cells in rows.items():
         assert not cells[-1].startswith("failed"), (label, cells[-1])
@@ -247,17 +240,17 @@ def test_each_system_trains_both_encoders_and_is_scored_on_its_task(call, traine
         task = [one for one in retriever.settings if one.startswith("data.task=")]
         assert task == [one for one in reranker.settings if one.startswith("data.task=")]
     trained.clear()
-    assert {cells[-1] for cells in _rows(call("table2")).values()} == {"cached"}
+    assert {cells[-1] for cells in rows_of(call("table2")).values()} == {"cached"}
     # Runs are those of the other tables.
-    assert not any(cells[-1].startswith("failed") for cells in _rows(call("table3")).values())
-    assert not any(cells[-1].startswith("failed") for cells in _rows(call("table5")).values())
+    assert not any(cells[-1].startswith("failed") for cells in rows_of(call("table3")).values())
+    assert not any(cells[-1].startswith("failed") for cells in rows_of(call("table5")).values())
     assert trained == []
     assert str(tmp_path) not in first.path.read_text() + first.path.with_suffix(".json").read_text()
 
 
 def test_one_language_makes_both_tasks_the_same(call, trained, tmp_path):
     english = _write_data(tmp_path / "english", languages=("en",), wikinews=False)
-    rows = _rows(call("table3", data=english, evaluation_data=english))
+    rows = rows_of(call("table3", data=english, evaluation_data=english))
     assert len(trained) == 4
     for label, cells in rows.items():
         assert cells[-1].startswith("not run: ") == label.removesuffix(" (not in the paper)").endswith(
@@ -270,7 +263,7 @@ def test_the_threshold_of_wikinews_is_chosen_on_development_mentions_of_wikipedi
     call, trained, tmp_path, monkeypatch
 ):
     _only(monkeypatch, "table4", "multilingual-bm25-wikinews", "multilingual-baseline-wikinews")
-    rows = _rows(call("table4"))
+    rows = rows_of(call("table4"))
     assert all(cell != "–" for cells in rows.values() for cell in cells[:-1:2])
     linked = 0
     for home in (tmp_path / "out" / "grounding").glob("*-*/evaluations"):
@@ -298,7 +291,7 @@ def test_data_without_wikinews_fill_nothing_of_its_table(call, trained, tmp_path
 
 def test_a_table_of_languages_has_those_of_the_data(call, trained, monkeypatch):
     _only(monkeypatch, "table5", *(f"multilingual-hjl{one}" for one in ("", "-en", "-de", "-sw")))
-    rows = _rows(call("table5"))
+    rows = rows_of(call("table5"))
     mentions = {label: int(cells[0]) for label, cells in rows.items() if cells[0] != "–"}
     assert mentions["English"] + mentions["German"] == mentions["(c) + HJL, all languages"]
     assert set(rows["Swahili"][:-1:2]) == {"–"}
@@ -315,16 +308,16 @@ def test_a_figure_draws_recall_by_candidates(call, trained, tmp_path):
     table = call("figure3")
     assert table.path.with_suffix(".png").stat().st_size > 10_000
     assert "![" in table.path.read_text()
-    content = _content(table)["recall"]
+    content = content_of(table)["recall"]
     assert list(content)[2:] == SYSTEMS
     for curves in content.values():
         assert list(curves["whole"]) == list(curves["atomic"]) == ["4", "8", "16"]
         assert all(curves["atomic"][depth] >= share for depth, share in curves["whole"].items())
-    fractions = _content(call("figure5"))["recall"]
+    fractions = content_of(call("figure5"))["recall"]
     for system, curves in fractions.items():
         assert curves["atomic"] == {}
         assert all(share >= content[system]["whole"][depth] for depth, share in curves["whole"].items())
-    assert set(_rows(call("children"))) >= {f"{system}, multilingual" for system in SYSTEMS}
+    assert set(rows_of(call("children"))) >= {f"{system}, multilingual" for system in SYSTEMS}
     # No column needs a cross-encoder.
     assert {run.method for run in trained} == {"event_grounding"}
 
@@ -333,11 +326,10 @@ def test_several_runs_make_means(call, trained, monkeypatch):
     _only(monkeypatch, "table2", "multilingual-baseline")
     table = call("table2", runs=2)
     assert [run.seed for run in trained] == [1, 1, 2, 2]
-    content = _content(table)
+    content = content_of(table)
     (row,) = content["rows"]
     assert row["seeds"] == [1, 2]
-    spread = content["spread"][row["label"]]
-    assert set(spread) == set(row["scores"])
+    assert set(content["spread"][row["label"]]) == set(row["scores"])
     assert "## Spread over 2 runs" in table.path.read_text()
 
 
@@ -356,7 +348,7 @@ def test_training_and_scoring_have_data_of_their_own(call, trained, tmp_path, mo
     training = tmp_path / "training"
     training.mkdir()
     write_grounding(training)
-    rows = _rows(call("table5", data=training, seed=3))
+    rows = rows_of(call("table5", data=training, seed=3))
     assert [run.seed for run in trained] == [3, 3]
     assert {Path(run.data) for run in trained} == {training}
     (cells,) = rows.values()
@@ -369,7 +361,7 @@ def test_mentions_outside_hierarchies_are_left_out_whatever_the_recipe(call, tra
     raw = _write_data(tmp_path / "flat", wikinews=False)
     edges = (raw / "wd_item_props.jsonl").read_text().splitlines()
     (raw / "wd_item_props.jsonl").write_text("\n".join(edges[3:]) + "\n")
-    (cells,) = _rows(call("table5", data=raw, evaluation_data=raw)).values()
+    (cells,) = rows_of(call("table5", data=raw, evaluation_data=raw)).values()
     tested = _tested()
     of_the_first_war = [row for row in tested if str(row["label_id"]).startswith("1")]
     assert of_the_first_war
@@ -388,7 +380,7 @@ def test_another_encoder_is_measured_anew(call, trained, tiny_encoder, tmp_path,
     )
     states = []
     for encoder in (tiny_encoder, other, tiny_encoder):
-        (cells,) = _rows(call("table3", encoder=str(encoder))).values()
+        (cells,) = rows_of(call("table3", encoder=str(encoder))).values()
         states.append(cells[-1].partition(",")[0])
     assert states == ["measured", "measured", "cached"]
 
@@ -409,7 +401,7 @@ def test_mentions_are_linked_by_the_cross_encoder(call, trained, tmp_path, monke
     for one in linked.values():
         assert one.settings["reranker"]["model"] == reranker
     assert linked["test"].settings["threshold"] == linked["validation"].details["threshold"]
-    (row,) = _content(table)["rows"]
+    (row,) = content_of(table)["rows"]
     for split, one in linked.items():
         assert row["scores"][f"event_linking {split}"] is not None, one
 
@@ -420,7 +412,7 @@ def test_without_development_mentions_nothing_is_linked(call, trained, raw, tmp_
     shutil.copytree(raw, without)
     (without / "wikipedia-zero-shot.dev.jsonl").unlink()
     with caplog.at_level(logging.WARNING):
-        (cells,) = _rows(call("table2", evaluation_data=without)).values()
+        (cells,) = rows_of(call("table2", evaluation_data=without)).values()
     measured = [place for place, cell in enumerate(cells[:-1:2]) if cell != "–"]
     assert measured == [1]
     assert "the columns of event_linking stay empty" in caplog.text
@@ -447,7 +439,7 @@ def test_a_result_measured_otherwise_is_not_taken(
         path.write_text(json.dumps(content))
     assert changed
     second = call("table4")
-    (before, after) = (_rows(table)["BM25, multilingual (not in the paper)"] for table in (first, second))
+    (before, after) = (rows_of(table)["BM25, multilingual (not in the paper)"] for table in (first, second))
     assert after[-1].startswith("measured")
     assert after[:-1] == before[:-1]
 
@@ -459,6 +451,6 @@ def test_a_row_is_trained_and_scored_for_good(call, tmp_path, monkeypatch):
     write_grounding(training)
     settings = ["training.max_steps=1", "model.mention_tokens=20", "model.event_tokens=12"]
     table = call("table2", data=training, settings=settings)
-    (cells,) = _rows(table).values()
+    (cells,) = rows_of(table).values()
     assert cells[-1].startswith("2 trained, measured")
     assert all(cell != "–" for cell in cells[:-1:2])

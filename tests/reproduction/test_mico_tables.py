@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from reproduced import content_of, rows_of
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 from eventformers.datasets_scripts.base import SAMPLES
@@ -117,10 +118,6 @@ def measured(monkeypatch, tiny_encoder):
     return calls
 
 
-def _rows(table) -> dict[str, list[str]]:
-    return {row[0]: row[1:] for row in table.rows}
-
-
 @pytest.mark.parametrize("recipe", ["paper-bert-base", "paper-bert-base-atomic"])
 def test_the_paper_recipes_expect_what_the_tables_say(recipe):
     expected = load_recipe("mico", recipe).expected
@@ -166,7 +163,7 @@ def test_all_tables_are_filled_and_share_their_runs(call, trained, measured, tmp
         assert table.rows[-1][0] == "untrained encoder (encoder)"
         assert str(tmp_path) not in table.path.read_text() + table.path.with_suffix(".json").read_text()
         own = {row.label for row in get_table("mico", name).rows if row.slug}
-        failed = {label for label, row in _rows(table).items() if row[-1].startswith("failed")}
+        failed = {label for label, row in rows_of(table).items() if row[-1].startswith("failed")}
         # The tiny encoder has no head, and the encoders of the paper are not here.
         assert failed == {
             row.label
@@ -174,9 +171,9 @@ def test_all_tables_are_filled_and_share_their_runs(call, trained, measured, tmp
             if row.encoder or row.baseline in LANGUAGE_MODELS
         }
         for label in own - failed:
-            assert any(score != "–" for score in _rows(table)[label][:-1:2]), (name, label)
-    assert _rows(tables["table4"])["MICO, this encoder, ATOMIC"][-1] == "cached"
-    assert _rows(tables["table6"])["k = 1, ATOMIC (paper: BERT-base)"][-1] == "cached, scored again"
+            assert any(score != "–" for score in rows_of(table)[label][:-1:2]), (name, label)
+    assert rows_of(tables["table4"])["MICO, this encoder, ATOMIC"][-1] == "cached"
+    assert rows_of(tables["table6"])["k = 1, ATOMIC (paper: BERT-base)"][-1] == "cached, scored again"
     trained.clear()
     measured.clear()
     again = {name: call(name) for name in paper_tables()["mico"]}
@@ -188,7 +185,7 @@ def test_all_tables_are_filled_and_share_their_runs(call, trained, measured, tmp
 
 def test_questions_are_told_by_split(call, trained):
     table = call("table2")
-    rows = _rows(table)
+    rows = rows_of(table)
     assert table.header[1:-1:2] == ["COPA dev", "COPA test", "SIQA dev", "SIQA test", "CSQA dev"]
     assert rows["choice at random"][:-1:2] == ["50.0", "50.0", "33.3", "–", "20.0"]
     # On six of 1,954 questions no published score stands beside ours; without test questions, ours is absent.
@@ -201,13 +198,13 @@ def test_questions_are_told_by_split(call, trained):
     assert "| COPA | test | 2 | 500 (validation) |" in table.path.read_text()
 
 
-def test_published_scores_stand_beside_ours_on_the_same_rows(call, trained, monkeypatch):
+def test_published_scores_stand_beside_ours_on_the_samerows_of(call, trained, monkeypatch):
     for name, published_rows in (("copa", 4), ("siqa", 6), ("csqa", 6)):
         monkeypatch.setitem(TASKS, name, replace(TASKS[name], published_rows=published_rows))
     for column in get_table("mico", "table2").columns[:2]:
         for split, published_rows in (("validation", 4), ("test", 2)):
             monkeypatch.setitem(column.rows, split, published_rows)
-    rows = _rows(call("table2"))
+    rows = rows_of(call("table2"))
     assert rows["choice at random"][1::2] == ["50.0", "50.0", "33.3", "33.3", "25.0"]
     assert rows["KRL (Banerjee and Baral, 2020)"][1:-1:2] == ["–", "–", "46.6", "46.4", "36.8"]
 
@@ -216,7 +213,7 @@ def test_an_encoder_with_its_head_is_scored_as_a_language_model(call, trained, t
     folder = tmp_path / "with-head"
     AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
     BertForMaskedLM(BertConfig.from_pretrained(tiny_encoder)).save_pretrained(folder)
-    row = _rows(call("table2", encoder=str(folder)))[OWN_LANGUAGE_MODEL]
+    row = rows_of(call("table2", encoder=str(folder)))[OWN_LANGUAGE_MODEL]
     assert row[-1].startswith("measured")
     assert "–" not in (row[0], row[2], row[4], row[8])
 
@@ -231,12 +228,12 @@ def test_a_row_can_have_an_encoder_of_its_own(call, trained, tiny_encoder, tmp_p
     monkeypatch.setattr("eventformers.reproduction.planner.get_table", lambda paper, table: tables[table])
     table = call("table4")
     assert {run.encoder for run in trained} == {str(own), str(tiny_encoder)}
-    found = _rows(table)
+    found = rows_of(table)
     assert found["BERT-base, masked language model"][-1].startswith("measured")
     assert "no trained masked" in found["this encoder, masked language model"][-1]
     settings = {"training.learning_rate=5.0e-6", "model.feature_dropout=0.05"}
     assert sum(settings <= {*run.settings} for run in trained) == 2
-    content = json.loads(table.path.with_suffix(".json").read_text())
+    content = content_of(table)
     assert {row["encoder"] for row in content["rows"]} == {str(own), None}
 
 
@@ -260,23 +257,23 @@ def test_copa_is_the_mean_over_the_rows_of_both_of_its_sets(call, trained, tmp_p
         result["scores"]["accuracy"] = {"validation": 40.0, "test": 100.0}[result["dataset"]["split"]]
         path.write_text(json.dumps(result))
     table = call("table4")
-    assert _rows(table)["MICO, this encoder, ATOMIC"][0] == "60.0"
-    content = json.loads(table.path.with_suffix(".json").read_text())
+    assert rows_of(table)["MICO, this encoder, ATOMIC"][0] == "60.0"
+    content = content_of(table)
     assert content["rows"][-1]["scores"]["copa validation+test"] == pytest.approx((4 * 40 + 2 * 100) / 6)
 
 
 def test_a_row_is_scored_on_its_own_graph_alone(call, trained, measured):
     table = call("table3")
-    rows = _rows(table)
+    rows = rows_of(table)
     conceptnet = rows["MICO, this encoder, ConceptNet"]
     atomic = rows["MICO, this encoder, ATOMIC"]
     assert (conceptnet[4], conceptnet[6], atomic[0], atomic[2]) == ("–",) * 4
     assert conceptnet[1:4:2] == ["–", "–"]
-    content = json.loads(table.path.with_suffix(".json").read_text())
+    content = content_of(table)
     published = {row["label"]: row["paper"] for row in content["rows"]}["MICO, BERT-base, ConceptNet"]
     assert list(published.values())[:2] == [9.0, 19.06]
     assert [run.tasks for run in trained] == [["conceptnet_completion"], ["atomic_completion"]]
-    content = json.loads(table.path.with_suffix(".json").read_text())
+    content = content_of(table)
     scores = {row["label"]: row["scores"] for row in content["rows"]}
     found = scores["MICO, this encoder, ConceptNet"]
     assert 0 < found["conceptnet_completion"] < 100
@@ -287,7 +284,7 @@ def test_a_row_is_scored_on_its_own_graph_alone(call, trained, measured):
 
 
 def test_the_reranked_row_shares_its_run_and_has_its_own_scores(call, trained, measured):
-    content = json.loads(call("table3").path.with_suffix(".json").read_text())
+    content = content_of(call("table3"))
     of = {
         (row["folder"], row["rerank"]): row["scores"]
         for row in content["rows"]
@@ -309,7 +306,7 @@ def test_a_baseline_that_cannot_run_costs_no_other_row(call, trained, monkeypatc
         return measure
 
     monkeypatch.setattr(reproduced_rows, "get_baseline", get_baseline)
-    rows = _rows(call("table3"))
+    rows = rows_of(call("table3"))
     for label in ("ConvE", "RotatE", "ComplEx (not in the paper)"):
         assert "pip install eventformers[baselines]" in rows[label][-1]
     assert rows["MICO, this encoder, ATOMIC"][4] != "–"
@@ -321,7 +318,7 @@ def test_training_data_of_one_graph_cost_the_rows_of_the_other(call, trained, da
     for name in ("CN-82K", "CN-82K-Ind"):
         (folder / name).symlink_to(data / name)
     table = call("table7", data=folder)
-    rows = _rows(table)
+    rows = rows_of(table)
     assert rows["hard positive, ATOMIC (paper: BERT-base)"][-1].startswith("failed: no raw file")
     assert rows["hard positive, ConceptNet (paper: BERT-base)"][-1].startswith("trained")
     assert str(tmp_path) not in table.path.read_text()
@@ -332,12 +329,12 @@ def test_training_data_of_one_graph_cost_the_rows_of_the_other(call, trained, da
 
 def test_columns_that_the_evaluation_data_lack_stay_empty(call, trained, data, caplog):
     table = call("table4", evaluation_data=os.pathsep.join([str(data / "SIQA"), str(data / "CSQA")]))
-    row = _rows(table)["MICO, this encoder, ATOMIC"]
+    row = rows_of(table)["MICO, this encoder, ATOMIC"]
     assert row[0] == "–"
     assert "–" not in (row[2], row[4])
     assert trained[0].tasks == ["siqa", "csqa"]
     assert "the columns of copa stay empty" in caplog.text
-    assert json.loads(table.path.with_suffix(".json").read_text())["evaluation_data"] == "SIQA CSQA"
+    assert content_of(table)["evaluation_data"] == "SIQA CSQA"
     assert "| Social IQA | validation | 6 | 1,954 | local |" in table.path.read_text()
     with pytest.raises(EventformersError, match="no raw file"):
         call("table4", evaluation_data=data / "CN-82K")

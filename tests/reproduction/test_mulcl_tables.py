@@ -10,6 +10,7 @@ from types import MappingProxyType, SimpleNamespace
 
 import matplotlib.image
 import pytest
+from reproduced import content_of, rows_of
 
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
@@ -119,14 +120,6 @@ def call(tmp_path: Path, tiny_encoder: Path):
     return run
 
 
-def _rows(table) -> dict[str, list[str]]:
-    return {row[0]: row[1:] for row in table.rows}
-
-
-def _json(table) -> dict:
-    return json.loads(table.path.with_suffix(".json").read_text())
-
-
 def _published(table: str) -> dict[str, dict[str, float]]:
     held = get_table("mulcl", table)
     return {
@@ -163,11 +156,11 @@ def test_all_tables_are_filled_and_each_run_is_trained_once(call, trained, basel
     assert (len(baselines), len(set(baselines))) == (10, 6)
     for name, table in tables.items():
         own = {row.label for row in get_table("mulcl", name).rows if row.slug}
-        for label, row in _rows(table).items():
+        for label, row in rows_of(table).items():
             assert not row[-1].startswith("failed"), (name, label, row[-1])
             assert label not in own or all(score != "–" for score in row[:-1:2]), (name, label)
         assert str(tmp_path) not in table.path.read_text() + table.path.with_suffix(".json").read_text()
-    assert _rows(tables["table3"])["MulCL [W+E]"][-1] == "cached"
+    assert rows_of(tables["table3"])["MulCL [W+E]"][-1] == "cached"
     trained.clear()
     baselines.clear()
     again = {name: call(name) for name in TABLES}
@@ -178,12 +171,12 @@ def test_all_tables_are_filled_and_each_run_is_trained_once(call, trained, basel
 
 def test_mulcl_is_compared_with_every_other_row(call, trained, baselines):
     table = call("table1")
-    assert "untrained encoder (encoder)" not in _rows(table)
-    pairs = _json(table)["comparisons"]["pairs"]
+    assert "untrained encoder (encoder)" not in rows_of(table)
+    pairs = content_of(table)["comparisons"]["pairs"]
     own = {row.label for row in get_table("mulcl", "table1").rows if row.slug}
     assert {one["other"] for one in pairs} == own - {"MulCL [W+E]"}
     (compared,) = (one for one in pairs if (one["other"], one["column"]) == ("HeterEvent [W+E]", "mcnc"))
-    rows = {row["label"]: row["scores"]["mcnc"] for row in _json(table)["rows"] if row["scores"]}
+    rows = {row["label"]: row["scores"]["mcnc"] for row in content_of(table)["rows"] if row["scores"]}
     assert compared["difference"] == pytest.approx(100 - rows["HeterEvent [W+E]"])
     assert 0 < compared["low"] <= compared["difference"] <= compared["high"]
     assert compared["questions"] > 0
@@ -210,7 +203,7 @@ def test_what_is_not_pretrained_starts_from_its_own_recipe(call, trained):
 
 
 def test_single_events_are_read_in_contexts_and_alone(call, trained, baselines, measure, tmp_path):
-    rows = _rows(call("table2"))
+    rows = rows_of(call("table2"))
     own = ("MulCL [W+E]", "MulCL [W+E], events read alone (beyond the paper)")
     in_context, alone = (rows[label] for label in own)
     assert in_context[:-1:2] != alone[:-1:2]
@@ -232,7 +225,7 @@ def test_figure3_claims_three_hops_for_inference_one_for_similarity_and_mulcl_at
 
 def test_hops_are_drawn(call, trained, tmp_path):
     table = call("figure3")
-    hops = _json(table)["hops"]
+    hops = content_of(table)["hops"]
     assert list(hops) == [column.title for column in get_table("mulcl", "figure3").columns]
     assert set(hops["MCNC"]) == {"HeterEvent [W+E]", "MulCL [W+E]"}
     assert list(hops["MCNC"]["MulCL [W+E]"]) == ["1", "2", "3", "4"]
@@ -242,11 +235,11 @@ def test_hops_are_drawn(call, trained, tmp_path):
 
 def test_scores_by_degree_count_every_question(call, trained):
     table = call("figure4")
-    degrees = _json(table)["degrees"]
-    assert [list(row["trainings"].values()) for row in _json(table)["rows"]] == [[1.5], [1.5]]
+    degrees = content_of(table)["degrees"]
+    assert [list(row["trainings"].values()) for row in content_of(table)["rows"]] == [[1.5], [1.5]]
     figure = get_table("mulcl", "figure4")
     assert len(figure.columns) == 8
-    scores = next(row["scores"] for row in _json(table)["rows"] if row["label"].startswith("Heter"))
+    scores = next(row["scores"] for row in content_of(table)["rows"] if row["label"].startswith("Heter"))
     for column in figure.columns:
         of_mulcl, of_heterevent = (degrees[column.title][f"{name} [W+E]"] for name in ("MulCL", "HeterEvent"))
         assert [one["questions"] for one in of_mulcl] == [one["questions"] for one in of_heterevent]
@@ -278,7 +271,7 @@ def test_stages_that_runs_share_are_trained_once(call, monkeypatch, caplog, tmp_
     settings += ["num_segments=2", "num_views=2", "per_device_train_batch_size=4", "validation_rows=0"]
     settings += ["early_stopping_patience=null"]
     with caplog.at_level("INFO", logger="eventformers"):
-        states = {label: row[-1] for label, row in _rows(call("table3", settings=settings)).items()}
+        states = {label: row[-1] for label, row in rows_of(call("table3", settings=settings)).items()}
     assert states["MulCL [W]"].startswith("trained")
     assert states["MulCL [W+E]"].startswith("resumed")
     assert "goes on from 3 stages of mulcl-w-" in caplog.text

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from reproduced import content_of, rows_of
 from transformers import AutoTokenizer
 
 from eventformers import EventTypeInductionModel
@@ -58,10 +58,6 @@ def call(tmp_path: Path, tiny_encoder: Path) -> Callable:
     return run
 
 
-def _rows(table) -> dict[str, list[str]]:
-    return {row[0]: row[1:] for row in table.rows}
-
-
 def test_published_scores_are_those_of_the_paper():
     table = get_table("type-induction", "table1")
     rows = {row.label: tuple(table.published(row).values()) for row in table.rows}
@@ -78,13 +74,13 @@ def test_published_scores_are_those_of_the_paper():
 def test_runs_are_trained_once_for_means_and_ensembles(call, trained, tmp_path):
     first = call("table1")
     assert [(run.seed, run.recipe) for run in trained] == [(7, "demo"), (8, "demo")]
-    rows = _rows(first)
+    rows = rows_of(first)
     own = {row.label for row in get_table("type-induction", "table1").rows if row.slug}
     for label, cells in rows.items():
         assert not cells[-1].startswith("failed"), (label, cells[-1])
         assert label not in own or all(cell != "–" for cell in cells[:-1:2]), label
     assert rows["One cluster"][0:3:2] == ["1", "0.0"]
-    content = json.loads(first.path.with_suffix(".json").read_text())
+    content = content_of(first)
     mean = next(row for row in content["rows"] if row["label"] == "DotProduct+Agglo")
     assert (mean["seeds"], mean["ensemble"]) == ([7, 8], [])
     ensemble = next(row for row in content["rows"] if row["label"] == "E-DotProduct+Agglo")
@@ -98,12 +94,12 @@ def test_runs_are_trained_once_for_means_and_ensembles(call, trained, tmp_path):
         again = call(name)
         assert trained == []
         assert str(tmp_path) not in again.path.read_text()
-    assert _rows(call("table1"))["E-DotProduct+Agglo"][-1] == "cached"
+    assert rows_of(call("table1"))["E-DotProduct+Agglo"][-1] == "cached"
     assert "## Clusters of E-FT-SBERT+Manifold" in call("table2").path.read_text()
 
 
 def test_names_are_given_by_models_that_were_trained_for_them(call, trained):
-    rows = _rows(call("table3"))
+    rows = rows_of(call("table3"))
     auxiliary = [run for run in trained if "model.type_name_weight=1.0" in run.settings]
     assert [run.seed for run in auxiliary] == [7, 8]
     assert sorted(run.seed for run in trained) == [7, 7, 8, 8]
