@@ -91,20 +91,19 @@ class PretrainedModel:
 
 def list_pretrained() -> list[PretrainedModel]:
     """List the trained models that come with the package, with their scores, sizes and licences."""
-    return [_describe(path.parent) for path in sorted(MODELS.glob(f"*/{FACTS_FILE}"))]
-
-
-def _describe(folder: Path) -> PretrainedModel:
-    facts = read_json_object(folder / FACTS_FILE)
-    return PretrainedModel(
-        folder.name,
-        facts["title"],
-        facts.get("method"),
-        tuple(facts["licenses"]),
-        tuple(PretrainedScore(**score) for score in facts["scores"]),
-        (folder / facts.get("weights", CHANGE_FILE)).resolve().stat().st_size,
-        (folder / facts.get("card", "README.md")).resolve(),
-    )
+    read = {path.parent: read_json_object(path) for path in sorted(MODELS.glob(f"*/{FACTS_FILE}"))}
+    return [
+        PretrainedModel(
+            folder.name,
+            facts["title"],
+            facts.get("method"),
+            tuple(facts["licenses"]),
+            tuple(PretrainedScore(**score) for score in facts["scores"]),
+            (folder / facts.get("weights", CHANGE_FILE)).resolve().stat().st_size,
+            (folder / facts.get("card", "README.md")).resolve(),
+        )
+        for folder, facts in read.items()
+    ]
 
 
 def is_pretrained(name: str) -> bool:

@@ -165,7 +165,18 @@ def package(
             ),
         )
         card = card.replace(facts["command"], code_block(facts["command"], "bash"))
-        write_text(small / "README.md", f"---\n{_front_matter(name, list(results.values()))}\n---\n\n{card}")
+        metadata = ModelCardData(
+            model_name=name,
+            language="en",
+            license="other",
+            license_name="terms-of-encoder-and-training-data",
+            library_name="transformers",
+            pipeline_tag="feature-extraction",
+            tags=["eventformers", name],
+            base_model=PACKAGED_ENCODER,
+            eval_results=eval_results(list(results.values())) or None,
+        )
+        write_text(small / "README.md", f"---\n{metadata.to_yaml()}\n---\n\n{card}")
         folder = Path(output) / name
         with staged_folder(folder, replaced=("[!.]*",)) as staging:
             shutil.copytree(small, staging, dirs_exist_ok=True, copy_function=shutil.copyfile)
@@ -315,18 +326,3 @@ def score_rows(scores: Sequence[Mapping[str, Any]]) -> str:
         for score in scores
     ]
     return table(["task", "metric", "rows", "packaged", "all weights", "untrained"], rows)
-
-
-def _front_matter(name: str, results: list[TaskResult]) -> str:
-    metadata = ModelCardData(
-        model_name=name,
-        language="en",
-        license="other",
-        license_name="terms-of-encoder-and-training-data",
-        library_name="transformers",
-        pipeline_tag="feature-extraction",
-        tags=["eventformers", name],
-        base_model=PACKAGED_ENCODER,
-        eval_results=eval_results(results) or None,
-    )
-    return metadata.to_yaml()
