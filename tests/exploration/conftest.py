@@ -17,6 +17,7 @@ def explore(
     english_pipeline: str, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Explore:
     monkeypatch.setattr("eventformers.loading.encoders._default_encoder", lambda: tiny_encoder)
+    monkeypatch.setattr("eventformers.exploration.stories.tuned_encoder", lambda encoder: encoder)
 
     def run(texts: Any = None, **options: Any) -> Exploration:
         chosen = {

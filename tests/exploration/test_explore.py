@@ -487,6 +487,7 @@ def test_the_untrained_encoder_is_named(
     explore: Explore, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("eventformers.loading.encoders._default_encoder", lambda: tiny_encoder)
+    monkeypatch.setattr("eventformers.exploration.stories.tuned_encoder", lambda encoder: encoder)
     assert not any("--events" in note for note in explore().notes)
     found = explore(events=None, types=None)
     for role in ("events", "types"):

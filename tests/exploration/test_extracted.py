@@ -37,6 +37,7 @@ def test_the_demo_needs_no_parser_and_takes_the_tables_as_they_are(
 
     monkeypatch.setattr("eventformers.extraction.extractor.load_pipeline", no_parser)
     monkeypatch.setattr("eventformers.loading.encoders._default_encoder", lambda: tiny_encoder)
+    monkeypatch.setattr("eventformers.exploration.stories.tuned_encoder", lambda encoder: encoder)
     found = explore_samples(tmp_path, encoder=str(tiny_encoder))
     assert found.folder == tmp_path / "explore"
     for name in TABLES:

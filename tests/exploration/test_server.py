@@ -38,6 +38,7 @@ def exploration(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     out = tmp_path_factory.mktemp("explored") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("eventformers.loading.encoders._default_encoder", lambda: tiny_encoder)
+        patch.setattr("eventformers.exploration.stories.tuned_encoder", lambda encoder: encoder)
         # Few events of the samples are in two documents, and none with names.
         patch.setattr("eventformers.exploration.stories.THRESHOLD", 0.1)
         patch.setattr("eventformers.inference.coreference.same_events.SHARED_NAMES", 0)

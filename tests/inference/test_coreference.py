@@ -9,12 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from eventformers.inference.coreference import same_events as groups
-from eventformers.inference.coreference.pair_scorer import MentionPairs, PairScorer, packaged_scorer
+from eventformers.inference.coreference.pair_scorer import (
+    ENCODER,
+    WEIGHTS,
+    MentionPairs,
+    PairScorer,
+    packaged_scorer,
+    tuned_encoder,
+)
 from eventformers.inference.coreference.same_events import candidate_pairs, same_events
 from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.encoding.vectors import unit_vectors
 from eventformers.inference.induction.mention_encoding import encode_mentions
+from eventformers.loading.pretrained import low_rank_change
 
 TEXTS = {
     "a": "A storm flooded the harbour of Tarnmouth. The mayor resigned.",
@@ -49,7 +59,7 @@ def mentions() -> list[dict[str, Any]]:
 def pairs(encoder: EventEncoder, rows: Sequence[dict[str, Any]] | None = None) -> MentionPairs:
     rows = mentions() if rows is None else rows
     vectors = np.eye(len(rows), 8, dtype=np.float32)
-    return MentionPairs(rows, TEXTS, vectors, encoder.encode)
+    return MentionPairs(rows, TEXTS, vectors, vectors, encoder.encode)
 
 
 class Given(torch.nn.Module):
@@ -75,7 +85,7 @@ def test_features_are_those_of_the_definitions(encoder: EventEncoder) -> None:
     rows = mentions()
     rows[3] |= {"lemma": "say", "trigger_kind": "noun"}
     features = pairs(encoder, rows).features(np.array([0, 0, 2]), np.array([2, 1, 3]))
-    assert features.shape == (3, 21)
+    assert features.shape == (3, 22)
     flooded, resigned = encoder.encode(["flooded", "resigned"], normalize=True)
     # The same trigger and lemma in two documents, with the words around it in common.
     assert features[0, [0, 1, 5, 6, 7, 8, 9, 10, 11, 12]] == pytest.approx([0, 1, 0, 1, 1, 1, 1, 0, 0, 10])
@@ -200,13 +210,44 @@ def test_no_mention_is_no_group(encoder: EventEncoder) -> None:
 def test_the_packaged_scorer_knows_equal_events() -> None:
     encoder = load_encoder(None, device="cpu")
     rows = mentions()
-    vectors = encode_mentions(encoder, rows, trigger_input="span").embeddings
-    found = MentionPairs(
-        rows, TEXTS, vectors / np.linalg.norm(vectors, axis=1, keepdims=True), encoder.encode
+    vectors, tuned = (
+        unit_vectors(
+            encode_mentions(one, rows, trigger_input="span").embeddings, [row["text"] for row in rows]
+        )
+        for one in (encoder, tuned_encoder(encoder))
     )
+    found = MentionPairs(rows, TEXTS, vectors, tuned, encoder.encode)
     scored = packaged_scorer()(torch.from_numpy(found.features(np.array([0, 1, 0]), np.array([2, 3, 4]))))
     assert scored[0] > 0.5 > scored[1:].max()
     assert same_events(found, packaged_scorer()).tolist() == [0, 1, 0, 2, 3]
+
+
+def test_the_logit_rises_with_how_much_nearer_tuned_vectors_are(encoder: EventEncoder) -> None:
+    found = pairs(encoder)
+    first, second = np.array([0, 0]), np.array([2, 3])
+    assert found.features(first, second)[:, -1].tolist() == [0, 0]
+    found.tuned = found.vectors.copy()
+    found.tuned[2] = found.vectors[0]
+    features = torch.from_numpy(found.features(first, second))
+    assert features[:, -1].tolist() == [1, 0]
+    scorer = PairScorer().eval()
+    before = scorer.logits(features)
+    scorer.tuned_weight.fill_(2.5)
+    assert (scorer.logits(features) - before)[:, 0].tolist() == pytest.approx([2.5] * 3)
+    assert torch.equal(scorer.logits(features)[:, 1], before[:, 1])
+
+
+def test_the_tuned_encoder_is_the_packaged_one_with_other_upper_layers() -> None:
+    encoder = load_encoder(None, device="cpu")
+    tuned = tuned_encoder(encoder)
+    before, weights = (one.model.state_dict() for one in (encoder, tuned))
+    differ = [name for name, value in before.items() if not torch.equal(value, weights[name])]
+    assert {name.split(".")[3] for name in differ} == {"3", "4", "5"}
+    name = "encoder.encoder.layer.5.output.dense.weight"
+    change = {key.removeprefix(ENCODER): value for key, value in load_file(WEIGHTS).items()}
+    difference = weights[name] - before[name]
+    assert torch.allclose(difference, low_rank_change(change, name), atol=1e-6)
+    assert tuned.revision != encoder.revision
 
 
 def test_saved_weights_score_the_same(tmp_path: Path) -> None:
@@ -214,7 +255,7 @@ def test_saved_weights_score_the_same(tmp_path: Path) -> None:
     scorer = PairScorer().eval()
     scorer.mean += 1
     scorer.save(tmp_path / "weights.safetensors")
-    features = torch.randn(4, 21)
+    features = torch.randn(4, 22)
     assert torch.equal(PairScorer.load(tmp_path / "weights.safetensors")(features), scorer(features))
     expected = sum(torch.sigmoid(one) for one in scorer.logits(features).double()) / 3
     assert scorer(features).tolist() == pytest.approx(expected.tolist(), abs=1e-6)

@@ -161,6 +161,7 @@ def test_notebook_runs_from_top_to_bottom(
     assert [cell["execution_count"] for cell in code_cells(notebook)] == list(range(1, len(stored) + 1))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(encoders, "_default_encoder", lambda: tiny_encoder)
+    monkeypatch.setattr("eventformers.exploration.stories.tuned_encoder", lambda encoder: encoder)
     run_cells(notebook)
     assert [_kinds(cell) for cell in code_cells(notebook)] == stored
     assert "2 steps" in code_cells(notebook)[0]["outputs"][0]["text"][0]

@@ -48,6 +48,7 @@ def run(tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Runs a script, with the tiny encoder as the packaged one."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("eventformers.loading.encoders._default_encoder", lambda: tiny_encoder)
+    monkeypatch.setattr("eventformers.exploration.stories.tuned_encoder", lambda encoder: encoder)
 
     def script(name: str, *arguments: object) -> None:
         monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])

@@ -32,6 +32,7 @@ def test_its_commands_run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("eventformers.loading.encoders._default_encoder", lambda: tiny_encoder)
     monkeypatch.setattr("eventformers.loading.pretrained.pretrained", lambda name: str(tiny_encoder))
+    monkeypatch.setattr("eventformers.exploration.stories.tuned_encoder", lambda encoder: encoder)
     Path("texts").mkdir()
     news = (SAMPLES / "texts" / "news.jsonl").read_text(encoding="utf-8").splitlines()
     Path("texts/news.jsonl").write_text("\n".join(news[:4]), encoding="utf-8")

@@ -55,6 +55,7 @@ from eventformers.extraction.pipeline import extract_shards
 from eventformers.extraction.shards import in_blocks, read_counts, read_shards, write_texts
 from eventformers.extraction.texts import TextDocument
 from eventformers.files import file_digest, files_digest, remove_folder, write_text
+from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import Vectors, unit_vectors
 from eventformers.inference.induction.induce import usual_trigger_input
 from eventformers.inference.induction.mention_encoding import TriggerInput, encode_mentions
@@ -391,7 +392,7 @@ def kept_vectors(
 def mention_vectors(
     run: StepRun,
     name: str,
-    role: str,
+    encoder: EventEncoder,
     mentions: Sequence[Mapping[str, Any]],
     trigger_input: TriggerInput | None = None,
     also: str | None = None,
@@ -401,12 +402,12 @@ def mention_vectors(
     Args:
         run: the step.
         name: the file of the vectors; see `StepRun.rows`.
-        role: the role of the encoder.
+        encoder: the encoder.
         mentions: `text`, a sentence, `trigger_start` and `trigger_end`; further columns are ignored.
         trigger_input: see `encode_mentions`; None takes that of the encoder.
         also: file of another step with vectors by the same encoder.
     """
-    settings, encoder = run.context.settings, run.context.encoder(role)
+    settings = run.context.settings
 
     def encode(block: Sequence[dict[str, Any]]) -> NDArray[np.floating]:
         read = encode_mentions(

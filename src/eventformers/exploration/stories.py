@@ -18,7 +18,12 @@ from eventformers.exploration.events import kept_vectors, mention_vectors
 from eventformers.exploration.steps import Context, Step, StepRun, keys_file
 from eventformers.exploration.types import MENTIONS
 from eventformers.files import file_digest
-from eventformers.inference.coreference.pair_scorer import WEIGHTS, MentionPairs, packaged_scorer
+from eventformers.inference.coreference.pair_scorer import (
+    WEIGHTS,
+    MentionPairs,
+    packaged_scorer,
+    tuned_encoder,
+)
 from eventformers.inference.coreference.same_events import same_events
 from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.induction.type_naming import has_only_stop_words
@@ -35,7 +40,9 @@ MOST_ACTORS = 5
 
 # The scorer is trained on vectors of the packaged encoder, so no other can be given.
 _ROLE = "stories"
-_MENTIONS, _TRIGGERS = (f"{STATE_FOLDER}/story_{name}.parquet" for name in ("mentions", "triggers"))
+_MENTIONS, _TUNED, _TRIGGERS = (
+    f"{STATE_FOLDER}/story_{name}.parquet" for name in ("mentions", "tuned_mentions", "triggers")
+)
 _KNOWN = f"{STATE_FOLDER}/known_stories.parquet"
 _COLUMNS = (
     *("event_id", "document_id", "sentence", "sentence_start", "sentence_end", "trigger_start"),
@@ -112,11 +119,11 @@ def find_stories(run: StepRun) -> None:
     ]
     # Without a model of types, the same encoder has read most of them.
     also = MENTIONS if run.context.settings.models.get("types") is None else None
-    vectors, _ = mention_vectors(run, _MENTIONS, _ROLE, mentions, "span", also)
+    encoder = run.context.encoder(_ROLE)
+    vectors, _ = mention_vectors(run, _MENTIONS, encoder, mentions, "span", also)
+    tuned, _ = mention_vectors(run, _TUNED, tuned_encoder(encoder), mentions, "span")
 
-    encode = partial(
-        run.context.encoder(_ROLE).encode, batch_size=run.context.settings.batch_size, normalize=True
-    )
+    encode = partial(encoder.encode, batch_size=run.context.settings.batch_size, normalize=True)
 
     def encode_triggers(triggers: Sequence[str]) -> Vectors:
         return kept_vectors(run, _TRIGGERS, triggers, encode)[0]
@@ -129,7 +136,7 @@ def find_stories(run: StepRun) -> None:
         dates = [row["date"][:10] if len(row["date"]) >= 10 else "NaT" for row in documents]
         days = np.array(dates, dtype="datetime64[D]")
         known_days = np.where(np.isnat(days), np.nan, days.astype(np.float64))
-        pairs = MentionPairs(mentions, texts, vectors, encode_triggers)
+        pairs = MentionPairs(mentions, texts, vectors, tuned, encode_triggers)
         labels = same_events(pairs, packaged_scorer(), threshold=THRESHOLD, days=known_days)
         of_label: dict[int, list[Row]] = {}
         for label, row in zip(labels.tolist(), rows, strict=True):
@@ -240,8 +247,8 @@ STORIES = Step(
     may_read=(MENTIONS, keys_file(MENTIONS)),
     writes=(
         *(STORIES_TABLE, EVENT_STORIES_TABLE, _KNOWN),
-        *(file for name in (_MENTIONS, _TRIGGERS) for file in (name, keys_file(name))),
+        *(file for name in (_MENTIONS, _TUNED, _TRIGGERS) for file in (name, keys_file(name))),
     ),
     settings=_settings,
-    applied=("factuality", "threshold", "weights", "curation"),
+    applied=("factuality", "threshold", "curation"),
 )

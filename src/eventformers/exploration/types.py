@@ -428,7 +428,7 @@ def _encode(run: StepRun, rows: Sequence[Row]) -> tuple[Vectors, NDArray[np.bool
         sentence = texts[row["document_id"]][start : row["sentence_end"]]
         place = {"trigger_start": row["trigger_start"] - start, "trigger_end": mention_end(row, sentence)}
         mentions.append({"text": sentence, **place})
-    vectors, keys = mention_vectors(run, MENTIONS, "types", mentions)
+    vectors, keys = mention_vectors(run, MENTIONS, run.context.encoder("types"), mentions)
     known = set(read_parquet(run.earlier / keys_file(MENTIONS))["key"].to_pylist()) if run.earlier else ()
     return vectors, np.array([key not in known for key in keys])
 

@@ -185,7 +185,7 @@ def build(source: Path, output: Path, *, base_model: str | None = None) -> None:
         )
     try:
         change = load_file(source / CHANGE_FILE)
-        weights = _weights(facts, load_file(encoder / WEIGHTS_FILE), change)
+        weights = changed_weights(facts, load_file(encoder / WEIGHTS_FILE), change)
     except (SafetensorError, KeyError) as error:
         raise EventformersError(
             f"{source / CHANGE_FILE}: damaged ({error}); reinstall eventformers"
@@ -205,7 +205,7 @@ def build(source: Path, output: Path, *, base_model: str | None = None) -> None:
     write_text(output / _BUILT_FILE, json.dumps({"sha256": digests}))
 
 
-def _weights(
+def changed_weights(
     facts: Mapping[str, Any], encoder: Mapping[str, Tensor], change: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """The weights of a model by name: those of the encoder with their changes, and those of its heads."""

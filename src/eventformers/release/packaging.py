@@ -248,7 +248,7 @@ def _write_change(run: Path, folder: Path, rank: int | None) -> dict[str, Any]:
         difference = differences.get(name)
         if difference is not None and difference.any():
             is_large = value.dim() == 2 and min(value.shape) > rank
-            change |= _low_rank(name, difference, rank) if is_large else {name: difference.bfloat16()}
+            change |= low_rank(name, difference, rank) if is_large else {name: difference.bfloat16()}
     save_file(change, folder / CHANGE_FILE)
     tokenizer = read_json_object(encoder_folder / "tokenizer.json")
     trained = read_json_object(run / "tokenizer.json")
@@ -284,7 +284,7 @@ def _rank(differences: Sequence[Tensor]) -> int:
     )
 
 
-def _low_rank(name: str, difference: Tensor, rank: int) -> dict[str, Tensor]:
+def low_rank(name: str, difference: Tensor, rank: int) -> dict[str, Tensor]:
     """The nearest matrix of a rank, as factors in four bits with scales of rows and columns."""
     left, values, right = torch.linalg.svd(difference, full_matrices=False)
     root = values[:rank].sqrt()

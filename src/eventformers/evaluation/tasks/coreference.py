@@ -26,7 +26,12 @@ from eventformers.evaluation.tasks.base import (
     read_text,
 )
 from eventformers.extraction.parsed_mentions import parsed_mentions
-from eventformers.inference.coreference.pair_scorer import MentionPairs, packaged_scorer, text_overlaps
+from eventformers.inference.coreference.pair_scorer import (
+    MentionPairs,
+    packaged_scorer,
+    text_overlaps,
+    tuned_encoder,
+)
 from eventformers.inference.coreference.same_events import THRESHOLD, same_events
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.event_inputs import digest_of
@@ -242,7 +247,7 @@ class Coreference(TaskKind):
         if reads is None and not hasattr(model.model.config, "trigger_input"):
             reads = "span"
 
-        def encode(rows: Sequence[Row]) -> Vectors:
+        def encode(rows: Sequence[Row], model: EventEncoder = model) -> Vectors:
             mentions = cast("Sequence[dict[str, Any]]", rows)
             told = ((row["text"], row["trigger_start"], row["trigger_end"]) for row in mentions)
 
@@ -268,8 +273,12 @@ class Coreference(TaskKind):
                 "it is trained"
             )
 
+        tuned = tuned_encoder(model)
+
         def by_pairs(rows: Sequence[Row], topics: Labels) -> Grouping:
-            pairs = MentionPairs(parsed_mentions(rows), document_texts(rows), encode(rows), model.encode)
+            pairs = MentionPairs(
+                parsed_mentions(rows), document_texts(rows), encode(rows), encode(rows, tuned), model.encode
+            )
             # Without topics, only similar documents are compared.
             given = topics if topics.any() else None
             return lambda threshold: same_events(pairs, packaged_scorer(), threshold=threshold, topics=given)

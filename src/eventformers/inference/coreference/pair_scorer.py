@@ -1,12 +1,15 @@
 """The scorer of pairs of mentions: the probability that both refer to the same event.
 
 It reads features of a pair, not its text: cosines of frozen vectors, the overlap of words of the documents,
-sentences and arguments, and equal lemmas.
+sentences and arguments, and equal lemmas. The logit rises with the cosine of vectors that an encoder with
+trained upper layers gives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,10 +23,17 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import MultiLabelBinarizer
 from torch import nn
 
+from eventformers.files import file_digest
+from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import Positions, Vectors, unit_vectors
+from eventformers.loading.pretrained import changed_weights
 
 WEIGHTS = Path(__file__).with_suffix(".safetensors")
-"""Weights learned from the training topics of ECB+ with vectors of all-MiniLM-L6-v2."""
+"""Weights learned from the training topics of ECB+ with vectors of all-MiniLM-L6-v2: those of the networks,
+and the change of the upper layers of this encoder."""
+
+ENCODER = "tuned_encoder."
+"""Prefix of the names of the change of the encoder."""
 
 WINDOW = 5
 """Number of words on each side of a trigger whose overlap is a feature."""
@@ -47,6 +57,7 @@ object, and its other participants, times and places, each "" if unknown. Option
 and `time_end`, as in events, and the `names` in it, which may be none."""
 
 NUM_FEATURES = 21
+"""Number of features of a pair that the networks read."""
 
 
 class MentionPairs:
@@ -56,6 +67,7 @@ class MentionPairs:
         mentions: the mentions.
         documents: the text of each document by its id.
         vectors: vectors of the triggers in their sentences, `(n, d)`, at length 1.
+        tuned: likewise, by `tuned_encoder`.
         encode: encodes the distinct triggers alone, in lower case.
     """
 
@@ -64,9 +76,10 @@ class MentionPairs:
         mentions: Sequence[Mention],
         documents: Mapping[str, str],
         vectors: Vectors,
+        tuned: Vectors,
         encode: Callable[[Sequence[str]], Vectors],
     ) -> None:
-        self.vectors = vectors
+        self.vectors, self.tuned = vectors, tuned
         triggers = [one["text"][one["trigger_start"] : one["trigger_end"]].lower() for one in mentions]
         distinct = list(dict.fromkeys(triggers))
         row_of = {trigger: row for row, trigger in enumerate(distinct)}
@@ -100,7 +113,8 @@ class MentionPairs:
         )
 
     def features(self, first: Positions, second: Positions) -> NDArray[np.float32]:
-        """Compute the features of pairs, `(pairs, 21)`.
+        """Compute the features of pairs, `(pairs, 22)`: those of the networks, and last how much nearer the
+        tuned vectors are.
 
         Args:
             first: position of one mention of each pair.
@@ -130,11 +144,13 @@ class MentionPairs:
         for words in self._arguments:
             named = np.diff(words.indptr) > 0
             columns += [_products(words, first, second), named[first] & named[second]]
+        columns.append(np.einsum("nd,nd->n", self.tuned[first], self.tuned[second]) - columns[0])
         return np.stack(columns, axis=1).astype(np.float32)
 
 
 class PairScorer(nn.Module):
-    """Networks with two hidden layers; the mean of their probabilities is the score.
+    """Networks with two hidden layers, whose logits rise with the last feature of `MentionPairs`; the mean of
+    their probabilities is the score.
 
     Args:
         num_features: number of features of a pair.
@@ -145,6 +161,7 @@ class PairScorer(nn.Module):
         super().__init__()
         self.register_buffer("mean", torch.zeros(num_features))
         self.register_buffer("deviation", torch.ones(num_features))
+        self.register_buffer("tuned_weight", torch.zeros(()))
         self.networks = nn.ModuleList(
             nn.Sequential(
                 nn.Linear(num_features, 32),
@@ -159,8 +176,9 @@ class PairScorer(nn.Module):
 
     def logits(self, features: torch.Tensor) -> torch.Tensor:
         """Return the logit of each pair by each network, `(networks, pairs)`."""
-        scaled = (features - self.mean) / self.deviation
-        return torch.stack([network(scaled).squeeze(1) for network in self.networks])
+        scaled = (features[:, :-1] - self.mean) / self.deviation
+        logits = torch.stack([network(scaled).squeeze(1) for network in self.networks])
+        return logits + self.tuned_weight * features[:, -1]
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Return the probability of each pair, `(pairs,)`."""
@@ -174,7 +192,8 @@ class PairScorer(nn.Module):
     def load(cls, path: Path = WEIGHTS) -> PairScorer:
         """Read weights, by default the packaged ones."""
         scorer = cls()
-        scorer.load_state_dict(load_file(path))
+        weights = load_file(path)
+        scorer.load_state_dict({name: weights[name] for name in scorer.state_dict()})
         return scorer.eval()
 
 
@@ -182,6 +201,16 @@ class PairScorer(nn.Module):
 def packaged_scorer() -> PairScorer:
     """Return the packaged scorer."""
     return PairScorer.load()
+
+
+def tuned_encoder(encoder: EventEncoder) -> EventEncoder:
+    """Return a copy of the packaged encoder with the trained upper layers."""
+    packaged = load_file(WEIGHTS).items()
+    change = {name.removeprefix(ENCODER): value for name, value in packaged if name.startswith(ENCODER)}
+    model = deepcopy(encoder.model)
+    weights = {name: value.float().cpu() for name, value in model.state_dict().items()}
+    model.load_state_dict(changed_weights({"prefixes": [""], "left_out": []}, weights, change))
+    return replace(encoder, model=model, revision=file_digest(WEIGHTS), memory=None)
 
 
 def _days(start: str, end: str) -> tuple[float, float]:

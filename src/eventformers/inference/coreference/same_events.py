@@ -45,7 +45,8 @@ STOCK_SENTENCE, STOCK_OVERLAP = 0.9, 0.25
 """TF-IDF cosines: sentences that are more alike, in documents that are less, are stock phrases."""
 
 _DOCUMENTS_AT_ONCE = 512
-_PAIRS_AT_ONCE = 200_000
+_MENTIONS_AT_ONCE = 128
+_PAIRS_AT_ONCE = 20_000
 _LARGEST = 3_000
 _LEAST_PROBABILITY = 0.1
 
@@ -139,33 +140,32 @@ def candidate_pairs(pairs: MentionPairs, days: NDArray[np.float64]) -> tuple[Pos
     named = pairs.participants.sum(axis=1) > 0
     found: list[tuple[Positions, Positions]] = []
     for document, near in enumerate(_near_documents(pairs.documents, days)):
-        own = members[document]
-        if not len(own):
-            continue
-        others = np.concatenate([own, *(members[other] for other in near.tolist())])
-        alike = pairs.vectors[own] @ pairs.vectors[others].T >= LEAST_COSINE
-        alike |= pairs.lemma[own][:, None] == pairs.lemma[others]
-        shared = (pairs.participants[own] @ pairs.participants[others].T).toarray()
-        strangers = (shared == 0) & named[own][:, None] & named[others]
-        # An unknown day is apart from none, and the same as none.
-        after = first_days[own][:, None] - last_days[others]
-        before = first_days[others] - last_days[own][:, None]
-        strangers |= np.fmax(after, before) > DAYS_APART
-        if len(days):
-            apart = ~(np.abs(days[pairs.document[others]] - days[document]) <= SERIES_DAYS)
-            common = (pairs.names[own] @ pairs.names[others].T).toarray()
-            is_same_time = np.maximum(after, before) <= DAYS_APART
-            is_same_time &= is_short[own][:, None] & is_short[others]
-            of_either = num_names[own][:, None] + num_names[others] - common
-            few = common < SHARED_NAMES * np.maximum(of_either, 1)
-            strangers |= apart & few & ~is_same_time
-            unlike = (pairs.documents[[document]] @ pairs.documents[pairs.document[others]].T).toarray()
-            copies = (pairs.sentences[own] @ pairs.sentences[others].T).toarray() >= STOCK_SENTENCE
-            strangers |= copies & (unlike < STOCK_OVERLAP)
-        alike &= ~strangers | (pairs.document[own][:, None] == pairs.document[others])
-        row, column = np.nonzero(alike)
-        one, other = own[row], others[column]
-        found.append((np.minimum(one, other), np.maximum(one, other)))
+        others = np.concatenate([members[document], *(members[other] for other in near.tolist())])
+        for start in range(0, len(members[document]), _MENTIONS_AT_ONCE):
+            own = members[document][start : start + _MENTIONS_AT_ONCE]
+            alike = pairs.vectors[own] @ pairs.vectors[others].T >= LEAST_COSINE
+            alike |= pairs.lemma[own][:, None] == pairs.lemma[others]
+            shared = (pairs.participants[own] @ pairs.participants[others].T).toarray()
+            strangers = (shared == 0) & named[own][:, None] & named[others]
+            # An unknown day is apart from none, and the same as none.
+            after = first_days[own][:, None] - last_days[others]
+            before = first_days[others] - last_days[own][:, None]
+            strangers |= np.fmax(after, before) > DAYS_APART
+            if len(days):
+                apart = ~(np.abs(days[pairs.document[others]] - days[document]) <= SERIES_DAYS)
+                common = (pairs.names[own] @ pairs.names[others].T).toarray()
+                is_same_time = np.maximum(after, before) <= DAYS_APART
+                is_same_time &= is_short[own][:, None] & is_short[others]
+                of_either = num_names[own][:, None] + num_names[others] - common
+                few = common < SHARED_NAMES * np.maximum(of_either, 1)
+                strangers |= apart & few & ~is_same_time
+                unlike = (pairs.documents[[document]] @ pairs.documents[pairs.document[others]].T).toarray()
+                copies = (pairs.sentences[own] @ pairs.sentences[others].T).toarray() >= STOCK_SENTENCE
+                strangers |= copies & (unlike < STOCK_OVERLAP)
+            alike &= ~strangers | (pairs.document[own][:, None] == pairs.document[others])
+            row, column = np.nonzero(alike)
+            one, other = own[row], others[column]
+            found.append((np.minimum(one, other), np.maximum(one, other)))
     if not found:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     first, second = (np.concatenate(side) for side in zip(*found, strict=True))
