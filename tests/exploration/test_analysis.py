@@ -426,6 +426,7 @@ def test_stories_are_the_events_that_several_documents_tell_of(
         return SimpleNamespace(embeddings=vectors.astype(np.float32))
 
     monkeypatch.setattr(events_module, "encode_mentions", encode)
+    monkeypatch.setattr(stories, "tuned_encoder", lambda encoder: encoder)
     # Events are the same if their sentences are.
     monkeypatch.setattr(stories, "packaged_scorer", lambda: lambda features: (features[:, 0] > 0.9).float())
     events, documents = tables()
@@ -461,7 +462,8 @@ def test_stories_are_the_events_that_several_documents_tell_of(
     assert not {"c#1", "b#99"} & {event for members in of_story.values() for event in members}
 
 
-def test_no_event_is_no_story(encoder: EventEncoder, tmp_path: Path) -> None:
+def test_no_event_is_no_story(encoder: EventEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stories, "tuned_encoder", lambda encoder: encoder)
     events, documents = tables()
     given = {"events.parquet": events.slice(0, 0), "documents.parquet": documents}
     given["actors.parquet"] = ACTOR_SCHEMA.empty_table()
