@@ -29,22 +29,11 @@ if TYPE_CHECKING:
 
 _WORDS = lexicon("coreference")
 # fmt: off
-_HE = frozenset({"he", "him", "his", "himself"})
-_SHE = frozenset({"she", "her", "hers", "herself"})
-_IT = frozenset({"it", "its", "itself"})
-_THEY = frozenset({"they", "them", "their", "theirs", "themselves"})
-_FIRST = frozenset({"i", "me", "my", "mine", "myself"})
-_RELATIVE = frozenset({"who", "whom", "whose", "which"})
-_REFLEXIVE = frozenset({"himself", "herself", "itself", "themselves"})
-PRONOUN_FORMS = _HE | _SHE | _IT | _THEY | _FIRST
-_DEFINITE = frozenset({"the", "this", "that", "these", "those"})
+PRONOUN_FORMS = _WORDS.he | _WORDS.she | _WORDS.it | _WORDS.they | _WORDS.first
 _ARGUMENTS = SUBJECTS | {
     "dobj", "obj", "iobj", "dative", "pobj", "poss", "attr", "appos", "conj", "agent", "oprd", "ROOT",
     "npadvmod", "obl", "nmod", "dep",
 }
-_NOT_IN_NAMES = frozenset({"the", "a", "an", "'s", "'", "’s", "’", ",", ".", '"', "jr", "jr.", "sr", "sr."})
-_PLACING = frozenset({"at", "from", "in", "near", "to"})
-_INITIALS = frozenset({"of", "the", "and", "for", "&"})
 # fmt: on
 _FARTHEST = 3
 """Sentences before that of a pronoun in which it looks for an entity."""
@@ -118,24 +107,26 @@ class _Resolution:
         self._join_names([one for one in mentions if one.words])
         for mention in mentions:
             head = mention.head
-            if head.lower_ in _FIRST:
+            if head.lower_ in _WORDS.first:
                 continue
             entity: Entity | None
             if mention.words:
                 entity = self.entity_at[head.i]
-            elif head.lower_ in _RELATIVE:
+            elif head.lower_ in _WORDS.relative:
                 entity = self._antecedent(head)
             elif head.lower_ in PRONOUN_FORMS and head.tag_ in ("PRP", "PRP$"):
                 entity = self._of_pronoun(mention)
                 if entity is not None and not entity.gender:
-                    entity.gender = "m" if head.lower_ in _HE else "f" if head.lower_ in _SHE else ""
+                    entity.gender = (
+                        "m" if head.lower_ in _WORDS.he else "f" if head.lower_ in _WORDS.she else ""
+                    )
             else:
                 entity = self._of_description(mention)
             if entity is not None:
                 self._add(entity, mention)
         for mention in mentions:
             # Their speaker may be named after them.
-            entity = self._speaker(mention.head) if mention.head.lower_ in _FIRST else None
+            entity = self._speaker(mention.head) if mention.head.lower_ in _WORDS.first else None
             if entity is not None and _is_person(entity):
                 entity.mentions.append(mention)
         return [entity for entity in self.entities if entity.mentions]
@@ -213,7 +204,7 @@ class _Resolution:
                 if kind in ("person", ""):
                     is_male, is_female = words[0] in _WORDS.male_names, words[0] in _WORDS.female_names
                     entity.gender = "m" if is_male else "f" if is_female else _gender_of_noun(words[-1])
-                initials = "".join(word[0] for word in words if word not in _INITIALS)
+                initials = "".join(word[0] for word in words if word not in _WORDS.initials)
                 for word in {words[0], words[-1], initials}:
                     by_word[word].append(entity)
             first[entity] = min(first[entity], same[0].head.i)
@@ -241,7 +232,7 @@ class _Resolution:
         kind = kind_of_noun(head)
         if (entity := self._linked(mention)) is not None and _agree(entity, head):
             return entity
-        definite = any(child.lower_ in _DEFINITE for child in head.lefts if child.dep_ == "det")
+        definite = any(child.lower_ in _WORDS.definite for child in head.lefts if child.dep_ == "det")
         if definite and (entity := self._repeated(mention)) is not None:
             return entity
         entity = self._new(kind)
@@ -294,9 +285,9 @@ class _Resolution:
         head = mention.head
         form = head.lower_
         speaker = self._speaker(head)
-        if form in _IT and _is_pleonastic(head):
+        if form in _WORDS.it and _is_pleonastic(head):
             return None
-        if form in _REFLEXIVE and head.dep_ != "appos":
+        if form in _WORDS.reflexive and head.dep_ != "appos":
             subject = child_of(_verb_of(head), SUBJECTS)
             entity = None if subject is None else self.entity_at.get(subject.i)
             return entity if entity is not None and _fits(entity, form) else None
@@ -311,7 +302,7 @@ class _Resolution:
             return None
         scores.sort(reverse=True)
         best, _, entity = scores[0]
-        margin = _MARGIN if form in _HE or form in _SHE else _MARGIN_OF_THINGS
+        margin = _MARGIN if form in _WORDS.he or form in _WORDS.she else _MARGIN_OF_THINGS
         if speaker is None and self.quotations.around(head) is not None:
             margin *= _MARGIN
         if entity.kind == "other" and not entity.name:
@@ -356,12 +347,12 @@ class _Resolution:
             score += weight * 0.5**distance
         if entity.name and entity.kind:
             score *= 1.2
-        if form in _HE or form in _SHE:
+        if form in _WORDS.he or form in _WORDS.she:
             if not entity.gender:
                 score *= 0.8
             if entity.kind != "person":
                 score *= 0.4
-        elif form in _THEY:
+        elif form in _WORDS.they:
             score *= 1.3 if entity.kind == "group" else 1 if entity.is_plural else 0.5
         return score
 
@@ -370,7 +361,7 @@ def _mentions(doc: Doc) -> Iterator[_Mention]:
     for number, sentence in enumerate(doc.sents):
         for token in sentence:
             if token.pos_ == "PRON":
-                if token.lower_ in PRONOUN_FORMS or token.lower_ in _RELATIVE:
+                if token.lower_ in PRONOUN_FORMS or token.lower_ in _WORDS.relative:
                     yield _Mention(token, token.i, token.i + 1, number)
             elif token.pos_ in ("NOUN", "PROPN"):
                 if token.ent_type_ and token.ent_type_ not in KIND_OF_ENTITY and token.pos_ == "NOUN":
@@ -419,9 +410,9 @@ def _noun_bounds(head: Token) -> tuple[int, int]:
 def name_in(span: Span) -> list[str]:
     """The words of a mention that are its name, without title, article, possessive ending and legal form."""
     words = [token.text for token in span if not (token.is_space or token.like_num or token.is_punct)]
-    while words and (words[0].lower() in _NOT_IN_NAMES or words[0].lower() in _WORDS.titles):
+    while words and (words[0].lower() in _WORDS.not_in_names or words[0].lower() in _WORDS.titles):
         del words[0]
-    while words and words[-1].lower() in _NOT_IN_NAMES:
+    while words and words[-1].lower() in _WORDS.not_in_names:
         words.pop()
     if len(words) > 1 and words[-1].lower() in _WORDS.companies:
         words.pop()
@@ -444,9 +435,9 @@ def _is_variant(words: tuple[str, ...], kind: str, entity: Entity, mentions: lis
         if len(words) > 1:
             first = words[0].rstrip(".")
             return words[-1] == name[-1] and any(word.startswith(first) for word in name[:-1])
-        is_place = any(one.head.dep_ == "pobj" and one.head.head.lower_ in _PLACING for one in mentions)
+        is_place = any(one.head.dep_ == "pobj" and one.head.head.lower_ in _WORDS.placing for one in mentions)
         return words[0] in (name[0], name[-1]) and not (kind == "place" and is_place)
-    if words[0] == "".join(word[0] for word in name if word not in _INITIALS):
+    if words[0] == "".join(word[0] for word in name if word not in _WORDS.initials):
         return len(words) == 1 and len(words[0]) > 1
     if entity.kind != "organisation" or kind not in ("organisation", ""):
         return False
@@ -480,9 +471,9 @@ def _agree(entity: Entity, noun: Token) -> bool:
 
 def _fits(entity: Entity, form: str) -> bool:
     """True if a pronoun agrees with an entity in person, number and gender."""
-    if form in _HE or form in _SHE:
-        return _is_person(entity) and entity.gender in ("", "m" if form in _HE else "f")
-    if form in _IT:
+    if form in _WORDS.he or form in _WORDS.she:
+        return _is_person(entity) and entity.gender in ("", "m" if form in _WORDS.he else "f")
+    if form in _WORDS.it:
         return entity.kind != "person" and not entity.is_plural and not entity.gender
     return entity.is_plural or entity.kind in ("group", "organisation")
 

@@ -66,10 +66,6 @@ _NO_SUBJECTS = frozenset({"expl", "csubj", "csubjpass", "csubj:pass"})
 _PASSIVE_MARKS = frozenset({"nsubjpass", "auxpass", "csubjpass", "nsubj:pass", "aux:pass", "csubj:pass"})
 _PARTICLES = frozenset({"prt", "compound:prt"})
 _RELATIVE_WORDS = RELATIVE_PRONOUNS | {"how", "what", "when", "where", "whereby", "whose", "why"}
-# "accused him of leaving", "kept him from leaving": the object leaves.
-_PREPOSITIONS_OF_OBJECTS = frozenset({"as", "from", "into", "of"})
-# "the door was hard to open": its subject is opened.
-_ADJECTIVES_OF_OBJECTS = frozenset({"difficult", "easy", "hard", "impossible", "simple", "tough"})
 # fmt: on
 
 
@@ -377,7 +373,7 @@ class _Clauses:
         # "it was right to leave"
         if linked is not None and subject is not None and subject.lower_ == "it":
             return None
-        return None if linked is not None and linked.lemma_ in _ADJECTIVES_OF_OBJECTS else subject
+        return None if linked is not None and linked.lemma_ in _WORDS.adjectives_of_objects else subject
 
     def _subject_of_gerund(self, verb: Token) -> Token | None:
         """The subject of a verb after a preposition: the object or the subject of the verb before it."""
@@ -395,7 +391,7 @@ class _Clauses:
         if not governs(head):
             return None
         word, lemma = preposition.lower_, head.lemma_.lower()
-        of_object = word in _PREPOSITIONS_OF_OBJECTS or (
+        of_object = word in _WORDS.prepositions_of_objects or (
             # Not "detained him for questioning".
             word == "for" and lemma in _WORDS.verbs_of_judgement and verb.lower_ != "questioning"
         )

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from eventformers.extraction.lexicon import lexicon
+
 if TYPE_CHECKING:
     from spacy.tokens import Token
 
+_WORDS = lexicon("grammar")
 # fmt: off
 HELPERS = frozenset({"aux", "auxpass", "aux:caus", "aux:pass", "aux:tense", "cop"})
 SUBJECTS = frozenset({"nsubj", "nsubjpass", "nsubj:pass"})
@@ -18,13 +21,6 @@ _NO_CLAUSES = HELPERS | {
     "acomp", "amod", "case", "compound", "compound:prt", "det", "expl", "mark", "nmod", "oprd", "poss",
     "prep", "prt", "punct",
 }
-# Participles that are prepositions: "six following the landslide".
-_PREPOSITIONS = frozenset({"concerning", "excluding", "following", "including", "pending", "regarding"})
-# What a whole clause may be: "it was a surprise that he left".
-_JUDGEMENTS = frozenset({
-    "coincidence", "disappointment", "disgrace", "fact", "honor", "honour", "miracle", "mistake", "mystery",
-    "outrage", "pity", "relief", "scandal", "secret", "shame", "shock", "surprise", "tragedy", "wonder",
-})
 # Labels that the parse may give the first of two joined subjects.
 _FIRST_SUBJECTS = SUBJECTS | {"npadvmod"}
 # fmt: on
@@ -37,7 +33,7 @@ LONGEST_LIST = 20
 
 def is_clause_head(token: Token) -> bool:
     """True if a token is a verb that heads a clause, including copulas."""
-    if token.dep_ in _NO_CLAUSES or (token.dep_ == "advcl" and token.lower_ in _PREPOSITIONS):
+    if token.dep_ in _NO_CLAUSES or (token.dep_ == "advcl" and token.lower_ in _WORDS.prepositions):
         return False
     if token.lower_ == "let" and token.i + 1 < len(token.doc) and token.nbor().lower_ == "alone":
         return False
@@ -194,7 +190,7 @@ def is_extraposed(clause: Token) -> bool:
     subject = child_of(noun.head, SUBJECTS)
     return (
         noun.dep_ == "attr"
-        and noun.lemma_ in _JUDGEMENTS
+        and noun.lemma_ in _WORDS.judgements
         and subject is not None
         and subject.lower_ == "it"
         and any(word.lower_ == "that" for word in clause.lefts)

@@ -18,6 +18,7 @@ from eventformers.extraction.grammar import (
     joined,
     noun_of_preposition,
 )
+from eventformers.extraction.lexicon import lexicon
 from eventformers.extraction.normalising import NORMALISED
 from eventformers.extraction.polarity import alternative_of, is_contrasted, is_negative_pronoun, is_universal
 
@@ -27,17 +28,11 @@ if TYPE_CHECKING:
 Participant = tuple["Token | None", bool]
 """The head of a mention, or None without one; True if the text excludes it: "but not Egypt"."""
 
+_WORDS = lexicon("participants")
 # fmt: off
 _OUTSIDE_SPANS = HELPERS | SUBJECTS | RELATIVE_CLAUSES | {
     "appos", "advcl", "punct", "mark", "expl", "neg", "csubj", "parataxis", "agent", "ccomp", "case", "cc",
 }
-# fmt: on
-# fmt: off
-_MEASURES = frozenset({
-    "afternoon", "century", "day", "decade", "evening", "hour", "km", "knot", "kph", "midnight", "mile",
-    "minute", "moment", "month", "morning", "mph", "night", "noon", "time", "today", "tomorrow", "week",
-    "weekend", "year", "yesterday",
-})
 # fmt: on
 _SEPARATORS = (",", ";", ":", "–", "—")
 
@@ -83,7 +78,7 @@ def mention_span(head: Token) -> Span:
 
 def is_measure(noun: Token) -> bool:
     """True for "hours" and "mph", and for "Monday" where the entity recogniser says so."""
-    return noun.ent_type_ in ("DATE", "TIME") or noun.lemma_.lower() in _MEASURES
+    return noun.ent_type_ in ("DATE", "TIME") or noun.lemma_.lower() in _WORDS.measures
 
 
 def is_handle(token: Token) -> bool:

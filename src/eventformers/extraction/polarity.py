@@ -32,29 +32,12 @@ if TYPE_CHECKING:
 
 _WORDS = lexicon("polarity")
 # fmt: off
-_NOT = frozenset({"not", "n't", "n’t", "nt"})
-_ADVERBS = _NOT | {
-    "never", "hardly", "scarcely", "seldom", "rarely", "nowhere", "neither", "nor",
-}
-_AFTER_NOT = frozenset({"just", "least", "merely", "only", "simply", "solely", "surprisingly", "unlike"})
-_NEGATIVE_PRONOUNS = frozenset({"neither", "no-one", "nobody", "none", "noone", "nothing"})
-_DETERMINERS = frozenset({"neither", "no"})
-_NO_AND_MORE = frozenset({"doubt", "fewer", "less", "question", "sooner", "wonder"})
-# "nothing but the truth"
-_EXCEPTIONS = frozenset({"but", "except", "less", "other", "save", "short"})
-_UNIVERSAL = frozenset({"all", "any", "anyone", "each", "every", "everybody", "everyone", "everything"})
+_ADVERBS = _WORDS.negations | _WORDS.adverbs
 _VERBS_WITH_FROM = _WORDS.verbs | _WORDS.verbs_with_from
-_VERBS_WITH_OF = frozenset({"absolve", "acquit", "clear", "exonerate"})
-_VERBS_WITH_CLAUSES = frozenset({"deny", "disprove", "doubt", "pretend", "refute"})
-# "did not think that he left" says that he did not leave.
-_VERBS_OF_OPINION = frozenset({"believe", "expect", "imagine", "suppose", "think"})
-_ADJECTIVES_OF_CLAUSES = frozenset({"likely", "possible", "probable", "true"})
-_PREPOSITIONS = frozenset({"against", "without"})
 # "instead of leaving", "rather than leave", "far from leaving", "let alone leave"
 _BEFORE = frozenset({
     ("instead", "of"), ("out", "of"), ("short", "of"), ("rather", "than"), ("far", "from"), ("let", "alone"),
 })
-_LIGHT_VERBS = frozenset({"be", "find", "get", "give", "have", "make", "see", "take"})
 # fmt: on
 
 
@@ -124,10 +107,12 @@ class Polarity:
         # "could not help laughing"
         negates = negates or (lemma == "help" and verb.tag_ == "VBG" and self.is_negated(head))
         if verb.dep_ == "ccomp" and not infinitive:
-            negates = lemma in _VERBS_WITH_CLAUSES or _is_mistaken(head)
-            if not negates and lemma not in _VERBS_OF_OPINION:
+            negates = lemma in _WORDS.verbs_with_clauses or _is_mistaken(head)
+            if not negates and lemma not in _WORDS.verbs_of_opinion:
                 return None
-        elif not (negates or self._joins(verb) or lemma in _WORDS.verbs_of_enabling | _VERBS_OF_OPINION):
+        elif not (
+            negates or self._joins(verb) or lemma in _WORDS.verbs_of_enabling | _WORDS.verbs_of_opinion
+        ):
             return None
         return negates ^ self.is_negated(head)
 
@@ -137,7 +122,7 @@ class Polarity:
         if verb.dep_ == "ccomp" and not is_infinitive(verb):
             if word in ("doubtful", "false", "impossible", "improbable", "unlikely", "untrue"):
                 return not negated
-            return negated if word in _ADJECTIVES_OF_CLAUSES else None
+            return negated if word in _WORDS.adjectives_of_clauses else None
         if (
             verb.dep_ in ("advcl", "csubj")
             and not degrees & {"too", "enough"}
@@ -159,7 +144,7 @@ class Polarity:
         lemma = head.lemma_.lower()
         if (
             (word == "from" and lemma in _VERBS_WITH_FROM)
-            or (word == "of" and lemma in _VERBS_WITH_OF)
+            or (word == "of" and lemma in _WORDS.verbs_with_of)
             or (word in ("of", "for", "with", "as") and _is_mistaken(head))
         ):
             return not self.is_negated(head)
@@ -178,13 +163,13 @@ class Polarity:
         if verb.i >= 2 and verb.nbor(-2).lower_ == "but":
             # "no choice but to leave"
             return None
-        negated = is_negative(noun) and noun.lemma_.lower() not in _NO_AND_MORE
+        negated = is_negative(noun) and noun.lemma_.lower() not in _WORDS.no_and_more
         governor = noun.head
         lemma = governor.lemma_.lower()
         if not negated and noun.dep_ in DIRECT_OBJECTS | {"attr"}:
             if lemma in _WORDS.verbs_of_rejection:
                 return not self.is_negated(governor)
-            negated = lemma in _LIGHT_VERBS and self.is_negated(governor)
+            negated = lemma in _WORDS.light_verbs and self.is_negated(governor)
         if noun.lemma_.lower() in _WORDS.nouns:
             return not negated
         return True if negated else None
@@ -221,12 +206,12 @@ def _shares_adverbs(verb: Token) -> bool:
 def is_negative(argument: Token) -> bool:
     """True for "nobody" and "no cause"; not for "nothing but the truth"."""
     following = argument.doc[argument.i + 1].lower_ if argument.i + 1 < len(argument.doc) else ""
-    if following in _EXCEPTIONS:
+    if following in _WORDS.exceptions:
         return False
-    if argument.lower_ in _NEGATIVE_PRONOUNS:
+    if argument.lower_ in _WORDS.negative_pronouns:
         return True
     for child in argument.lefts:
-        if child.lower_ in _DETERMINERS and child.dep_ in ("advmod", "cc", "det", "neg", "preconj"):
+        if child.lower_ in _WORDS.determiners and child.dep_ in ("advmod", "cc", "det", "neg", "preconj"):
             return True
         # "not a single man", "not one"
         if child.lower_ == "not" and child.nbor().lower_ in ("a", "one", "any", "single"):
@@ -236,7 +221,7 @@ def is_negative(argument: Token) -> bool:
 
 def is_universal(argument: Token) -> bool:
     """True for "everyone", "all" and "every country", which "but" restricts."""
-    return not _UNIVERSAL.isdisjoint({argument.lower_, *(child.lower_ for child in argument.lefts)})
+    return not _WORDS.universal.isdisjoint({argument.lower_, *(child.lower_ for child in argument.lefts)})
 
 
 def is_contrasted(argument: Token) -> bool:
@@ -245,7 +230,7 @@ def is_contrasted(argument: Token) -> bool:
     is_object = argument.dep_ in DIRECT_OBJECTS | LINKED and argument.i > verb.i
     return (
         any(
-            child.dep_ == "neg" and child.lower_ in _NOT and not _is_weak(child)
+            child.dep_ == "neg" and child.lower_ in _WORDS.negations and not _is_weak(child)
             for child in (*argument.lefts, *(verb.children if is_object else ()))
         )
         and not is_negative(argument)
@@ -273,13 +258,13 @@ def is_negative_pronoun(argument: Token) -> bool:
     """True for a pronoun that names nobody: "nobody", "no one", "nothing"."""
     if argument.lower_ == "one":
         return any(child.lower_ in ("no", "not") for child in argument.lefts)
-    return argument.lower_ in _NEGATIVE_PRONOUNS
+    return argument.lower_ in _WORDS.negative_pronouns
 
 
 def _has_adverb(verb: Token) -> bool:
     adjective = child_of(verb, {"acomp"})
     children = [*verb.children, *(adjective.lefts if adjective is not None else ())]
-    negations = [child for child in children if child.dep_ == "neg" and child.lower_ in _NOT]
+    negations = [child for child in children if child.dep_ == "neg" and child.lower_ in _WORDS.negations]
     if negations and excluded_after(verb) is not None:
         children = [child for child in children if child not in negations or child.i < verb.i]
         negations = [child for child in negations if child.i < verb.i]
@@ -309,7 +294,7 @@ def _has_adverb(verb: Token) -> bool:
                 return True
         elif child.dep_ == "neg" or (child.dep_ == "advmod" and "Neg" in child.morph.get("Polarity")):
             return True
-        elif child.dep_ in ("advmod", "npadvmod") and child.lemma_.lower() not in _NO_AND_MORE:
+        elif child.dep_ in ("advmod", "npadvmod") and child.lemma_.lower() not in _WORDS.no_and_more:
             # "no longer"
             if any(inner.dep_ in ("neg", "det") and inner.lower_ == "no" for inner in child.lefts):
                 following = child.doc[child.i + 1].lower_ if child.i + 1 < len(child.doc) else ""
@@ -331,7 +316,7 @@ def _is_weak(adverb: Token) -> bool:
         return False
     if adverb.lower_ in ("hardly", "scarcely"):
         return following.lower_ == "had"
-    return following.lower_ in _AFTER_NOT
+    return following.lower_ in _WORDS.after_not
 
 
 def _stands_behind_negation(verb: Token) -> bool:
@@ -348,7 +333,7 @@ def _stands_behind_negation(verb: Token) -> bool:
     if place < 0:
         return False
     word = verb.doc[place]
-    if word.lower_ in _PREPOSITIONS and verb.dep_ in ("pcomp", "advcl"):
+    if word.lower_ in _WORDS.prepositions and verb.dep_ in ("pcomp", "advcl"):
         return True
     return place > 0 and (verb.doc[place - 1].lower_, word.lower_) in _BEFORE
 

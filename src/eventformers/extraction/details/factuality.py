@@ -43,19 +43,9 @@ _WORDS = lexicon("factuality")
 
 # fmt: off
 _REPORTS = SPEECH | _WORDS.belief | {"propose"}
-_ASKING = frozenset({"ask", "pledge", "promise", "suppose", "swear", "tell", "vow", "warn"})
-_HYPOTHETICAL_MODALS = frozenset({"may", "might", "must", "ought", "should"})
-_CONDITIONS = frozenset({"assuming", "if", "lest", "provided", "supposing", "unless", "whether"})
-_WHEN = frozenset({"after", "before", "once", "till", "until", "when", "whenever", "where", "while"})
-_SURE = frozenset({"certain", "clear", "confident", "convinced", "sure"})
-_UNSURE_ADJECTIVES = frozenset({"likely", "possible", "probable", "uncertain", "unclear", "unsure"})
-_ORDINALS = frozenset({"first", "last", "latest", "next", "only", "second", "third"})
-_HEARSAY = frozenset({"allegedly", "purportedly", "reportedly", "reputedly", "supposedly"})
-_ALMOST = frozenset({"almost", "nearly"})
 # Nouns and verbs whose event is not there: "threat of war", "called for a strike", "avoided a strike".
 _AIMS = _WORDS.aims | _WORDS.wishes | _WORDS.outlooks | _WORDS.charges
 _AIMS -= {"discuss", "investigate", "oppose"}
-_DEFINITE = frozenset({"that", "the", "these", "this", "those"})
 # fmt: on
 # Governors that are looked through, so that a text cannot exhaust the stack.
 _DEEPEST = 100
@@ -132,7 +122,7 @@ class _Clauses:
         trigger = self.doc[event.trigger_index]
         if event.trigger_kind == "verb":
             word = _last_verb(trigger, event.predicate)
-            is_almost = any(child.dep_ == "advmod" and child.lower_ in _ALMOST for child in word.lefts)
+            is_almost = any(child.dep_ == "advmod" and child.lower_ in _WORDS.almost for child in word.lefts)
             standing, negated = self._of_verb(word), event.negated or is_almost
         else:
             standing, negated = self._of_noun(trigger), event.negated
@@ -207,7 +197,7 @@ class _Clauses:
                 if (
                     lemma in _REPORTS
                     and child_of(head, {"auxpass", "dobj"}) is not None
-                    and lemma not in _ASKING
+                    and lemma not in _WORDS.asking
                 ):
                     # "is said to be", "believed him to be"
                     return _report(head, outer)
@@ -217,7 +207,7 @@ class _Clauses:
                 return _report(head, outer)
             return _POSSIBLE.within(scope) if lemma in _WORDS.outlooks else outer
         mark = child_of(verb, {"mark"})
-        asked = lemma in _WORDS.wishes or (mark is not None and mark.lower_ in _CONDITIONS)
+        asked = lemma in _WORDS.wishes or (mark is not None and mark.lower_ in _WORDS.conditions)
         if lemma in _REPORTS:
             between = verb.doc[min(verb.i, head.i) + 1 : max(verb.i, head.i)]
             is_quoted = verb.i < head.i or any(token.is_quote for token in between)
@@ -237,20 +227,20 @@ class _Clauses:
         if word in _WORDS.refusals:
             return _HYPOTHETICAL
         if verb.dep_ == "ccomp" and not _has_to(verb):
-            unsure = word in _SURE and child_of(copula, {"neg"}) is not None
-            return _HYPOTHETICAL if unsure or word in _UNSURE_ADJECTIVES else _FACT
+            unsure = word in _WORDS.sure and child_of(copula, {"neg"}) is not None
+            return _HYPOTHETICAL if unsure or word in _WORDS.unsure_adjectives else _FACT
         return _POSSIBLE if _has_to(verb) and word not in _WORDS.factual_adjectives else _FACT
 
     def _of_adverbial(self, verb: Token, head: Token) -> _Standing:
         outer = self._of_verb(copula_of(head))
         scope = outer.report()
         words = {child.lower_ for child in verb.lefts if child.dep_ in ("advmod", "mark")}
-        if words & _CONDITIONS or _is_inverted(verb) or ("that" in words and _has_modal(verb)):
+        if words & _WORDS.conditions or _is_inverted(verb) or ("that" in words and _has_modal(verb)):
             return _HYPOTHETICAL.within(scope)
         if _has_to(verb):
             # "defeated her to become mayor"
             return outer if verb.lemma_ == "become" and _is_past(head) else _HYPOTHETICAL.within(scope)
-        if (is_participle(verb) or words & _WHEN) and not _is_past(verb):
+        if (is_participle(verb) or words & _WORDS.when) and not _is_past(verb):
             # "will win by staying", "when he comes, they will leave"
             return scope if head.lemma_.lower() in _REPORTS else outer
         return scope
@@ -270,7 +260,7 @@ class _Clauses:
         scope, lemma = self._scope(noun), noun.lemma_.lower()
         if _has_to(verb) and subject_of(verb) is None and not _has_modal(verb):
             # "the first man to walk there", "a plan to leave"
-            if not _ORDINALS.isdisjoint({noun.lower_, *(child.lower_ for child in noun.lefts)}):
+            if not _WORDS.ordinals.isdisjoint({noun.lower_, *(child.lower_ for child in noun.lefts)}):
                 return scope
             return (_HYPOTHETICAL if lemma in _WORDS.refusals else _POSSIBLE).within(scope)
         if verb.dep_ == "acl" and child_of(verb, {"mark"}) is not None:
@@ -298,7 +288,7 @@ class _Clauses:
         )
         if is_aim and is_object:
             return _HYPOTHETICAL.within(self._scope(head)).within(quoted)
-        is_known = with_preposition or before & _DEFINITE or child_of(noun, {"poss"}) is not None
+        is_known = with_preposition or before & _WORDS.definite or child_of(noun, {"poss"}) is not None
         if is_known or not is_clause_head(head):
             return self._scope(word.head).within(quoted)
         return self._of_verb(head).within(quoted)
@@ -326,10 +316,10 @@ def _own(verb: Token) -> _Standing:
     for child in verb.children:
         word, label = child.lower_, child.dep_
         if label == "aux" and child.tag_ == "MD":
-            found = (_HYPOTHETICAL if word in _HYPOTHETICAL_MODALS else _POSSIBLE).within(found)
+            found = (_HYPOTHETICAL if word in _WORDS.hypothetical_modals else _POSSIBLE).within(found)
         elif label == "advmod" and word in _WORDS.unsure:
             found = _HYPOTHETICAL.within(found)
-        elif label == "advmod" and word in _HEARSAY:
+        elif label == "advmod" and word in _WORDS.hearsay:
             found = _Standing(reported=True).within(found)
         elif label == "prep" and word == "according":
             to = child_of(child, {"prep"})

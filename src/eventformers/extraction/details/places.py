@@ -38,10 +38,6 @@ if TYPE_CHECKING:
 _WORDS = lexicon("places")
 
 _LABELS = frozenset({"GPE", "LOC", "FAC"})
-# fmt: off
-_INSTITUTIONS = frozenset({"House", "State"})
-_DIRECTIONS = frozenset({"into", "onto", "to", "toward", "towards"})
-# fmt: on
 _NAMED_BY_COUNTRY = 10
 """How much more the people of a place count in a country that all other names of a text are in."""
 _FEWEST_PEOPLE = 100_000
@@ -170,7 +166,9 @@ def _is_scene(name: Token, trigger: Token) -> bool:
     while word.i != trigger.i:
         if word.dep_ == "prep":
             is_motion = (
-                word.lower_ in _DIRECTIONS and word.head.i == trigger.i and trigger.lemma_ in _WORDS.motion
+                word.lower_ in _WORDS.directions
+                and word.head.i == trigger.i
+                and trigger.lemma_ in _WORDS.motion
             )
             # "in the city of Chicago"
             is_name_of = word.lower_ == "of" and word.head.lemma_ in _WORDS.areas
@@ -209,7 +207,7 @@ def find_places(doc: Doc) -> Iterator[Place]:
     for index in np.flatnonzero(np.isin(doc.to_array("ORTH"), facilities)).tolist():
         token = doc[index]
         # "the House", unlike "the White House"
-        is_institution = token.text in _INSTITUTIONS and child_of(token, {"compound"}) is None
+        is_institution = token.text in _WORDS.institutions and child_of(token, {"compound"}) is None
         is_free = index not in within and token.dep_ not in ("compound", "nmod")
         if is_free and not is_institution and token.tag_.startswith("NN"):
             yield Place(doc[token.left_edge.i : index + 1], None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,15 +33,18 @@ Interval = tuple[str, str]
 _UNKNOWN: Interval = ("", "")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_SEASONS = {"spring": 21, "summer": 22, "autumn": 23, "fall": 23, "winter": 24}
-_NUMBERS = (
-    *("a", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
-    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
+_SEASONS, _NUMBERS = _WORDS.seasons, _WORDS.numbers
+_PARTS = {
+    "seasons": "|".join(_SEASONS),
+    "numbers": "|".join(reversed(_NUMBERS[1:])),
+    "feasts": "|".join(_WORDS.feasts),
+}
+for _name, _pattern in _WORDS.parts.items():
+    _PARTS[_name] = _pattern % _PARTS
+_TIMES, _LED_TIMES = (
+    [(kind, pattern % _PARTS) for rule in rules for kind, pattern in rule.items()]
+    for rules in (_WORDS.times, _WORDS.led_times)
 )
-# fmt: off
-# "adjourned the trial until Friday"
-_DELAYS = frozenset({"adjourn", "defer", "delay", "extend", "postpone", "prolong", "remand", "suspend"})
-# fmt: on
 
 
 class _Time(NamedTuple):
@@ -89,72 +92,6 @@ def _days(first: date, last: date | None = None) -> Interval:
     return first.isoformat(), (last or first).isoformat()
 
 
-def _numeric_day(parts: Parts, anchor: date, future: bool) -> Interval:
-    first, second = int(parts["month"]), int(parts["day"])
-    if parts["slash"] and first != second:
-        # 7/11/2003 is a day of July or of November.
-        if max(first, second) <= 12:
-            return _UNKNOWN
-        first, second = min(first, second), max(first, second)
-    return _days(date(int(parts["year"]), first, second))
-
-
-def _calendar_day(parts: Parts, anchor: date, future: bool) -> Interval:
-    month, day = _month(parts["month"]), _number(parts["day"])
-    if parts["year"]:
-        return _days(date(_year(parts, anchor), month, day))
-    is_later = (month, day) > (anchor.month, anchor.day)
-    is_earlier = (month, day) < (anchor.month, anchor.day)
-    return _days(date(anchor.year + (is_earlier if future else -is_later), month, day))
-
-
-def _calendar_month(parts: Parts, anchor: date, future: bool) -> Interval:
-    month = _month(parts["month"])
-    if parts["year"]:
-        return _whole(_year(parts, anchor), month)
-    step = _step(parts)
-    if step > 0 or (not step and future):
-        return _whole(anchor.year + (month < anchor.month + step), month)
-    return _whole(anchor.year - (month > anchor.month + step), month)
-
-
-def _calendar_year(parts: Parts, anchor: date, future: bool) -> Interval:
-    return _whole(int(parts["year"]))
-
-
-def _season(parts: Parts, anchor: date, future: bool) -> Interval:
-    # "last winter" and "this winter" span two years, of which the text names none.
-    if not parts["year"] and (_step(parts) or parts["season"] == "winter"):
-        return _UNKNOWN
-    year = int(parts["year"] or anchor.year)
-    return (f"{_whole(year)[0]}-{_SEASONS[parts['season']]}",) * 2
-
-
-def _decade(parts: Parts, anchor: date, future: bool) -> Interval:
-    first = int(parts["decade"])
-    # "the 1900s" is a decade or a century.
-    return (f"{first}", f"{first + 9}") if first % 100 else _UNKNOWN
-
-
-def _century(parts: Parts, anchor: date, future: bool) -> Interval:
-    last = 100 * _number(parts["century"])
-    return f"{last - 99:04d}", f"{last:04d}"
-
-
-def _near_day(parts: Parts, anchor: date, future: bool) -> Interval:
-    word = parts["near"].lower()
-    step = 1 if word == "tomorrow" else -1 if word.startswith(("yesterday", "last")) else 0
-    return _days(anchor + timedelta(days=step))
-
-
-def _weekday(parts: Parts, anchor: date, future: bool) -> Interval:
-    step = _step(parts)
-    ahead = (_WEEKDAYS.index(parts["weekday"][:3].lower()) - anchor.weekday()) % 7
-    if step > 0 or (not step and future):
-        return _days(anchor + timedelta(days=ahead or 7 * step))
-    return _days(anchor + timedelta(days=ahead - 7 if ahead or step else 0))
-
-
 def _around(anchor: date, unit: str, step: int) -> Interval:
     """The calendar week, month, year or decade that is some steps before or after a date."""
     if unit in ("week", "weekend"):
@@ -166,142 +103,102 @@ def _around(anchor: date, unit: str, step: int) -> Interval:
     return _whole(anchor.year + step) if unit == "year" else _whole(anchor.year, anchor.month + step)
 
 
-def _weekend(parts: Parts, anchor: date, future: bool) -> Interval:
-    """The last weekend that has begun, or the next one that has not ended."""
-    day = anchor.weekday()
-    return _around(anchor, "weekend", 0 if future or day >= 5 else -1)
+def _interval(kind: str, parts: Parts, anchor: date, future: bool) -> Interval:
+    """The value of a time of a kind.
 
-
-def _feast(parts: Parts, anchor: date, future: bool) -> Interval:
-    """A feast of a fixed day, or else the year that the text gives it."""
-    month_and_day = _WORDS.feasts.get(parts["feast"])
-    if month_and_day is None:
-        return _whole(int(parts["year"])) if parts["year"] else _UNKNOWN
-    month, day = month_and_day.split("-")
-    named = {"month": _MONTHS[int(month) - 1], "day": day, "year": parts["year"]}
-    return _calendar_day(defaultdict(str, named), anchor, future)
-
-
-def _near_unit(parts: Parts, anchor: date, future: bool) -> Interval:
-    first, last = _around(anchor, parts["unit"], _step(parts))
-    if parts["side"] and not _step(parts):
-        earlier = parts["side"].lower() == "earlier"
-        first, last = (first, anchor.isoformat()) if earlier else (anchor.isoformat(), last)
-    return first, last
-
-
-def _ago(parts: Parts, anchor: date, future: bool) -> Interval:
-    number, unit = _number(parts["number"]), parts["unit"].removesuffix("s")
-    if unit in ("day", "night"):
-        return _days(anchor - timedelta(days=number))
-    return _around(anchor, unit, -number)
-
-
-def _stretch(parts: Parts, anchor: date, future: bool) -> Interval:
-    """The last or the next days, weeks, months or years, counted from the date of the document."""
-    unit, number = parts["unit"].removesuffix("s"), _number(parts["number"] or "one")
-    number *= {"week": 7, "decade": 10}.get(unit, 1) * (_step(parts) or 1)
-    if unit in ("day", "week"):
-        there, here = _days(anchor + timedelta(days=number)), _days(anchor)
-    elif unit == "month":
-        there, here = _whole(anchor.year, anchor.month + number), _whole(anchor.year, anchor.month)
-    else:
-        there, here = _whole(anchor.year + number), _whole(anchor.year)
-    return (there[0], here[1]) if number < 0 else (here[0], there[1])
-
-
-def _vague(parts: Parts, anchor: date, future: bool) -> Interval:
+    Args:
+        kind: the kind in the lexicon; a vague time has no value.
+        parts: the parts of its text.
+        anchor: the date of the document.
+        future: whether its clause is about what is to come.
+    """
+    step = _step(parts)
+    is_ahead = step > 0 or (not step and future)
+    match kind:
+        case "numeric_day":
+            first, second = int(parts["month"]), int(parts["day"])
+            if parts["slash"] and first != second:
+                # 7/11/2003 is a day of July or of November.
+                if max(first, second) <= 12:
+                    return _UNKNOWN
+                first, second = min(first, second), max(first, second)
+            return _days(date(int(parts["year"]), first, second))
+        case "calendar_day":
+            month, day = _month(parts["month"]), _number(parts["day"])
+            if parts["year"]:
+                return _days(date(_year(parts, anchor), month, day))
+            is_later = (month, day) > (anchor.month, anchor.day)
+            is_earlier = (month, day) < (anchor.month, anchor.day)
+            return _days(date(anchor.year + (is_earlier if future else -is_later), month, day))
+        case "calendar_month":
+            month = _month(parts["month"])
+            if parts["year"]:
+                return _whole(_year(parts, anchor), month)
+            if is_ahead:
+                return _whole(anchor.year + (month < anchor.month + step), month)
+            return _whole(anchor.year - (month > anchor.month + step), month)
+        case "calendar_year":
+            return _whole(int(parts["year"]))
+        # "last winter" and "this winter" span two years, of which the text names none.
+        case "season" if parts["year"] or not (step or parts["season"] == "winter"):
+            year = int(parts["year"] or anchor.year)
+            return (f"{_whole(year)[0]}-{_SEASONS[parts['season']]}",) * 2
+        # "the 1900s" is a decade or a century.
+        case "decade" if (begin := int(parts["decade"])) % 100:
+            return f"{begin}", f"{begin + 9}"
+        case "century":
+            last = 100 * _number(parts["century"])
+            return f"{last - 99:04d}", f"{last:04d}"
+        case "near_day":
+            word = parts["near"].lower()
+            days = 1 if word == "tomorrow" else -1 if word.startswith(("yesterday", "last")) else 0
+            return _days(anchor + timedelta(days=days))
+        case "weekday":
+            ahead = (_WEEKDAYS.index(parts["weekday"][:3].lower()) - anchor.weekday()) % 7
+            if is_ahead:
+                return _days(anchor + timedelta(days=ahead or 7 * step))
+            return _days(anchor + timedelta(days=ahead - 7 if ahead or step else 0))
+        case "weekend":
+            # The last weekend that has begun, or the next one that has not ended.
+            return _around(anchor, "weekend", 0 if future or anchor.weekday() >= 5 else -1)
+        case "feast":
+            # A feast of a fixed day, or else the year that the text gives it.
+            if (month_and_day := _WORDS.feasts.get(parts["feast"])) is None:
+                return _whole(int(parts["year"])) if parts["year"] else _UNKNOWN
+            number, day_of_month = month_and_day.split("-")
+            named = {"month": _MONTHS[int(number) - 1], "day": day_of_month, "year": parts["year"]}
+            return _interval("calendar_day", defaultdict(str, named), anchor, future)
+        case "near_unit":
+            start, end = _around(anchor, parts["unit"], step)
+            if parts["side"] and not step:
+                is_first = parts["side"].lower() == "earlier"
+                return (start, anchor.isoformat()) if is_first else (anchor.isoformat(), end)
+            return start, end
+        case "ago":
+            count, unit = _number(parts["number"]), parts["unit"].removesuffix("s")
+            if unit in ("day", "night"):
+                return _days(anchor - timedelta(days=count))
+            return _around(anchor, unit, -count)
+        case "stretch":
+            # The last or the next days, weeks, months or years, counted from the date of the document.
+            unit, count = parts["unit"].removesuffix("s"), _number(parts["number"] or "one")
+            count *= {"week": 7, "decade": 10}.get(unit, 1) * (step or 1)
+            if unit in ("day", "week"):
+                there, here = _days(anchor + timedelta(days=count)), _days(anchor)
+            elif unit == "month":
+                there, here = _whole(anchor.year, anchor.month + count), _whole(anchor.year, anchor.month)
+            else:
+                there, here = _whole(anchor.year + count), _whole(anchor.year)
+            return (there[0], here[1]) if count < 0 else (here[0], there[1])
     return _UNKNOWN
 
 
-_MONTH = (
-    r"(?:January|February|March|April|May|June|July|August|September|October|November|December"
-    r"|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b(?: ?\.)?)"
-)
-_WEEKDAY = r"(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)"
-_OF_WEEK = rf"(?:(?:{_WEEKDAY}|(?:Mon|Tues?|Wed|Thu(?:rs)?|Fri|Sat|Sun)\b\.?) ?[,(]? ?(?:the )?)?"
-_DIGITS = r"(?:1\d|20)\d\d\b"
-_THIS = r"(?:[Tt]his|[Ll]ast|[Nn]ext)"
-_OF_YEAR = rf" ?,? ?(?:of )?(?P<year>{_DIGITS}|{_THIS} year)"
-_DAY = r"(?:the )?(?P<day>[0-3]?\d)(?:st|nd|rd|th)?\b"
-_PART = r"(?:morning|afternoon|evening|night)"
-_EARLY = r"(?:(?:[Ee]arly|[Ll]ate|[Mm]id)[ -](?:on |in )?)?"
-_SEASON = rf"(?P<season>{'|'.join(_SEASONS)})"
-_NUMBER = rf"(?:\d[\d,]*|{'|'.join(reversed(_NUMBERS[1:]))})"
-_MANY = r"(?:a few|several|many|a couple of|dozens of|hundreds of)"
-_ANY_UNIT = r"(?:second|minute|hour|day|night|week|month|year|decade)"
-_NOT_AN_AGE = r"(?!s?(?: ?- ?| )old)"
-_CLOCK = (
-    r"(?:(?:[01]?\d|2[0-3])(?: ?[:.] ?[0-5]\d)? ?[ap](?: ?\. ?m\b(?: ?\.)?|m\b)"
-    r"|(?:[01]?\d|2[0-3]) ?: ?[0-5]\d\b(?! ?:)|noon\b|midnight\b)"
-)
-_FEAST = rf"(?P<feast>{'|'.join(_WORDS.feasts)})"
-_BOUND = r"(?:[Ss]ince|[Ff]rom|[Aa]fter|[Uu]ntil|[Tt]ill|[Bb]y|[Bb]efore)"
-_BEFORE = r"(?:[Ii]n|[Oo]n|[Oo]f|[Dd]uring|[Bb]etween|[Tt]hrough|[Aa]t|[Oo]ver|(?:[Tt]he|[Aa])(?= \d))"
-
-Value = Callable[[Parts, date, bool], Interval]
-
-# Each pattern of a time with the function of its value; of those that fit, the first one is used.
-_TIMES: tuple[tuple[str, Value], ...] = (
-    (r"(?P<year>[12]\d{3})-(?P<month>\d\d)-(?P<day>\d\d)(?!\d)", _numeric_day),
-    (r"(?P<month>[0-3]?\d) ?(?P<slash>/) ?(?P<day>[0-3]?\d) ?/ ?(?P<year>[12]\d{3})\b", _numeric_day),
-    (rf"{_OF_WEEK}{_DAY}(?: of)? (?P<month>{_MONTH})(?:{_OF_YEAR})?", _calendar_day),
-    (
-        rf"{_OF_WEEK}(?P<month>{_MONTH}) ?{_DAY}(?! ?[:/]|,\d| ?[ap]\.?m| ?[-–]\d)(?:{_OF_YEAR})?",
-        _calendar_day,
-    ),
-    (rf"{_EARLY}(?P<month>(?i:{_MONTH})){_OF_YEAR}", _calendar_month),
-    (rf"(?P<step>{_THIS}) (?P<month>{_MONTH})\b", _calendar_month),
-    (rf"(?P<step>{_THIS}) {_SEASON}\b", _season),
-    (rf"(?:the )?{_EARLY}{_SEASON}(?: of)? (?P<year>{_DIGITS})", _season),
-    (rf"(?:the )?{_EARLY}(?P<decade>(?:1\d|20)\d0) ?'? ?s\b", _decade),
-    (rf"(?:the )?{_EARLY}(?P<century>1?\d|2[01])(?:st|nd|rd|th)[ -][Cc]entury\b(?! BC)", _century),
-    (rf"{_EARLY}(?P<near>[Tt]oday|[Tt]onight|[Yy]esterday|[Tt]omorrow)\b(?: {_PART})?", _near_day),
-    (rf"{_EARLY}(?P<near>[Tt]his {_PART}|[Ll]ast (?:night|evening))\b", _near_day),
-    (rf"(?:(?P<step>{_THIS}) )?{_EARLY}(?:hours of )?(?P<weekday>{_WEEKDAY})\b(?: {_PART})?", _weekday),
-    (
-        rf"(?:(?P<side>[Ee]arlier|[Ll]ater) (?:in )?)?(?P<step>{_THIS}) "
-        r"(?P<unit>week(?:end)?|month|year|decade)\b",
-        _near_unit,
-    ),
-    (
-        rf"the (?P<step>past|last|next|coming) (?:(?P<number>{_NUMBER}) )?"
-        r"(?P<unit>(?:day|week|month|year|decade)s?)\b",
-        _stretch,
-    ),
-    (rf"(?P<number>{_NUMBER}|[Aa]n?) (?P<unit>(?:day|night|week|month|year|decade)s?) ago\b", _ago),
-    (
-        rf"(?:[Aa] )?(?:{_MANY}|{_NUMBER})(?: more| straight)?[ -]{_NOT_AN_AGE}{_ANY_UNIT}{_NOT_AN_AGE}s?\b"
-        r"(?: (?:ago|later|earlier|before|after)\b)?",
-        _vague,
-    ),
-    (rf"(?:[Aa]n? )?{_ANY_UNIT}s? (?:ago|later|earlier|before|after)\b", _vague),
-    (rf"(?:for|within) (?:(?!a second)an? {_ANY_UNIT}|{_ANY_UNIT}s)\b", _vague),
-    (rf"[Tt]he (?:same|following|next|previous) {_ANY_UNIT}\b|[Rr]ecently\b", _vague),
-    (r"[Tt]he weekend\b", _weekend),
-    (rf"{_THIS} {_FEAST}\b", _vague),
-)
-# These are times only after a preposition, or "early" and the like: "in May", but "Theresa May".
-_LED_TIMES: tuple[tuple[str, Value], ...] = (
-    (rf"{_EARLY}(?P<month>{_MONTH})\b", _calendar_month),
-    (rf"{_EARLY}(?:(?:start|end|middle|beginning) of )?(?P<year>{_DIGITS})(?!\s?['%,]\w)", _calendar_year),
-    (rf"{_FEAST}\b(?:,? (?:of |in )?(?P<year>{_DIGITS}))?", _feast),
-)
-
-
-def _alternatives(times: Sequence[tuple[str, Value]]) -> str:
-    return "|".join(re.sub(r"\?P<\w+>", "?:", pattern) for pattern, _ in times)
-
-
-_TIME = re.compile(
-    rf"\b(?:(?:(?P<bound>{_BOUND})|(?P<before>{_BEFORE})) "
-    r"(?:about |around |the )?)?"
-    rf"(?P<time>(?:(?P<clock>{_CLOCK})(?: ?\(?(?:GMT|UTC|BST|E[SD]?T|local time)\)?)?,?(?: on)? ?)?"
-    rf"(?:(?P<day>{_alternatives(_TIMES)})|(?P<led>{_alternatives(_LED_TIMES)}))"
-    rf"(?:,?(?: at)?(?: about| around)? (?P<late_clock>{_CLOCK}))?"
-    rf"|(?P<only_clock>{_CLOCK}))"
-)
-_RULES = tuple((re.compile(pattern), value) for pattern, value in (*_TIMES, *_LED_TIMES))
+_PARTS |= {
+    name: "|".join(re.sub(r"\?P<\w+>", "?:", pattern) for _, pattern in times)
+    for name, times in (("any_time", _TIMES), ("any_led_time", _LED_TIMES))
+}
+_TIME = re.compile("".join(_WORDS.pattern) % _PARTS)
+_RULES = tuple((kind, re.compile(pattern)) for kind, pattern in (*_TIMES, *_LED_TIMES))
 
 
 def time_details(
@@ -390,7 +287,7 @@ def _is_led(match: re.Match[str]) -> bool:
         return match["led"][0].isdigit()
     if before.lower() in ("at", "over"):
         return match["led"].startswith(tuple(_WORDS.feasts))
-    return bool(before) or not re.match(rf"\d|{_MONTH}", match["led"])
+    return bool(before) or not re.match(rf"\d|{_PARTS['month']}", match["led"])
 
 
 def _time(span: Span, match: re.Match[str], anchor: date | None) -> _Time:
@@ -409,7 +306,7 @@ def _time(span: Span, match: re.Match[str], anchor: date | None) -> _Time:
 
 
 def _value(text: str, anchor: date | None, future: bool) -> Interval:
-    for pattern, value in _RULES:
+    for kind, pattern in _RULES:
         if match := pattern.fullmatch(text):
             parts = defaultdict(str, {name: part or "" for name, part in match.groupdict().items()})
             # A text without a year, a decade or a century of its own is relative.
@@ -418,7 +315,7 @@ def _value(text: str, anchor: date | None, future: bool) -> Interval:
             ):
                 return _UNKNOWN
             try:
-                return value(parts, anchor or date.min, future)
+                return _interval(kind, parts, anchor or date.min, future)
             except (ValueError, OverflowError):
                 # There is no 31 June, and no year 0.
                 return _UNKNOWN
@@ -444,11 +341,11 @@ def _is_range(first: Span, between: str) -> bool:
 
 def _range(first: _Time, second: _Time, anchor: date | None) -> _Time:
     """The interval of two times; the first one may have its year from the second one."""
-    year = re.search(rf"{_DIGITS}$", second.span.text)
-    text = re.sub(rf"^{_BOUND} ", "", first.span.text)
+    year = re.search(rf"{_PARTS['digits']}$", second.span.text)
+    text = re.sub(rf"^{_PARTS['bound']} ", "", first.span.text)
     start = (
         first.value[0]
-        if not year or re.search(_DIGITS, text)
+        if not year or re.search(_PARTS["digits"], text)
         else _value(f"{text} {year[0]}", anchor, False)[0]
     )
     end = second.value[1]
@@ -466,7 +363,7 @@ def _is_future(span: Span) -> bool:
         if verb.tag_ == "VBN" and verb.lemma_ in _WORDS.plans and verb.i < span.start:
             # "was scheduled for Monday"
             return True
-        if verb.lemma_ in _DELAYS and span.doc[span.root.i - 1].lower_ in ("until", "till"):
+        if verb.lemma_ in _WORDS.delays and span.doc[span.root.i - 1].lower_ in ("until", "till"):
             return True
         tags = {one.tag_ for one in (verb, *auxiliaries)}
         if "VBD" in tags or any(one.lemma_ == "have" for one in auxiliaries):
