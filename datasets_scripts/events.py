@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from datasets import Value
 
 from eventformers.errors import UnknownNameError
+from eventformers.files import packaged_yaml
 
 
 class Event(TypedDict):
@@ -64,43 +65,24 @@ ACTORS_TABLE = "actors.parquet"
 EXTRACTED_DOCUMENTS = "events.jsonl.gz"
 """Documents of events as JSON lines, which `extract` writes beside `EVENTS_TABLE`."""
 
-_TEXT, _PLACE, _FLAG, _NUMBER = pa.string(), pa.int32(), pa.bool_(), pa.float64()
+_SCHEMAS = packaged_yaml(__file__, "schemas.yaml")
 
-DOCUMENT_SCHEMA = pa.schema(
-    [(name, _TEXT) for name in ("document_id", "title", "date", "source", "license", "url", "text")]
-)
+
+def schema_of(table: str) -> pa.Schema:
+    """The columns of a table of events, by a key of `schemas.yaml`."""
+
+    def arrow(kind: Any) -> pa.DataType:
+        if isinstance(kind, dict):
+            return pa.struct([(name, arrow(part)) for name, part in kind.items()])
+        return pa.list_(arrow(kind[0])) if isinstance(kind, list) else pa.type_for_alias(kind)
+
+    return pa.schema(list(arrow(_SCHEMAS[table])))
+
+
+DOCUMENT_SCHEMA = schema_of("documents")
 """Columns of documents. `title`, `date` (ISO) and `url` are "" if unknown."""
 
-_PARTICIPANT = pa.struct(
-    [("preposition", _TEXT), ("text", _TEXT), ("start", _PLACE), ("end", _PLACE), ("actor_id", _TEXT)]
-)
-
-EVENT_SCHEMA = pa.schema(
-    [
-        ("event_id", _TEXT),
-        ("document_id", _TEXT),
-        *((name, _PLACE) for name in ("number", "sentence", "sentence_start", "sentence_end")),
-        ("trigger", _TEXT),
-        *((name, _PLACE) for name in ("trigger_start", "trigger_end")),
-        *((name, _TEXT) for name in ("subject", "predicate", "object", "text", "lemma")),
-        *((name, _FLAG) for name in ("negated", "passive")),
-        ("trigger_kind", _TEXT),
-        *(
-            column
-            for role in ("subject", "object")
-            for column in (
-                (f"{role}_span", _TEXT),
-                (f"{role}_start", _PLACE),
-                (f"{role}_end", _PLACE),
-                (f"{role}_id", _TEXT),
-            )
-        ),
-        ("participants", pa.list_(_PARTICIPANT)),
-        *((name, _TEXT) for name in ("time_text", "time_start", "time_end", "place_text", "place_id")),
-        *((name, _NUMBER) for name in ("latitude", "longitude")),
-        *((name, _TEXT) for name in ("country", "factuality", "source_id")),
-    ]
-)
+EVENT_SCHEMA = schema_of("events")
 """Columns of events. Places are characters (code points) of the document's text, ends exclusive; `text` is
 the text of the event, with "not" if it is negated. From `trigger_kind` (`verb`, `noun`, `adjective`) on, an
 unknown text is "", an unknown place or number is null."""
@@ -109,7 +91,7 @@ unknown text is "", an unknown place or number is null."""
 def empty_details() -> dict[str, Any]:
     """The columns of `EVENT_SCHEMA` from `trigger_kind` on, all unknown."""
     fields = list(EVENT_SCHEMA)[EVENT_SCHEMA.get_field_index("trigger_kind") :]
-    empty = {_TEXT: "", pa.list_(_PARTICIPANT): []}
+    empty = {pa.string(): "", EVENT_SCHEMA.field("participants").type: []}
     return {field.name: empty.get(field.type) for field in fields}
 
 
@@ -134,35 +116,14 @@ def is_counted(factuality: pa.ChunkedArray, kinds: Sequence[str]) -> pa.ChunkedA
     return pc.is_in(pc.fill_null(factuality, ""), pa.array(["", *kinds]))
 
 
-CHAIN_SCHEMA = pa.schema(
-    [
-        *((name, _TEXT) for name in ("chain_id", "document_id", "protagonist")),
-        ("event_ids", pa.list_(_TEXT)),
-    ]
-)
+CHAIN_SCHEMA = schema_of("chains")
 """Columns of chains: the distinct events of a protagonist in a document, in the order of the text."""
 
-ACTOR_SCHEMA = pa.schema(
-    [
-        *((name, _TEXT) for name in ("actor_id", "name", "kind")),
-        ("aliases", pa.list_(_TEXT)),
-        ("mentions", _PLACE),
-    ]
-)
+ACTOR_SCHEMA = schema_of("actors")
 """Columns of actors. `kind` is person, organisation, place, group or other; `mentions` counts those that are
 resolved within their documents, pronouns included."""
 
-LINK_SCHEMA = pa.schema(
-    [
-        ("event_id", _TEXT),
-        ("rank", pa.int32()),
-        ("knowledge_base_id", _TEXT),
-        ("title", _TEXT),
-        ("score", pa.float32()),
-        ("linked", _FLAG),
-        ("ancestors", pa.list_(_TEXT)),
-    ]
-)
+LINK_SCHEMA = schema_of("links")
 """Columns of links to a knowledge base, best first; an event without a linked row is NULL."""
 
 

@@ -59,28 +59,6 @@ LORA = LoraConfig(r=8, lora_alpha=16)
 ADAPTER_FOLDER = "adapter"
 """The subfolder with the unmerged adapters of a model."""
 
-_CARD = """---
-library_name: peft
-{base_model}tags:
-- eventformers
-- {method}
-- {tag}
----
-# Adapters of {class_name}
-
-{kind} of the encoder{whole}. To load them on their encoder:
-
-```python
-from {package} import {class_name}
-from peft import PeftModel
-
-base = {class_name}.from_encoder({arguments})
-{resize}model = PeftModel.from_pretrained(base, "{folder}")
-```
-
-The card of the model with merged adapters describes the training data and their licences.
-"""
-
 
 def modules_beside_encoders(head: EventPreTrainedModel) -> list[str]:
     """List the full names of the outermost modules of a head that hold no part of a pretrained encoder.
@@ -332,20 +310,25 @@ class Adapter:
         vocabulary = self.config.encoder_config.vocab_size
         method = load_method(self.config.model_type)
         home = method.classes[method.head].rpartition(".")[0]
-        return _CARD.format(
-            # The Hub rejects a base model that is not a repository id.
-            base_model=f"base_model: {encoder}\n" if encoder.count("/") == 1 else "",
-            method=method.name,
-            package="eventformers" if home.startswith("eventformers.") else home,
-            class_name=self.head_class,
-            tag=kind_of(self.settings).lower(),
-            kind=(
-                f"Low-rank adapters of rank {self.settings.r} for the attention"
-                if is_plain_lora(self.settings)
-                else f"{kind_of(self.settings)} adapters"
-            ),
-            whole=f", and {modules}, trained without adapters" if modules else "",
-            arguments=f'"{encoder}"{changed}',
-            resize=f"base.resize_token_embeddings({vocabulary}, mean_resizing=False)\n" if added else "",
-            folder=folder,
+        return (
+            Path(__file__)
+            .with_name("adapter_card.md")
+            .read_text(encoding="utf-8")
+            .format(
+                # The Hub rejects a base model that is not a repository id.
+                base_model=f"base_model: {encoder}\n" if encoder.count("/") == 1 else "",
+                method=method.name,
+                package="eventformers" if home.startswith("eventformers.") else home,
+                class_name=self.head_class,
+                tag=kind_of(self.settings).lower(),
+                kind=(
+                    f"Low-rank adapters of rank {self.settings.r} for the attention"
+                    if is_plain_lora(self.settings)
+                    else f"{kind_of(self.settings)} adapters"
+                ),
+                whole=f", and {modules}, trained without adapters" if modules else "",
+                arguments=f'"{encoder}"{changed}',
+                resize=f"base.resize_token_embeddings({vocabulary}, mean_resizing=False)\n" if added else "",
+                folder=folder,
+            )
         )

@@ -15,6 +15,7 @@ from eventformers.built_in import EVENT_GROUNDING as METHOD
 from eventformers.built_in import EVENT_GROUNDING_CROSS as CROSS_ENCODER
 from eventformers.datasets_scripts.known_pairs import padded
 from eventformers.errors import EventformersError
+from eventformers.files import packaged_yaml
 from eventformers.inference.grounding.encoding import GroundingTokeniser
 from eventformers.models.grounding_tokens import EventText, TokenisedTexts, TokenRow
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
@@ -30,7 +31,6 @@ from eventformers.trainers.grounding_candidates import (
     retrieve_candidates,
 )
 from eventformers.trainers.grounding_data import (
-    DRAW_MEANINGS,
     DRAW_SETTING_TYPES,
     MentionStream,
     check_rows,
@@ -271,13 +271,7 @@ TRAINING = MethodTraining(
         "candidates": Count,
         **DRAW_SETTING_TYPES,
     },
-    meanings={
-        "retriever": (
-            None,
-            "folder or Hub id of the bi-encoder that finds hard negatives; null takes the untrained model.",
-        ),
-        **DRAW_MEANINGS,
-    },
+    meanings=packaged_yaml(__file__, "meanings.yaml")["event_grounding"],
 )
 
 
@@ -344,8 +338,5 @@ CROSS_TRAINING = MethodTraining(
         "missed_gold": MissedGold,
         **DRAW_SETTING_TYPES,
     },
-    meanings={
-        "retriever": (None, "folder or Hub id of a bi-encoder that retrieves candidates; required."),
-        **DRAW_MEANINGS,
-    },
+    meanings=packaged_yaml(__file__, "meanings.yaml")["event_grounding_cross"],
 )

@@ -17,6 +17,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from eventformers.built_in import EVENT_TYPE_INDUCTION as METHOD
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import DataFormatError, EventformersError
+from eventformers.files import packaged_yaml
 from eventformers.models.event_tokens import longest_input
 from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention
 from eventformers.models.modeling_event_type_induction import EventTypeInductionForPreTraining
@@ -321,11 +322,5 @@ TRAINING = MethodTraining(
         "translation_cache": str | None,
         "frames": str | None,
     },
-    meanings={
-        "config": ("mentions", "the config of event_types: mentions or ace2005."),
-        "augmentation": ("noise", "the second view of a mention: word noise or back_translation."),
-        "translation_models": ({}, "translation models, as `back_translate` takes them."),
-        "translation_cache": (None, "file of finished translations; null keeps none."),
-        "frames": (None, "data with the definitions and examples of frames; null takes the training data."),
-    },
+    meanings=packaged_yaml(__file__, "meanings.yaml")["event_type_induction"],
 )

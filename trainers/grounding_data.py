@@ -28,10 +28,6 @@ from eventformers.trainers.method import add_marker_tokens, check_train_split, i
 from eventformers.trainers.recipes import Recipe
 
 DRAW_SETTING_TYPES = {"mentions_per_event": Count | None, "max_mentions": Count | None}
-DRAW_MEANINGS = {
-    "mentions_per_event": (None, "maximum number of mentions of an atomic event; null for all."),
-    "max_mentions": (None, "maximum number of mentions; null for all."),
-}
 """The settings of `draw_mentions`."""
 
 VALIDATION_MENTIONS = 1_000

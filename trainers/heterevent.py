@@ -20,6 +20,7 @@ from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.datasets_scripts.known_pairs import PADDING, Codes, padded
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import EventformersError, shown
+from eventformers.files import packaged_yaml
 from eventformers.models.configuration_heterevent import HeterEventConfig
 from eventformers.models.event_items import ROLES
 from eventformers.models.event_tokens import longest_input, words_of
@@ -434,20 +435,5 @@ TRAINING = MethodTraining(
         "document_share": Share,
         "cloze_share": Share,
     },
-    meanings={
-        "validation_rows": (
-            0,
-            "number of first questions of the validation split to validate on; null for all. Only for the "
-            "supervised stage.",
-        ),
-        "document_share": (
-            0.0,
-            "share of windows of whole documents among the training chains; 1 leaves the chains out.",
-        ),
-        "cloze_share": (
-            0.0,
-            "share of windows of the contexts of cloze files, without held-out and wrong events, among the "
-            "windows of `document_share`, if the data have such files.",
-        ),
-    },
+    meanings=packaged_yaml(__file__, "meanings.yaml")["heterevent"],
 )

@@ -21,6 +21,7 @@ from eventformers.datasets_scripts.known_pairs import padded
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.datasets_scripts.relation_templates import GRAPHS, own_templates
 from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.files import packaged_yaml
 from eventformers.models.configuration_mico import MicoConfig
 from eventformers.models.modeling_mico import MicoForPreTraining
 from eventformers.models.processing_events import EventProcessor
@@ -40,7 +41,8 @@ from eventformers.trainers.recipes import Recipe
 
 logger = logging.getLogger(__name__)
 
-DISTILLATION_SHARE = 0.33
+_MEANINGS = packaged_yaml(__file__, "meanings.yaml")["mico"]
+DISTILLATION_SHARE: float = _MEANINGS["distillation_share"][0]
 """Default of the setting `distillation_share`."""
 
 
@@ -329,22 +331,5 @@ TRAINING = MethodTraining(
         "distillation_share": Share,
     },
     choose_tasks=_choose_tasks,
-    meanings={
-        "config": (
-            "conceptnet_inductive_pairs",
-            "the graph: a config of commonsense_graphs with premises; or a list with one config for each of "
-            "several graphs.",
-        ),
-        "validation_rows": (
-            0,
-            "number of first rows of each graph's validation split to validate on; null for all.",
-        ),
-        "both_directions": (False, "draw both directions of a triple in one batch."),
-        "distillation_texts": (
-            None,
-            "file with a text a line, outside the graph, for `distillation_weight`; null takes 648 bundled "
-            "sentences about everyday events and news.",
-        ),
-        "distillation_share": (DISTILLATION_SHARE, "probability that a row draws such a text."),
-    },
+    meanings=_MEANINGS,
 )

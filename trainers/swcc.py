@@ -19,6 +19,7 @@ from eventformers.datasets_scripts.cooccurrence import Normalisation, normalise_
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import EventformersError
+from eventformers.files import packaged_yaml
 from eventformers.models.modeling_swcc import SwccForPreTraining
 from eventformers.models.processing_events import EventProcessor
 from eventformers.models.text_prompts import prompt_of
@@ -286,7 +287,5 @@ TRAINING = MethodTraining(
         "co_events_without_shared_words": bool,
         **_SUBSTITUTION_TYPES,
     },
-    meanings={
-        "validation_rows": (0, "number of random training rows held out for the validation loss."),
-    },
+    meanings=packaged_yaml(__file__, "meanings.yaml")["swcc"],
 )

@@ -26,6 +26,7 @@ from eventformers.datasets_scripts.events import (
     LINK_SCHEMA,
     check_factuality,
     is_counted,
+    schema_of,
 )
 from eventformers.datasets_scripts.reading.fields import is_blank
 from eventformers.errors import EventformersError, UnknownNameError
@@ -131,18 +132,10 @@ def encoder_of(model: str | None, device: str | None, dtype: str | None) -> Even
 EMBEDDED = ("texts", "events")
 _ROLES = ("subject", "predicate", "object")
 
-TYPES_SCHEMA = pa.schema(
-    [("event_id", pa.string()), ("type_id", pa.int32()), ("name", pa.string()), ("cosine", pa.float32())]
-)
-PAIRS_SCHEMA = pa.schema(
-    [
-        *((f"{role}", pa.string()) for role in _ROLES),
-        *((f"co_{role}", pa.string()) for role in _ROLES),
-        ("frequency", pa.int64()),
-    ]
-)
+TYPES_SCHEMA = schema_of("shard_types")
+PAIRS_SCHEMA = schema_of("shard_pairs")
 """An event, a co-event and the number of documents of the shard that they share."""
-OCCURRENCES_SCHEMA = pa.schema([*((role, pa.string()) for role in _ROLES), ("frequency", pa.int64())])
+OCCURRENCES_SCHEMA = schema_of("shard_events")
 
 
 class Embed(ShardStep):

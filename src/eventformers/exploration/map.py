@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
 
-from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, VECTORS_TABLE
+from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, VECTORS_TABLE, schema_of
 from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError
 from eventformers.exploration import STATE_FOLDER
@@ -50,26 +50,7 @@ _FEWEST_TEXTS = 8
 with equal vectors."""
 
 _COLUMNS = ("event_id", "document_id", "text", "trigger", "lemma", "predicate", "object")
-MAP_SCHEMA = pa.schema(
-    [
-        *((name, pa.string()) for name in ("event_id", "document_id", "text", "trigger")),
-        ("type_id", pa.int32()),
-        *((name, pa.string()) for name in ("type", "region", "title", "date")),
-        *((name, pa.float32()) for name in ("x", "y")),
-        (
-            "neighbors",
-            pa.struct([("ids", pa.list_(pa.int64())), ("distances", pa.list_(pa.float32()))]),
-        ),
-    ]
-)
-REGIONS_SCHEMA = pa.schema(
-    [
-        ("region_id", pa.int32()),
-        ("name", pa.string()),
-        *((name, pa.float32()) for name in ("x", "y")),
-        ("size", pa.int32()),
-    ]
-)
+MAP_SCHEMA, REGIONS_SCHEMA = schema_of("map"), schema_of("regions")
 
 
 class Places(NamedTuple):

@@ -43,7 +43,7 @@ from eventformers.exploration.page_data import (
 from eventformers.exploration.related import COMPLETIONS_JUDGED, NEXT_JUDGED
 from eventformers.exploration.steps import Context, Step, StepRun
 from eventformers.extraction.wide import JOINED_TABLES, WIDE_FILES, write_wide
-from eventformers.files import write_explained, write_text
+from eventformers.files import packaged_yaml, write_explained, write_text
 from eventformers.inference.report_pages import render_page
 from eventformers.provenance import installed_version
 
@@ -58,33 +58,7 @@ _SCRIPTS = tuple(
 # Multiples of the golden angle keep the hues of neighbouring numbers far apart; more hues look alike.
 _GOLDEN_ANGLE = 137.508
 _HUES = 24
-_VIEWS = {
-    "events": "Events",
-    "table": "Who did what",
-    "actors": "Actors",
-    "stories": "Stories",
-    "places": "Places",
-    "compare": "Compare",
-    "documents": "Documents",
-    "types": "Types",
-    "about": "About",
-}
-_TABLES = {
-    "documents": "texts with title, date, source and licence",
-    "events": "who did what to whom, with character offsets",
-    "vectors": "a vector for each distinct event text",
-    "chains": "events of one protagonist in a document",
-    "actors": "who takes part in events, with kind and aliases",
-    "types": "event types with words, frames and examples",
-    "event_types": "the type of each event",
-    "stories": "events that are the same, in one or many documents",
-    "event_stories": "the story of each event",
-    "next_events": "events of the corpus related to each chain",
-    "links": "links of events to the knowledge base",
-    "completions": "what precedes and follows each event",
-    "map": "places on the map and nearest neighbours",
-    "regions": "named regions of the map",
-}
+_VIEWS, _TABLES = packaged_yaml(__file__, "page.yaml").values()
 
 
 def write_page(

@@ -12,7 +12,14 @@ import pyarrow as pa
 from eventformers.datasets_scripts.chain_readers import REPORTING_PREDICATES
 from eventformers.datasets_scripts.commonsense_graphs import graph_of
 from eventformers.datasets_scripts.dataset_card import built_configs
-from eventformers.datasets_scripts.events import CHAINS_TABLE, EVENTS_TABLE, VECTORS_TABLE, Event, event_text
+from eventformers.datasets_scripts.events import (
+    CHAINS_TABLE,
+    EVENTS_TABLE,
+    VECTORS_TABLE,
+    Event,
+    event_text,
+    schema_of,
+)
 from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.exploration.events import nearest, text_vectors
 from eventformers.exploration.steps import Step, StepRun
@@ -48,15 +55,7 @@ NEXT_JUDGED = (
 _SEARCHED = 100
 """Number of nearest candidates from which those with a verb of the chain are left out."""
 _CANDIDATE_COLUMNS = ("event_id", "text", "subject", "predicate", "object", "lemma", "negated")
-NEXT_SCHEMA = pa.schema(
-    [
-        ("chain_id", pa.string()),
-        ("rank", pa.int32()),
-        ("text", pa.string()),
-        ("score", pa.float32()),
-        ("event_id", pa.string()),
-    ]
-)
+NEXT_SCHEMA = schema_of("next_events")
 
 Row = Mapping[str, Any]
 """A row of the table of events."""
@@ -187,15 +186,7 @@ EVENT_RELATIONS = frozenset(
 
 _PAIRS = "_pairs"
 _COMPLETED_COLUMNS = ("event_id", "text", "lemma")
-COMPLETIONS_SCHEMA = pa.schema(
-    [
-        ("text", pa.string()),
-        ("relation", pa.string()),
-        ("rank", pa.int32()),
-        ("tail", pa.string()),
-        ("score", pa.float32()),
-    ]
-)
+COMPLETIONS_SCHEMA = schema_of("completions")
 
 
 def find_completions(run: StepRun) -> None:

@@ -18,7 +18,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.sparse import csr_array
 from scipy.spatial.distance import squareform
 
-from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, is_counted
+from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, is_counted, schema_of
 from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.exploration import STATE_FOLDER
 from eventformers.exploration.curation import Curated, curate
@@ -101,19 +101,8 @@ _COLUMNS = (
     *("event_id", "document_id", "sentence_start", "sentence_end", "trigger", "trigger_start"),
     *("trigger_end", "predicate", "object", "text", "lemma", "factuality"),
 )
-TYPES_SCHEMA = pa.schema(
-    [
-        ("type_id", pa.int32()),
-        ("name", pa.string()),
-        ("family", pa.string()),
-        ("size", pa.int32()),
-        ("words", pa.list_(pa.string())),
-        ("frames", pa.list_(pa.struct([("label", pa.string()), ("score", pa.float32())]))),
-        ("weak", pa.string()),
-        ("examples", pa.list_(pa.string())),
-    ]
-)
-EVENT_TYPES_SCHEMA = pa.schema([("event_id", pa.string()), ("type_id", pa.int32()), ("cosine", pa.float32())])
+TYPES_SCHEMA = schema_of("types")
+EVENT_TYPES_SCHEMA = schema_of("event_types")
 
 Row = Mapping[str, Any]
 """A row of the table of events."""

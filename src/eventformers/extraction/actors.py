@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from eventformers.datasets_scripts.events import ACTOR_SCHEMA
+from eventformers.datasets_scripts.events import ACTOR_SCHEMA, schema_of
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.reading.tables import csv_file_rows
 from eventformers.errors import DataFormatError, shown
@@ -31,15 +31,7 @@ from eventformers.extraction.details.actors import ACTORS
 if TYPE_CHECKING:
     from spacy.tokens import Doc
 
-DOCUMENT_ACTOR_SCHEMA = pa.schema(
-    [
-        ("document_id", pa.string()),
-        *ACTOR_SCHEMA,
-        ("is_named", pa.bool_()),
-        ("events", pa.list_(pa.int32())),
-        ("roles", pa.list_(pa.int32())),
-    ]
-)
+DOCUMENT_ACTOR_SCHEMA = schema_of("document_actors")
 """Columns of the actors of one document: those of `ACTOR_SCHEMA`, whether it has a name, and its `events` by
 their numbers in the document with its `roles` in them."""
 
