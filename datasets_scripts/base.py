@@ -8,7 +8,7 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -182,8 +182,10 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     """The type of each column of each config."""
     TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {}
     """The columns of CSV and Parquet files that are raw files, by their content."""
-    UNDECIDING_SETTINGS: ClassVar[Mapping[str, frozenset[str]]] = {}
-    """By config, the settings that affect how rows are computed, but never which rows result."""
+    UNDECIDING_SETTINGS: ClassVar[Mapping[str, Collection[str]]] = {}
+    """By config, the settings that affect how rows are computed, but never which rows result; or their
+    groups."""
+    SETTING_GROUPS: ClassVar[Mapping[str, Sequence[str]]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -342,7 +344,8 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
 
     def deciding_settings(self, config_name: str | None = None) -> dict[str, object]:
         """The settings that affect the rows of the config, as JSON values."""
-        undeciding = self.UNDECIDING_SETTINGS.get(config_name or self.config.name, frozenset())
+        names = self.UNDECIDING_SETTINGS.get(config_name or self.config.name, ())
+        undeciding = {one for name in names for one in self.SETTING_GROUPS.get(name, (name,))}
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in self.settings.items()

@@ -123,10 +123,6 @@ class CommonsenseGraphs(EventDatasetBuilder):
     SPLITS = SPLITS
     SAMPLES_FOLDER = "commonsense"
     TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {"triples": TRIPLE_COLUMNS}
-    # The bytes of the template file are part of the fingerprint.
-    UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = {
-        f"{graph}{pairs}": frozenset({"templates"}) for graph in _FOLDERS for pairs in ("", _PAIRS)
-    }
     BUILDER_CONFIG_CLASS = CommonsenseGraphsConfig
 
     @classmethod

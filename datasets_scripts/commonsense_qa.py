@@ -394,9 +394,6 @@ class CommonsenseQA(EventDatasetBuilder):
     SPLITS = SPLITS
     SAMPLES_FOLDER = "commonsense"
     TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {"questions": QUESTION_COLUMNS}
-    UNDECIDING_SETTINGS: ClassVar[Mapping[str, frozenset[str]]] = dict.fromkeys(
-        ("copa", "csqa"), frozenset({"siqa_premises"})
-    )
     BUILDER_CONFIG_CLASS = CommonsenseQAConfig
     config: CommonsenseQAConfig
 

@@ -55,24 +55,6 @@ from eventformers.datasets_scripts.reading.tables import Column, is_table
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.strict import Count, Number, Range, Share
 
-FILTER_SETTINGS = frozenset(
-    {
-        "exclude_source",
-        "open_licenses_only",
-        "exclude_predicates",
-        "drop_pronoun_only",
-        "predicate_form",
-    }
-)
-COUNTING_SETTINGS = frozenset({"min_event_frequency", "min_pair_frequency", "window", "max_co_events"})
-RESOURCE_SETTINGS = frozenset({"memory_limit", "threads", "temporary_directory"})
-CHAIN_SETTINGS = frozenset({"min_chain_length", "validation_share", "test_share", "split_seed"})
-GROUPING_SETTINGS = frozenset({"max_chain_events", "exclude_protagonists"})
-SPLIT_SETTINGS = frozenset({"document_split"})
-QUESTION_SETTINGS = frozenset(
-    {"window_stride", "first_window_only", "distractor_source", "distractor_argument", "distractor_seed"}
-)
-
 
 @dataclass
 class EventChainsConfig(EventDatasetConfig):
@@ -202,22 +184,6 @@ class EventChains(EventDatasetBuilder):
         "one event a row": EVENT_COLUMNS,
         "one document or chain a row": DOCUMENT_COLUMNS,
     }
-    UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = {
-        "documents": COUNTING_SETTINGS | RESOURCE_SETTINGS | GROUPING_SETTINGS | QUESTION_SETTINGS,
-        "cooccurrence": RESOURCE_SETTINGS | GROUPING_SETTINGS | QUESTION_SETTINGS,
-        "chains": COUNTING_SETTINGS | RESOURCE_SETTINGS | QUESTION_SETTINGS | SPLIT_SETTINGS,
-        **dict.fromkeys(QUESTION_EVENTS, COUNTING_SETTINGS | RESOURCE_SETTINGS | SPLIT_SETTINGS),
-        **dict.fromkeys(
-            _CLOZE_CONFIGS,
-            FILTER_SETTINGS
-            | COUNTING_SETTINGS
-            | RESOURCE_SETTINGS
-            | CHAIN_SETTINGS
-            | GROUPING_SETTINGS
-            | SPLIT_SETTINGS
-            | QUESTION_SETTINGS - {"distractor_seed"},
-        ),
-    }
     BUILDER_CONFIG_CLASS = EventChainsConfig
 
     _repeats: RepeatedDocuments | None = None
@@ -275,7 +241,7 @@ class EventChains(EventDatasetBuilder):
         # Kept for the configs that may read a single split.
         if "document_split" not in settings or settings["document_split"] is not None:
             return settings
-        without = CHAIN_SETTINGS | SPLIT_SETTINGS
+        without = {*self.SETTING_GROUPS["chain"], "document_split"}
         return {name: value for name, value in settings.items() if name not in without}
 
     def tables(self) -> Iterator[pa.Table]:
@@ -291,7 +257,8 @@ class EventChains(EventDatasetBuilder):
         # Built data are also read where DuckDB is not installed.
         import duckdb
 
-        settings = {name: getattr(self.config, name) for name in COUNTING_SETTINGS | RESOURCE_SETTINGS}
+        names = [*self.SETTING_GROUPS["counting"], *self.SETTING_GROUPS["resource"]]
+        settings = {name: getattr(self.config, name) for name in names}
         try:
             with CooccurrenceCounter(**settings) as counter:
                 for document, kept in self._chosen_documents():

@@ -51,10 +51,6 @@ from eventformers.errors import EventformersError
 from eventformers.strict import Count, Number, Share
 
 EDGE_CONFIGS = ("hierarchy", "sequence")
-SPLIT_SETTINGS = frozenset(
-    {"split_by", "validation_share", "test_share", "split_seed", "validation_with_parents"}
-)
-MENTION_SETTINGS = frozenset({"domain", "wikinews", "gold_events", "hierarchies_only", "max_height"})
 
 
 @dataclass
@@ -175,10 +171,6 @@ class EventHierarchies(EventDatasetBuilder):
         "events": EVENT_COLUMNS,
         "hierarchy, one event a row": HIERARCHY_COLUMNS,
         "edges": EDGE_COLUMNS,
-    }
-    UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = {
-        "events": MENTION_SETTINGS | SPLIT_SETTINGS,
-        **dict.fromkeys(EDGE_CONFIGS, MENTION_SETTINGS | {"task", "languages"}),
     }
     BUILDER_CONFIG_CLASS = EventHierarchiesConfig
 

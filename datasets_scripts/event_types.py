@@ -87,7 +87,6 @@ _ACE_SOURCE = "ace2005"
 _FRAMENET_ORIGIN = ("FrameNet", "CC-BY-3.0")
 _FRAMENET_FOLDERS = ("framenet", "fndata")
 """Prefixes of the names of folders in which FrameNet is published."""
-_TYPE_SETTINGS = frozenset({"seen_types", "unseen_types", "num_seen", "num_unseen"})
 
 
 @dataclass
@@ -148,10 +147,6 @@ class EventTypes(EventDatasetBuilder):
     TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {
         "mentions": MENTION_COLUMNS,
         "frames": FRAME_COLUMNS,
-    }
-    UNDECIDING_SETTINGS: ClassVar[dict[str, frozenset[str]]] = {
-        "ace2005": frozenset({"num_seen"}),
-        "frames": _TYPE_SETTINGS,
     }
     BUILDER_CONFIG_CLASS = EventTypesConfig
 

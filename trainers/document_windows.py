@@ -102,13 +102,6 @@ def load_cloze_contexts(data: str | None, builder: str, settings: Mapping[str, A
     return documents.select(np.flatnonzero(np.isin(documents["source"], sources)))
 
 
-def what_decides_documents(data: str | None, builder: str, settings: Mapping[str, Any]) -> list[object]:
-    """Return what the result of `load_training_documents` depends on, for `cached_arrays`."""
-    documents, *reports = _load(data, builder, {**settings, "document_split": _SPLIT})
-    parts = [report.get(part) for report in reports for part in ("settings", "raw_files")]
-    return [dataset_fingerprint(documents), *parts]
-
-
 def with_windows(
     chains: Dataset,
     sources: Sequence[tuple[Dataset, float]],
@@ -192,7 +185,10 @@ def read_chains_once(
     least = EventChainsConfig(**settings).min_chain_length
     decides: list[object] = [dataset_fingerprint(chains), share, MOST_REPEATS]
     if share:
-        decides += [*what_decides_documents(data, builder, settings), length, least, seed]
+        # What the result of `load_training_documents` depends on.
+        documents, *reports = _load(data, builder, {**settings, "document_split": _SPLIT})
+        parts = [report.get(part) for report in reports for part in ("settings", "raw_files")]
+        decides += [dataset_fingerprint(documents), *parts, length, least, seed]
     sources: list[tuple[Dataset, float]] = []
     if share and cloze_share:
         contexts = load_cloze_contexts(data, builder, settings)

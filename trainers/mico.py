@@ -87,20 +87,23 @@ class MicoCollator(EventCollator):
         self, items: Sequence[Sequence[Mapping[str, Any]]] | Sequence[Mapping[str, Any]]
     ) -> dict[str, torch.Tensor]:
         """Collate items of `PremiseRows`, or streamed rows."""
-        if self.alternatives is None:
-            return self._streamed(cast("Sequence[Mapping[str, Any]]", items))
-        rows = [row for item in cast("Sequence[Sequence[Mapping[str, Any]]]", items) for row in item]
+        held, given = self.alternatives, cast(Any, items)
+        rows = list(given) if held is None else [row for item in given for row in item]
         # A batch never mixes validation and training rows.
-        count = 1 if rows[0]["is_validation"] else self.num_alternatives
-        generators = [self._generator(row) for row in rows]
-        drawn = []
-        for row, generator in zip(rows, generators, strict=True):
-            known = row["known_alternative_ids"]
-            places: Iterable[int] = generator.integers(len(known), size=count - 1) if count > 1 else ()
-            drawn.append([row["alternative_id"], *(int(known[place]) for place in places)])
-        ids = np.array(drawn)
+        count = 1 if held is None or rows[0]["is_validation"] else self.num_alternatives
+        generators = [np.random.default_rng((self.seed, self.epoch, row["row"])) for row in rows]
+        if held is None:
+            texts = [row["alternative"] for row in rows]
+            ids = np.array([[text_id(text)] for text in texts])
+        else:
+            drawn = []
+            for row, generator in zip(rows, generators, strict=True):
+                known = row["known_alternative_ids"]
+                places: Iterable[int] = generator.integers(len(known), size=count - 1) if count > 1 else ()
+                drawn.append([row["alternative_id"], *(int(known[place]) for place in places)])
+            ids = np.array(drawn)
+            texts = held.take(pa.array(ids.ravel())).to_pylist()
         premises = self.encode([row["premise"] for row in rows], "query")
-        texts = cast(pa.Array, self.alternatives).take(pa.array(ids.ravel())).to_pylist()
         alternatives = self.encode(texts, "document")
         batch = {
             "input_ids": premises["input_ids"],
@@ -114,32 +117,15 @@ class MicoCollator(EventCollator):
         if self.known_positives:
             # Sorted, and padded with a number above all ids, `(B, M)`.
             of_rows = [row["known_alternative_ids"] for row in rows]
-            fill = len(cast(pa.Array, self.alternatives))
-            batch["known_alternative_ids"] = torch.from_numpy(padded(of_rows, self.most_known, fill))
+            batch["known_alternative_ids"] = torch.from_numpy(
+                padded(of_rows, self.most_known, len(cast(pa.Array, held)))
+            )
         if self.log_frequencies is not None:
             graphs = np.array([[row["graph"]] for row in rows])
             batch["log_frequency"] = torch.from_numpy(self.log_frequencies[graphs, ids])
         if self.graphs:
             batch["graph"] = torch.tensor([row["graph"] for row in rows])
         return batch | self._distillation(generators)
-
-    def _streamed(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """Collate rows with the columns `premise` and `alternative`."""
-        premises = self.encode([row["premise"] for row in rows], "query")
-        alternatives = self.encode([row["alternative"] for row in rows], "document")
-        batch = {
-            "input_ids": premises["input_ids"],
-            "attention_mask": premises["attention_mask"],
-            "alternative_input_ids": alternatives["input_ids"].unsqueeze(1),
-            "alternative_attention_mask": alternatives["attention_mask"].unsqueeze(1),
-            "alternative_ids": torch.tensor([[text_id(row["alternative"])] for row in rows]),
-        }
-        if self.draw_positive:
-            batch["positive_index"] = torch.zeros(len(rows), dtype=torch.long)
-        return batch | self._distillation([self._generator(row) for row in rows])
-
-    def _generator(self, row: Mapping[str, Any]) -> np.random.Generator:
-        return np.random.default_rng((self.seed, self.epoch, row["row"]))
 
     def _distillation(self, generators: Sequence[np.random.Generator]) -> dict[str, torch.Tensor]:
         if self.distillation is None:

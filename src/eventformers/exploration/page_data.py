@@ -97,18 +97,8 @@ NEIGHBOURS_TOGETHER = 8192
 _TITLE_LENGTH = 80
 _ACTOR_COLUMNS = ("actor_id", "name", "kind", "aliases")
 _STORY_COLUMNS = (
-    *(
-        "story_id",
-        "name",
-        "events",
-        "documents",
-        "first_date",
-        "last_date",
-        "time_start",
-        "time_end",
-        "place_text",
-    ),
-    *("country", "actors"),
+    *("story_id", "name", "events", "documents", "first_date", "last_date", "time_start", "time_end"),
+    *("place_text", "country", "actors"),
 )
 _MAP_STEPS = 65_535
 

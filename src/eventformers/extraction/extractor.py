@@ -219,11 +219,22 @@ class EventExtractor:
             documents: the texts.
             counts: counts of what is skipped and written; added to.
         """
-        for batch in _batches(self._accepted(documents, counts)):
-            for doc, document in self.parser.parse(batch):
-                extracted = self.extract_parsed(doc, document, counts)
-                if extracted is not None:
-                    yield extracted
+        batch: list[tuple[TextDocument, NormalisedText]] = []
+        characters = 0
+        for document, text in self._accepted(documents, counts):
+            if batch and characters + len(text) > _CHARACTERS_AT_ONCE:
+                yield from self._extract_batch(batch, counts)
+                batch, characters = [], 0
+            batch.append((document, text))
+            characters += len(text)
+        yield from self._extract_batch(batch, counts)
+
+    def _extract_batch(
+        self, batch: list[tuple[TextDocument, NormalisedText]], counts: ExtractionCounts
+    ) -> Iterator[ExtractedDocument]:
+        parsed = self.parser.parse(batch) if batch else ()
+        found = (self.extract_parsed(doc, document, counts) for doc, document in parsed)
+        return (one for one in found if one is not None)
 
     def extract_parsed(
         self, doc: Doc, document: TextDocument, counts: ExtractionCounts
@@ -316,31 +327,13 @@ class EventExtractor:
     ) -> Iterator[tuple[TextDocument, NormalisedText]]:
         longest = self.pipeline.max_length
         for document in documents:
-            if (
-                len(document.text) <= longest
-                and len(text := self.parser.normalised(document.text)) <= longest
-            ):
-                if other_language(text.text, self.pipeline.lang):
-                    counts.skipped["document_in_another_language"] += 1
-                else:
-                    yield document, text
-            else:
+            text = self.parser.normalised(document.text) if len(document.text) <= longest else None
+            if text is None or len(text) > longest:
                 counts.skipped[f"document_over_{longest}_characters"] += 1
-
-
-def _batches(
-    documents: Iterable[tuple[TextDocument, NormalisedText]],
-) -> Iterator[list[tuple[TextDocument, NormalisedText]]]:
-    batch: list[tuple[TextDocument, NormalisedText]] = []
-    characters = 0
-    for document, text in documents:
-        if batch and characters + len(text) > _CHARACTERS_AT_ONCE:
-            yield batch
-            batch, characters = [], 0
-        batch.append((document, text))
-        characters += len(text)
-    if batch:
-        yield batch
+            elif other_language(text.text, self.pipeline.lang):
+                counts.skipped["document_in_another_language"] += 1
+            else:
+                yield document, text
 
 
 def plain_event(event: ExtractedEvent) -> Event:
@@ -373,7 +366,8 @@ def load_pipeline(name: str | Path) -> Language:
     """Load a spaCy pipeline by the name of its package or by its folder.
 
     Raises:
-        EventformersError: spaCy or the pipeline is missing, or it has no parser or no tagger.
+        EventformersError: spaCy or the pipeline is missing, it has no parser or no tagger, or the files
+            of the packaged one are not the known ones.
     """
     try:
         import spacy
@@ -384,8 +378,14 @@ def load_pipeline(name: str | Path) -> Language:
     # Of spaCy's own name, only the packaged pipeline may be installed.
     if str(name) == "en_core_web_sm" and find_spec("en_core_web_sm") is None and find_spec(PACKAGED_PIPELINE):
         name = PACKAGED_PIPELINE
-    if str(name) == PACKAGED_PIPELINE:
-        _check_packaged()
+    packaged = find_spec(PACKAGED_PIPELINE) if str(name) == PACKAGED_PIPELINE else None
+    for place in (packaged and packaged.submodule_search_locations) or ():
+        folder = Path(place) / f"{PACKAGED_PIPELINE}-3.8.0"
+        if (digest := files_digest(folder)) != PACKAGED_PIPELINE_SHA256:
+            raise EventformersError(
+                f"{folder}: found SHA-256 {digest}; accepted: {PACKAGED_PIPELINE_SHA256}; reinstall "
+                f"{PACKAGED_PIPELINE.replace('_', '-')} 3.8.0"
+            )
     try:
         pipeline = spacy.load(name)
     except (OSError, ValueError, ImportError) as error:
@@ -403,18 +403,6 @@ def rules_digest() -> str:
     folder = Path(__file__).parent
     files = sorted((*folder.rglob("*.py"), *folder.glob("*.safetensors"), *folder.glob("lexicons/*.yaml")))
     return sha256("".join(map(file_digest, files)).encode()).hexdigest()[:12]
-
-
-def _check_packaged() -> None:
-    """Raise an error if the files of the packaged pipeline are not the known ones."""
-    specification = find_spec(PACKAGED_PIPELINE)
-    for place in (specification and specification.submodule_search_locations) or ():
-        folder = Path(place) / f"{PACKAGED_PIPELINE}-3.8.0"
-        if (digest := files_digest(folder)) != PACKAGED_PIPELINE_SHA256:
-            raise EventformersError(
-                f"{folder}: found SHA-256 {digest}; accepted: {PACKAGED_PIPELINE_SHA256}; reinstall "
-                f"{PACKAGED_PIPELINE.replace('_', '-')} 3.8.0"
-            )
 
 
 @lru_cache(maxsize=1)

@@ -22,8 +22,6 @@ _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 # A sentence that has such a word is running text: Title Case leaves only short words in lower case.
 _LOWER_CASE = re.compile(r"\b(?:[a-z]{6,}|[^\W\d_A-Z][a-z]{4,})\b")
 _FEWEST_WORDS = 3
-_MINOR_WORDS = 5
-"""Letters of the longest words that Title Case leaves in lower case: "with", "after"."""
 _ABBREVIATIONS = frozenset({"us", "uk", "un", "eu", "usa", "uae"})
 _LONGEST_ABBREVIATION = 4
 
@@ -51,7 +49,12 @@ def restored_case(
     headlines = tuple(place for place in sentences if _is_headline(text[slice(*place)], vocabulary))
     if not headlines:
         return text, ()
-    usual = _usual_forms(text, set(sentences).difference(headlines))
+    # The most frequent form of each word within the other sentences, without their first words.
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for start, end in sorted(set(sentences).difference(headlines)):
+        for word in _WORD.findall(text, start, end)[1:]:
+            counts[word.lower()][word] += 1
+    usual = {word: forms.most_common(1)[0][0] for word, forms in counts.items()}
     characters = list(text)
     for start, end in headlines:
         words = list(_WORD.finditer(text, start, end))
@@ -95,15 +98,6 @@ def _is_headline(sentence: str, vocabulary: Vocabulary) -> bool:
         and all(word[0].isupper() for word in major)
         and any(vocabulary.knows(word.lower()) for word in major)
     )
-
-
-def _usual_forms(text: str, sentences: Iterable[tuple[int, int]]) -> dict[str, str]:
-    """The most frequent form of each word within sentences, without their first words."""
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for start, end in sorted(sentences):
-        for word in _WORD.findall(text, start, end)[1:]:
-            counts[word.lower()][word] += 1
-    return {word: forms.most_common(1)[0][0] for word, forms in counts.items()}
 
 
 def _form(word: str, usual: dict[str, str], in_capitals: bool, vocabulary: Vocabulary) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eventformers.extraction.headlines import restored_case
+from eventformers.extraction.lexicon import patterns
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -26,42 +27,17 @@ NORMALISED = "eventformers_normalised"
 """Key of the `NormalisedText` in the `user_data` of a parsed text."""
 
 _PARAGRAPH, _LINE = "\u2029", "\u2028"
-_BLOCK_TAGS = (
-    "address|article|aside|blockquote|body|caption|center|dd|div|dl|dt|fieldset|figcaption|figure|footer|form"
-    "|h[1-6]|head|header|hr|html|iframe|li|main|nav|ol|option|p|pre|section|select|table|tbody|td|tfoot|th"
-    "|thead|title|tr|ul"
-)
-_INLINE_TAGS = (
-    "a|abbr|acronym|audio|b|bdi|bdo|big|button|canvas|cite|code|data|del|dfn|em|embed|font|i|img|input|ins"
-    "|kbd|label|link|map|mark|meta|noscript|object|picture|q|s|samp|small|source|span|strike|strong|sub|sup"
-    "|svg|template|time|tt|u|var|video|wbr"
-)
-# A line that ends with one of these goes on in the next.
-_WITHIN_SENTENCES = re.compile(
-    "a|an|and|as|at|but|by|for|from|her|his|in|into|its|my|of|on|or|our|than|that|the|their|to|with|your"
-)
-# UTF-8 that was read as Windows-1252 or Latin-1.
-_MOJIBAKE = re.compile("â[€\x80][™˜œ\x98\x99\x9c\x9d\u201c\u201d\x93\x94¦]|Â(?=\xa0)")
+_RULES = patterns("normalising")
 _MOJIBAKE_OF = {
     **dict.fromkeys("™˜\x98\x99", "'"),
     **dict.fromkeys("œ\x9c\x9d", '"'),
     **{"\u201c": "–", "\x93": "–", "\u201d": "—", "\x94": "—", "¦": "…", "Â": ""},
 }
-_ENTITY = re.compile(
-    r"&(?:amp;)*(#\d{1,7};|#[xX][0-9a-fA-F]{1,6};|[A-Za-z][A-Za-z0-9]{1,31};|(?:nbsp|amp|quot|lt|gt)\b)"
-)
-_HIDDEN_START = re.compile(r"<!--|<script\b|<style\b", re.IGNORECASE)
 _HIDDEN_END = {
     "<!--": re.compile("-->"),
     "<script": re.compile(r"</script[^<>]*>", re.IGNORECASE),
     "<style": re.compile(r"</style[^<>]*>", re.IGNORECASE),
 }
-_TAG = re.compile(
-    rf"<(?:!doctype\b|/?(?:(?P<block>{_BLOCK_TAGS})|(?P<line>br)|{_INLINE_TAGS})(?=[\s/>]))[^<>]*>"
-    # A tag whose end is lost.
-    r"|</?(?:(?P<cut>div|li|p|td|tr)|(?P<cut_line>br)|span)(?=[\s/<]|$)[ \t]*/?(?=\s|$|<)",
-    re.IGNORECASE,
-)
 _CHARACTERS = str.maketrans(
     {
         **dict.fromkeys("\u2018\u2019\u201a\u201b\u02bb\u02bc\u02bd\u02b9\u02c8\u2032\uff07\x91\x92", "'"),
@@ -72,41 +48,7 @@ _CHARACTERS = str.maketrans(
         **{"\x85": "…", "\r": "\n", "\v": _LINE, "\f": _PARAGRAPH},
     }
 )
-_ACCENT_AS_APOSTROPHE = re.compile(r"(?<=[^\W\d_])[`´](?=[^\W\d_])")
-_SPACED_HYPHEN = re.compile(r"(?<= )[-–](?= )")
-_OUTSIDE_ASCII = re.compile(r"[\x00-\x7f]?[^\x00-\x7f]+")
-_LIGATURES = re.compile("[\ufb00-\ufb06]")
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x90\x98-\x9f\u00ad\u034f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e"
-    "\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb]"
-    # In Arabic and Indic scripts, joiners distinguish words.
-    "|(?<![\u0590-\u109f])[\u200c\u200d]"
-)
-_PICTURES = re.compile(
-    "[\u00a9\u00ae\u20e3\u2122\u2190-\u21ff\u2300-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff"
-    "\U000e0020-\U000e007f]+"
-    r"|(?<!\S)(?:[:;=8xX][-o'^]?[()\[\]DPpOo/\\|*]+|<[3/]+)(?!\S)"
-)
-_ADDRESS = re.compile(
-    r"(?:\b(?:https?|ftp)://|\bwww\.|\b(?:[a-z0-9-]{1,63}+\.){1,8}+[a-z]{2,24}/)"
-    r"[^\s<>\"]*[^\s<>\".,;:!?()\[\]{}']",
-    re.IGNORECASE,
-)
-# spaCy's tokenizer takes time that is quadratic in their number.
-_MANY_MARKS = re.compile(r"[^\w\s]{101,}")
-_HANDLE = re.compile(r"(?<![\w@./])@(?=\w*[^\W\d_])(\w{1,50})")
-_RETWEET = re.compile(r"(?<!\S)RT\s+@\w{1,50}:?")
-_TAGS_OF_TOPICS = re.compile(r"(?:\s+#\w+)+(?:[ \t]*(?P<last>\n|\Z))?")
-_TAG_OF_TOPIC = re.compile(r"(?<![\w#&/])#(?=\w*[^\W\d_])")
-_LINE_END_HYPHEN = re.compile(r"(?<=[^\W\d_])-[ \t]*\n[ \t]*(?=[^\W\d_])")
 _LONGEST_WORD = 40
-_WORD_BEFORE = re.compile(r"[^\W\d_]+\Z")
-_WORD_AFTER = re.compile(r"[^\W\d_]{1,40}")
-_HYPHENATED = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_SPACE = re.compile(r"\s{2,}|[^\S ]")
-_LINE_END = re.compile(f"[\n{_LINE}{_PARAGRAPH}]")
-_LINE_OF_TEXT = re.compile(r"\S(?:[^\n]*\S)?")
-_MARKER = re.compile(r"(?:[-*•‣▪◦●·–—>|]|#{1,6}|={1,6})[ \t]+(?=\S)|\(?\d{1,2}[.)][ \t]+(?=\S)")
 _NARROWEST_LINE, _WIDEST_LINE = 40, 130
 _FEWEST_LINES = 3
 _SHARE_OF_FULL_LINES, _SHARE_OF_WIDE_LINES = 0.5, 0.1
@@ -164,28 +106,29 @@ def normalise(text: str, vocabulary: Vocabulary) -> NormalisedText:
         vocabulary: the words of the pipeline.
     """
     edited = _Edited(text)
-    edited.replace(_MOJIBAKE, lambda match: _MOJIBAKE_OF[match[0][-1]])
-    edited.replace(_ENTITY, lambda match: html.unescape(f"&{match[1]}"))
+    edited.replace(_RULES.mojibake, lambda match: _MOJIBAKE_OF[match[0][-1]])
+    edited.replace(_RULES.entity, lambda match: html.unescape(f"&{match[1]}"))
     edited.apply(_hidden_markup(edited.text))
-    edited.replace(_TAG, _of_tag)
+    edited.replace(_RULES.tag, _of_tag)
     edited.text = edited.text.replace("\r\n", " \n").translate(_CHARACTERS)
-    edited.replace(_ACCENT_AS_APOSTROPHE, lambda match: "'")
+    edited.replace(_RULES.accent_as_apostrophe, lambda match: "'")
     if not unicodedata.is_normalized("NFC", edited.text):
         edited.apply(_composed(edited.text))
-    edited.replace(_LIGATURES, lambda match: unicodedata.normalize("NFKC", match[0]))
-    edited.replace(_INVISIBLE, lambda match: "")
-    for pattern in (_PICTURES, _ADDRESS, _RETWEET, _MANY_MARKS):
+    edited.replace(_RULES.ligatures, lambda match: unicodedata.normalize("NFKC", match[0]))
+    edited.replace(_RULES.invisible, lambda match: "")
+    for pattern in (_RULES.pictures, _RULES.address, _RULES.retweet, _RULES.many_marks):
         edited.replace(pattern, lambda match: " ")
-    edited.replace(_HANDLE, lambda match: match[1][0].upper() + match[1][1:])
+    edited.replace(_RULES.handle, lambda match: match[1][0].upper() + match[1][1:])
     # Hashtags at the end of a line are no part of its sentence.
     edited.replace(
-        _TAGS_OF_TOPICS, lambda match: match[0] if match["last"] is None else _PARAGRAPH + match[0][1:]
+        _RULES.tags_of_topics,
+        lambda match: match[0] if match["last"] is None else _PARAGRAPH + match[0][1:],
     )
-    edited.replace(_TAG_OF_TOPIC, lambda match: "")
+    edited.replace(_RULES.tag_of_topic, lambda match: "")
     edited.apply(_joined_words(edited.text, vocabulary))
     lines = list(_lines(edited.text))
     places = edited.apply(edit for edit, _ in lines)
-    edited.replace(_SPACED_HYPHEN, lambda match: "—")
+    edited.replace(_RULES.spaced_hyphen, lambda match: "—")
     breaks = tuple(place for place, (_, is_break) in zip(places, lines, strict=True) if is_break)
     restored, headlines = restored_case(edited.text, breaks, vocabulary)
     return NormalisedText(text, restored, edited.starts, edited.ends, breaks, headlines)
@@ -231,7 +174,7 @@ class _Edited:
 def _hidden_markup(text: str) -> Iterator[Edit]:
     """Comments, scripts and styles, with their content."""
     last = 0
-    for match in _HIDDEN_START.finditer(text):
+    for match in _RULES.hidden_start.finditer(text):
         if match.start() >= last:
             end = _HIDDEN_END[match[0].lower()].search(text, match.end())
             if end is None:
@@ -248,7 +191,7 @@ def _of_tag(match: re.Match[str]) -> str:
 
 def _composed(text: str) -> Iterator[Edit]:
     """Compose each letter and its marks (NFC), one edit for each letter."""
-    for run in _OUTSIDE_ASCII.finditer(text):
+    for run in _RULES.outside_ascii.finditer(text):
         start = run.start()
         for place in range(start + 1, run.end() + 1):
             if place < run.end():
@@ -271,14 +214,14 @@ def _composed(text: str) -> Iterator[Edit]:
 def _joined_words(text: str, vocabulary: Vocabulary) -> Iterator[Edit]:
     """Words that are divided at the end of a line, with their hyphen or without."""
     counts: Counter[str] | None = None
-    for match in _LINE_END_HYPHEN.finditer(text):
+    for match in _RULES.line_end_hyphen.finditer(text):
         start, end = match.span()
-        before = _WORD_BEFORE.search(text, max(0, start - _LONGEST_WORD), start)
-        after = _WORD_AFTER.match(text, end)
+        before = _RULES.word_before.search(text, max(0, start - _LONGEST_WORD), start)
+        after = _RULES.word_after.match(text, end)
         if before is None or after is None or after[0] in ("and", "or", "to"):
             continue
         if counts is None:
-            counts = Counter(word.lower() for word in _HYPHENATED.findall(text))
+            counts = Counter(word.lower() for word in _RULES.hyphenated.findall(text))
         joined = f"{before[0]}{after[0]}".lower()
         more = counts[joined] - counts[f"{before[0]}-{after[0]}".lower()]
         yield start, end, "" if more > 0 or (not more and vocabulary.knows(joined)) else "-"
@@ -288,12 +231,12 @@ def _lines(text: str) -> Iterator[tuple[Edit, bool]]:
     """Each run of white space as one blank, without the mark of a list item after it; True if it ends a
     sentence."""
     is_full = _full_lines(text)
-    marker = _MARKER.match(text)
+    marker = _RULES.marker.match(text)
     last = 0
     if marker is not None and marker.end() < len(text):
         last = marker.end()
         yield (0, last, ""), False
-    for match in _SPACE.finditer(text):
+    for match in _RULES.space.finditer(text):
         start, end = match.span()
         if start < last:
             continue
@@ -302,9 +245,9 @@ def _lines(text: str) -> Iterator[tuple[Edit, bool]]:
             yield (start, end, ""), False
             continue
         is_break = False
-        if _LINE_END.search(run):
-            marker = _MARKER.match(text, end)
-            blank = len(_LINE_END.findall(run)) > 1 or _PARAGRAPH in run
+        if _RULES.line_end.search(run):
+            marker = _RULES.marker.match(text, end)
+            blank = len(_RULES.line_end.findall(run)) > 1 or _PARAGRAPH in run
             is_break = blank or marker is not None or _ends_sentence(text, start, end, _LINE in run, is_full)
             if marker is not None:
                 last = marker.end()
@@ -317,8 +260,8 @@ def _ends_sentence(
     """True if the line that ends here is no running text."""
     if text[end].islower() or text[start - 1] == ",":
         return False
-    word = _WORD_BEFORE.search(text, max(0, start - _LONGEST_WORD), start)
-    if word is not None and _WITHIN_SENTENCES.fullmatch(word[0]):
+    word = _RULES.word_before.search(text, max(0, start - _LONGEST_WORD), start)
+    if word is not None and _RULES.within_sentences.fullmatch(word[0]):
         return False
     return is_hard or not is_full(start, end)
 
@@ -326,7 +269,7 @@ def _ends_sentence(
 def _full_lines(text: str) -> Callable[[int, int], bool]:
     """Return a function that says of a line end whether the line is as long as its width permits, because a
     program broke running text there; False everywhere if the text has no such lines."""
-    lines = [(match.start(), match.end()) for match in _LINE_OF_TEXT.finditer(text)]
+    lines = [(match.start(), match.end()) for match in _RULES.line_of_text.finditer(text)]
     width = max((end - start for start, end in lines if end - start <= _WIDEST_LINE), default=0)
     wide = sum(end - start > _WIDEST_LINE for start, end in lines)
     line_start = {end: start for start, end in lines}
@@ -346,8 +289,6 @@ def _full_lines(text: str) -> Callable[[int, int], bool]:
     return is_full if is_wrapped else lambda start, end: False
 
 
-# "hop" doubles its consonant before an ending ("hopped"), so that "hoped" is a form of "hope".
-_DOUBLES_CONSONANT = re.compile(r"(?:qu|[^aeiou])*[aeiouy][^aeiouwxy]")
 _TAKES_ES = ("s", "x", "z", "ch", "sh", "o")
 # Endings of English inflected forms, and what they replace.
 _INFLECTIONS = (
@@ -427,7 +368,7 @@ class Vocabulary:
         if form == f"{lemma}es":
             has_e = not lemma.endswith(_TAKES_ES)
         else:
-            has_e = form in (f"{lemma}ed", f"{lemma}ing") and bool(_DOUBLES_CONSONANT.fullmatch(lemma))
+            has_e = form in (f"{lemma}ed", f"{lemma}ing") and bool(_RULES.doubles_consonant.fullmatch(lemma))
         return f"{lemma}e" if has_e else lemma
 
 

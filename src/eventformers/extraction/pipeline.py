@@ -177,10 +177,16 @@ def extract(
         cached_extractor.cache_clear()
         extractor = cached_extractor(settings)
         made_of = _made_of(settings, reading, extractor, files)
-        if resume and (finished := _finished(folder, made_of)) is not None:
+        if resume and (folder / EXTRACTION_REPORT).exists():
+            report = read_json_object(folder / EXTRACTION_REPORT)
+            _refuse_other(folder, report.pop("made_of"), made_of)
+            remove_folder(work)
             _write_wide(folder, file_format)
-            return finished
-        if not (resume and _is_of(work, made_of)):
+            return Extraction(folder, ExtractionCounts.from_dict(report))
+        # All texts of an unfinished extraction are read where it has this file.
+        if is_read := resume and (work / "read.json").exists():
+            _refuse_other(folder, read_json_object(work / "read.json")["made_of"], made_of)
+        if not is_read:
             remove_folder(work)
             documents = read_texts(files, counts.read, counts.skipped, types, source, license_name, columns)
             shown = datasets.utils.tqdm(documents, desc="Reading texts", unit=" documents")
@@ -222,7 +228,13 @@ def extract(
             write_text(staging / EXTRACTION_REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
         remove_folder(work)
         counts.skipped.warn()
-        _tell_of_empty_documents(counts, extractor)
+        documents, written = counts.read["documents"], counts.written["documents"]
+        if 2 * written < documents:
+            _logger.warning(
+                "%d of %d documents have no kept event; check that the text is running text in the language "
+                "of the pipeline (%s)",
+                *(documents - written, documents, extractor.pipeline.lang),
+            )
         return Extraction(folder, counts)
 
 
@@ -272,25 +284,6 @@ def _made_of(
         "texts": f"{len(files)} files, SHA-256 {sha256(digests.encode()).hexdigest()}",
     }
     return json.loads(json.dumps(made_of))
-
-
-def _finished(folder: Path, made_of: Mapping[str, Any]) -> Extraction | None:
-    path = folder / EXTRACTION_REPORT
-    if not path.exists():
-        return None
-    report = read_json_object(path)
-    _refuse_other(folder, report.pop("made_of"), made_of)
-    remove_folder(folder / _WORK_FOLDER)
-    return Extraction(folder, ExtractionCounts.from_dict(report))
-
-
-def _is_of(work: Path, made_of: Mapping[str, Any]) -> bool:
-    """True if all texts of an unfinished extraction are read, from the same files with the same settings."""
-    path = work / "read.json"
-    if not path.exists():
-        return False
-    _refuse_other(work.parent, read_json_object(path)["made_of"], made_of)
-    return True
 
 
 def _refuse_other(folder: Path, there: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
@@ -345,15 +338,3 @@ def _extract_row(
     texts, results = Path(work) / "texts", Path(work) / "results"
     extract_shard(cached_extractor(settings), texts, results, row["shard"], with_lines)
     return row
-
-
-def _tell_of_empty_documents(counts: ExtractionCounts, extractor: EventExtractor) -> None:
-    documents = counts.read["documents"]
-    if 2 * counts.written["documents"] < documents:
-        _logger.warning(
-            "%d of %d documents have no kept event; check that the text is running text in the language of "
-            "the pipeline (%s)",
-            documents - counts.written["documents"],
-            documents,
-            extractor.pipeline.lang,
-        )

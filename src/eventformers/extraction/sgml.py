@@ -113,9 +113,20 @@ class _Scanner:
             place = tag.end()
             name = tag["name"].lower()
             if name == "doc" and tag["end"]:
-                yield from self._end_document(line)
+                if self.document is None:
+                    self._refuse(line, "</DOC> without its <DOC>")
+                elif self.in_text:
+                    self._refuse(line, "</DOC> before </TEXT>")
+                else:
+                    yield self.document
+                self.document, self.identifier, self.is_left_out = None, None, False
             elif name == "doc":
-                self._begin_document(line, tag["rest"])
+                self._leave_document(line)
+                found = {
+                    one[1].lower(): one[2] or one[3] or one[4] for one in _ATTRIBUTE.finditer(tag["rest"])
+                }
+                kind = (found.get("type") or "").lower()
+                self.document = SgmlDocument(line, decoded(found.get("id") or ""), kind)
             elif self.is_left_out:
                 continue
             elif name == "text":
@@ -136,23 +147,6 @@ class _Scanner:
         if self.document is not None:
             self._refuse(line, f"<DOC> within the document that begins on line {self.document.line}")
         self.is_left_out = False
-
-    def _begin_document(self, line: int, attributes: str) -> None:
-        self._leave_document(line)
-        found = {
-            match[1].lower(): match[2] or match[3] or match[4] for match in _ATTRIBUTE.finditer(attributes)
-        }
-        self.document = SgmlDocument(line, decoded(found.get("id") or ""), (found.get("type") or "").lower())
-
-    def _end_document(self, line: int) -> Iterator[SgmlDocument]:
-        document = self.document
-        if document is None:
-            self._refuse(line, "</DOC> without its <DOC>")
-        elif self.in_text:
-            self._refuse(line, "</DOC> before </TEXT>")
-        else:
-            yield document
-        self.document, self.identifier, self.is_left_out = None, None, False
 
     def _switch_text(self, line: int, begins: bool) -> None:
         if self.document is None:

@@ -305,10 +305,18 @@ def find_text_files(
         if not given.is_dir():
             found.setdefault(given, TextFile(given, file_stem(given), file_stem(given)))
             continue
-        for path in sorted(_files_below(given, skipped, marks)):
+        below: list[Path] = []
+        for place, folders, names in walk_with_links(given):
+            if place != given and any((place / mark).exists() for mark in marks):
+                skipped["folder_of_extracted_events"] += 1
+                folders.clear()
+                continue
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            below += [path for name in names if not name.startswith(".") and (path := place / name).is_file()]
+        for path in sorted(below):
             # Newswire is published in files such as nyt_eng_199407.gz.
             is_newswire = path.suffix.lower() in COMPRESSED and "." not in unpacked_name(path)
-            if not is_newswire and _kind_by_name(path) is None:
+            if not is_newswire and format_suffix(path) not in _KINDS:
                 skipped["file_with_unknown_ending"] += 1
                 others[path.suffix.lower() or "no ending"] += 1
                 continue
@@ -320,17 +328,6 @@ def find_text_files(
         named = ", ".join(map(str, raw_paths(texts)))
         raise EventformersError(f"no text in {named}{there}; accepted: {ACCEPTED_FILES}")
     return list(found.values())
-
-
-def _files_below(folder: Path, skipped: SkippedRows, marks: Collection[str]) -> Iterator[Path]:
-    for place, folders, names in walk_with_links(folder):
-        if place != folder and any((place / mark).exists() for mark in marks):
-            skipped["folder_of_extracted_events"] += 1
-            folders.clear()
-            continue
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        paths = (place / name for name in names if not name.startswith("."))
-        yield from (path for path in paths if path.is_file())
 
 
 def read_texts(
@@ -558,25 +555,18 @@ class _RowReader:
         if whole != values:
             self.read["document_with_replaced_characters"] += 1
         text, identifier, source, license_name, title, url = whole
-        date = self._date(part_of(record, parts["date"], path, line), path, line)
-        return TextDocument(identifier or usual_id, text, source, license_name, title, date, url)
-
-    def _date(self, value: object, path: Path, line: int | None) -> str:
+        day, date = part_of(record, parts["date"], path, line), ""
         try:
-            return iso_date(value, path, line)
+            date = iso_date(day, path, line)
         except DataFormatError:
             if self.columns.date is not None:
                 raise
             self.read["document_with_unreadable_date"] += 1
-            return ""
-
-
-def _kind_by_name(path: Path) -> str | None:
-    return _KINDS.get(format_suffix(path))
+        return TextDocument(identifier or usual_id, text, source, license_name, title, date, url)
 
 
 def _kind(path: Path) -> str:
-    if kind := _kind_by_name(path):
+    if kind := _KINDS.get(format_suffix(path)):
         return kind
     lines = read_lines(path, SkippedRows("skip"))
     first = next((text for _, text in lines if text.strip()), "").lstrip().upper()

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 
-from eventformers.datasets_scripts.event_chains import CHAIN_SETTINGS
+from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.fingerprints import joint_fingerprint
 from eventformers.datasets_scripts.loading import SAMPLES, built_report
 from eventformers.datasets_scripts.reading.lines import read_json_object
@@ -373,7 +373,11 @@ def plan_run(
     else:
         start = call.recipe if call.recipe in list_recipes(trained.name) else trained.default_recipe
         # All rows must have the same documents in each split.
-        taken = [one for one, key in keys.items() if key.removeprefix("data.") in CHAIN_SETTINGS]
+        taken = [
+            one
+            for one, key in keys.items()
+            if key.removeprefix("data.") in EventChains.SETTING_GROUPS["chain"]
+        ]
     settings = (*taken, *overrides)
     recipe = resolve_recipe(trained, start, settings, seed)
     *of_stages, digest = map(identity_digest, _identities(call, trained, recipe, seed))

@@ -90,13 +90,8 @@ def factuality_details(
 ) -> list[dict[str, Any]]:
     """Return `factuality` and `source_id` of each event; nothing for texts in other languages than English.
 
-    Args:
-        doc: the parsed text.
-        document: its document.
-        events: its events.
-        known: their columns so far.
-
-    `source_id` is the actor that `ACTOR_IDS` has for the head word of the source.
+    The arguments are those of `Details`. `source_id` is the actor that `ACTOR_IDS` has for the head word of
+    the source.
     """
     if doc.lang_ != "en":
         return [{} for _ in events]

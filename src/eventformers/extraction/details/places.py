@@ -124,11 +124,7 @@ def place_details(
     """Return `place_text`, `place_id` (`geonames:2988507`), `latitude`, `longitude` and `country` (ISO 3166)
     of each event; nothing for texts that are not English.
 
-    Args:
-        doc: the parsed text, with its entities.
-        document: its document.
-        events: its events.
-        known: their columns so far.
+    The arguments are those of `Details`.
     """
     details: list[dict[str, Any]] = [{} for _ in events]
     if doc.lang_ != "en":

@@ -206,11 +206,7 @@ def time_details(
 ) -> list[dict[str, Any]]:
     """Return `time_text`, `time_start` and `time_end` of each event; nothing for texts that are not English.
 
-    Args:
-        doc: the parsed text.
-        document: its document, with its date.
-        events: its events.
-        known: their columns so far.
+    The arguments are those of `Details`.
     """
     details: list[dict[str, Any]] = [{} for _ in events]
     if doc.lang_ != "en":
