@@ -54,7 +54,7 @@ from eventformers.extraction.language import check_languages, english_only, othe
 from eventformers.extraction.pipeline import extract_shards
 from eventformers.extraction.shards import in_blocks, read_counts, read_shards, write_texts
 from eventformers.extraction.texts import TextDocument
-from eventformers.files import file_digest, files_digest, remove_folder, write_text
+from eventformers.files import file_digest, files_digest, packaged_yaml, remove_folder, write_text
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import Vectors, unit_vectors
 from eventformers.inference.induction.induce import usual_trigger_input
@@ -432,27 +432,7 @@ VECTORS = Step(
 )
 
 
-# fmt: off
-_QUANTITIES = frozenset({
-    "amount", "amounts", "average", "billion", "billions", "bit", "dozen", "dozens", "fraction", "half",
-    "handful", "hundred", "hundreds", "kind", "kinds", "lot", "lots", "majority", "many", "million",
-    "millions", "minority", "much", "number", "numbers", "pair", "part", "parts", "percent", "percentage",
-    "piece", "pieces", "plenty", "portion", "proportion", "quantity", "range", "rate", "rates",
-    "remainder", "rest", "series", "sort", "sorts", "third", "thousand", "thousands", "total", "type",
-    "types", "variety",
-})
-_TIMES = frozenset({
-    "afternoon", "century", "day", "days", "decade", "decades", "evening", "friday", "hour", "hours",
-    "minute", "minutes", "moment", "monday", "month", "months", "morning", "night", "period", "saturday",
-    "sunday", "thursday", "time", "times", "today", "tomorrow", "tuesday", "wednesday", "week", "weekend",
-    "weeks", "year", "years", "yesterday",
-})
-_GENERAL = frozenset({
-    "end", "example", "fact", "instance", "matter", "others", "people", "place", "reason", "stuff",
-    "thing", "things", "way", "ways",
-})
-# fmt: on
-NAMES_NO_PARTICIPANT = _QUANTITIES | _TIMES | _GENERAL
+NAMES_NO_PARTICIPANT = frozenset(packaged_yaml(__file__, "words.yaml")["no_participant"].split())
 """English head words whose mentions in a text need not be the same thing: a measure of what follows it ("a
 number of cases"), a time, or a noun too general to refer back ("people", "thing"). Equal head words are taken
 for one participant, which fails for these. The dataset `event_chains` keeps such chains, as its papers do."""

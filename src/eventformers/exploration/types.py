@@ -24,7 +24,7 @@ from eventformers.exploration import STATE_FOLDER
 from eventformers.exploration.curation import Curated, curate
 from eventformers.exploration.events import mention_vectors, vector_column, vectors_of
 from eventformers.exploration.steps import Context, Step, StepRun, keys_file
-from eventformers.files import file_digest
+from eventformers.files import file_digest, packaged_yaml
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.inference.induction.clustering import ALIKE, by_size
@@ -81,11 +81,7 @@ NEAR_SHARE = 0.75
 UNTYPED = -1
 """Type of an event that fits no type."""
 
-# fmt: off
-LIGHT_VERBS = frozenset({
-    "bring", "come", "get", "give", "go", "hold", "keep", "let", "make", "put", "run", "set", "take", "turn",
-})
-# fmt: on
+LIGHT_VERBS = frozenset(packaged_yaml(__file__, "words.yaml")["light_verbs"].split())
 """English verbs whose object says what happens: "take place", "make a decision", "hold elections"."""
 
 TOP = 5
