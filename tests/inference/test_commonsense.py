@@ -194,6 +194,16 @@ def test_a_cross_encoder_of_event_grounding_reranks(
     assert found.reranker == "ours"
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_reranker_of_no_alternatives_is_silent(
+    encoder: EventEncoder, reranker: Path, tmp_path: Path
+) -> None:
+    graph = {"train": Dataset.from_dict({"premise": ["storm"], "alternative": ["storm"]})}
+    scorer = load_cross_encoder(reranker, device="cpu")
+    found = complete(encoder, ("storm", "Causes"), data=graph, index=tmp_path / "index", reranker=scorer)
+    assert (found.alternatives, found.reranker) == ((), reranker.name)
+
+
 def test_a_model_that_scores_no_pairs_is_no_reranker(
     encoder: EventEncoder, index: AlternativeIndex, tiny_encoder: Path
 ) -> None:

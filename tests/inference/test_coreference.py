@@ -107,6 +107,19 @@ def test_only_similar_documents_of_near_days_are_compared(encoder: EventEncoder)
     assert far == {(0, 1), (2, 3)}
 
 
+def test_mentions_of_a_document_are_compared_in_blocks(
+    encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = pairs(encoder, mentions() * 3)
+    days = np.array([0.0, 1.0, 0.0])
+    whole = candidate_pairs(found, days)
+    monkeypatch.setattr(groups, "_MENTIONS_AT_ONCE", 2)
+    blocks = candidate_pairs(found, days)
+    assert {*zip(*map(np.ndarray.tolist, blocks), strict=True)} == {
+        *zip(*map(np.ndarray.tolist, whole), strict=True)
+    }
+
+
 def test_events_of_other_participants_are_not_compared(encoder: EventEncoder) -> None:
     def compared(*participants: str) -> list[tuple[int, int]]:
         rows = [

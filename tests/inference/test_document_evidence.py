@@ -58,6 +58,7 @@ def test_names_of_an_entry_are_in_the_document(text: str, title: str, stays: boo
         ("2020 election", {"start": "2016", "end": "2016", "date": "2020-01-01"}, False),
         ("2014–present election", {"start": "2016"}, True),
         ("2015–17 election", {"start": "2016"}, True),
+        ("2015–17 election", {"start": "2017"}, True),
         ("2015-17 election", {"start": "2018"}, False),
         # Without a time of its own: the years of the document and of its date.
         ("2019 election", {"date": "2019-12-31"}, True),
@@ -97,6 +98,17 @@ def test_events_of_a_document_agree() -> None:
     ]
     np.testing.assert_allclose(found.scores, expected, atol=1e-6)
     assert found.without_pool == {"fr": 1}
+
+
+def test_only_the_three_best_events_of_a_document_agree() -> None:
+    scores = np.array([[0.9], [0.1], [0.6], [0.6]], dtype=np.float32)
+    found = weigh_by_documents(
+        Candidates(np.zeros((4, 1), dtype=int), scores),
+        [event("a", (0, 7)) for _ in range(4)],
+        {"a": {"text": "a storm", "date": ""}},
+        [EventText("a storm")],
+    )
+    np.testing.assert_allclose(found.scores, (scores + 0.7) / 2, atol=1e-6)
 
 
 def test_the_document_may_change_the_order() -> None:

@@ -49,6 +49,12 @@ def test_kinds(vectors: MentionVectors) -> None:
         assert (np.diag(found) == 0).all() == (kind == "encoder")
 
 
+def test_distances_of_equal_directions_are_not_below_zero() -> None:
+    same = np.random.default_rng(0).normal(size=(200, 7)).astype(np.float32)
+    found = distances(MentionVectors(same, same, same), "cosine")
+    assert found.min() == 0
+
+
 @pytest.mark.parametrize("tile", [4, 512])
 @pytest.mark.parametrize("kind", ["cosine", "dot"])
 def test_symmetrised_in_tiles(

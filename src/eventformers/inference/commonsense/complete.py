@@ -325,7 +325,7 @@ def complete(
     alternatives = _nearest_alternatives(
         opened, understood, vector, number, votes, own_texts(understood, words)
     )
-    if reranker is not None:
+    if reranker is not None and alternatives:
         texts = [EventText(one.text) for one in alternatives]
         scorer = PairScores(reranker, [MentionText("", understood.text, "")], texts, batch_size=batch_size)
         logits = scorer(np.zeros(len(texts), np.int64), np.arange(len(texts)))
