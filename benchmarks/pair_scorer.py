@@ -226,7 +226,8 @@ def train(
     inputs, targets = torch.from_numpy(features), torch.from_numpy(labels.astype(np.float32))
     torch.manual_seed(seed)
     scorer = PairScorer()
-    scorer.mean, scorer.deviation = inputs.mean(0), inputs.std(0).clamp(min=1e-6)
+    read = inputs[:, :-1]
+    scorer.mean, scorer.deviation = read.mean(0), read.std(0).clamp(min=1e-6)
     optimizer = torch.optim.AdamW(scorer.parameters(), weight_decay=0.01)
     steps = epochs * -(-len(targets) // batch_size)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 6e-3, total_steps=steps)
