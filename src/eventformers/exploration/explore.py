@@ -196,6 +196,9 @@ def explore(
             `csv`, `csv-bom`, `xlsx` or `parquet`.
         show_progress: draw progress bars on standard error.
 
+    Returns:
+        The `folder`, the paths of its `tables` by name, `counts`, and `report`, the content of `report.json`.
+
     Raises:
         DataFormatError: a file cannot be read.
         EventformersError: there is no text or no event, spaCy or the pipeline is missing, a model cannot be

@@ -135,6 +135,9 @@ def extract(
         file_format: also write the events with all that is known of them as one wide table: `csv`, `csv-bom`
             (with the mark by which Excel recognises UTF-8), `xlsx` or `parquet`; see `write_wide`.
 
+    Returns:
+        The `folder`, its `files`, and `counts` of what was read, skipped and written.
+
     Raises:
         DataFormatError: a file cannot be read.
         EventformersError: a setting is invalid, spaCy or the pipeline is missing, the folder exists, the

@@ -271,6 +271,10 @@ def next_event(
             Like `ivf`, it needs an index.
         verify: check the digests of all files of the index first, also of files above 1 GiB.
 
+    Returns:
+        `candidates`, best first, each with its event and score; the `chain` that was used, `left_out`, the
+        number of earlier events, and `considered`, that of distinct candidates.
+
     Raises:
         DataFormatError: a line of a file is not an event.
         EventformersError: the chain or the candidates are empty, an event contains no word, candidates are

@@ -268,7 +268,7 @@ def complete(
             or pass your own; False ranks by the cosine only; None uses what measured better: votes for
             ConceptNet, the cosine for ATOMIC.
         reranker: folder or Hub id of a cross-encoder, as for `ground`, or a loaded one, that rescores the
-            best `RERANKED` alternatives, each as a pair with the text of the query; its logits are added to
+            best 50 alternatives, each as a pair with the text of the query; its logits are added to
             the scores, see `Alternative`. None keeps their order.
         overwrite: rebuild an existing index; texts that it has by the same model are not encoded again.
         verify: check the digests of all files of the index first, also of files above 1 GiB.
@@ -276,12 +276,14 @@ def complete(
             applies when an index is opened.
 
     Returns:
-        The alternatives and the explanation.
+        `alternatives`, best first, each with `text`, `score`, `cosine` and `known`; `explanation`, the
+        nearest known premises; and the `query` as it was read.
 
     Raises:
-        UnknownNameError: the graph has no such relation, or an unknown kind of search.
-        EventformersError: an empty query, a number below its minimum, a model or graph that cannot be loaded,
-            or an index of another model or graph.
+        UnknownNameError: the graph has no such relation, or an unknown config or kind of search.
+        DataFormatError: a raw file of the graph or a file of templates cannot be read; names file and line.
+        EventformersError: an empty query, a number below its minimum, a model, reranker or graph that cannot
+            be loaded, or an index of another model or graph.
     """
     if search not in SEARCHES:
         raise UnknownNameError("kind of search", search, SEARCHES)

@@ -105,6 +105,10 @@ def ground(
         malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
             one; None uses the active policy, by default `error`.
 
+    Returns:
+        `mentions` in input order, each with its candidates, links and ancestors; `parents`, the part-of
+        relations that they suggest; `settings`, `counts`, and a `note` on the threshold.
+
     Raises:
         DataFormatError: a line of a file cannot be read, with file and line.
         EventformersError: there are no mentions or events, a mention has no language, no event has the

@@ -191,6 +191,10 @@ def induce(
         malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
             one; None uses the active policy, by default `error`.
 
+    Returns:
+        `types`, the clusters, largest first; `mentions` with the `cluster` of each and its `cosine` with the
+        centroid; `vectors`, `(n, d)`, `silhouettes`, `settings` and `counts`.
+
     Raises:
         DataFormatError: a line of a file cannot be read.
         EventformersError: there are fewer mentions than clusters, a number is below 1, a number of clusters
