@@ -80,6 +80,7 @@ def test_control_characters_never_reach_the_terminal(
             "1 document, 2 blank lines, 2 entities",
         ),
         ({"distinct_event_texts": 359, "chain_events": 1}, "359 distinct event texts, 1 chain event"),
+        ({"events": 3, "hierarchy_edges": 1}, "3 events, 1 hierarchy edge"),
         (
             {"stories": 1, "linked_actors": 1, "links_of_actors": 1, "regions": 2},
             "1 story, 1 linked actor, 1 link of actors, 2 regions",

@@ -36,7 +36,7 @@ def test_events_and_their_hierarchy_are_read(folder: Path) -> None:
     assert known.languages == ["de", "en", "fr"]
     assert known.ancestors("siege") == ["battle", "war"]
     assert known.ancestors("war") == []
-    assert known.counts == {"events": 3, "event_texts": 5, "part_of_edges": 2}
+    assert known.counts == {"events": 3, "event_texts": 5, "hierarchy_edges": 2}
     assert load_knowledge_base(known) is known
 
 
@@ -68,7 +68,7 @@ def test_the_samples_have_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_hierarchy_is_not_needed(tmp_path: Path) -> None:
     known = load_knowledge_base(write_events(tmp_path / "kb", EVENTS) / "label_dict.jsonl.gz")
     assert known.ancestors("siege") == []
-    assert known.counts == {"events": 3, "event_texts": 5, "part_of_edges": 0}
+    assert known.counts == {"events": 3, "event_texts": 5, "hierarchy_edges": 0}
 
 
 def test_several_files_are_one_knowledge_base(folder: Path, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_built_dataset_is_the_same_as_its_raw_files(tmp_path: Path) -> None:
     texts = [sorted(known.events.to_list(), key=lambda row: sorted(row.items())) for known in (built, raw)]
     assert texts[0] == texts[1]
     flat = build_dataset("event_hierarchies", "events", None, tmp_path / "flat")
-    assert load_knowledge_base(flat).counts["part_of_edges"] == 0
+    assert load_knowledge_base(flat).counts["hierarchy_edges"] == 0
 
 
 def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     assert known.counts == {
         "events": 3,
         "event_texts": 5,
-        "part_of_edges": 2,
+        "hierarchy_edges": 2,
         "event_repeated_in_a_language": 1,
         "event_without_title": 1,
         "hierarchy_edge_of_an_event_to_itself": 1,
@@ -119,7 +119,7 @@ def test_a_file_that_nothing_is_known_of_is_told(folder: Path) -> None:
     # In a folder it is passed over; who names it expects it to be read.
     other = folder / "links.csv"
     other.write_text("child,parent\nbattle,war\n", encoding="utf-8")
-    assert load_knowledge_base(folder).counts["part_of_edges"] == 2
+    assert load_knowledge_base(folder).counts["hierarchy_edges"] == 2
     with pytest.raises(
         EventformersError, match=r"links\.csv: neither its first line nor its name identifies"
     ):

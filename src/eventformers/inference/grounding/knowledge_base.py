@@ -236,7 +236,7 @@ def _counted(events: Dataset, graph: EventHierarchy, left_out: Mapping[str, int]
     counts = {
         "events": len(events.unique("event_id")),
         "event_texts": len(events),
-        "part_of_edges": len(graph.hierarchy),
+        "hierarchy_edges": len(graph.hierarchy),
         **dict(sorted(left_out.items())),
     }
     return KnowledgeBase(events, graph, counts)
