@@ -231,12 +231,12 @@ def extract(
             write_text(staging / EXTRACTION_REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
         remove_folder(work)
         counts.skipped.warn()
-        documents, written = counts.read["documents"], counts.written["documents"]
-        if 2 * written < documents:
+        num_read, written = counts.read["documents"], counts.written["documents"]
+        if 2 * written < num_read:
             _logger.warning(
                 "%d of %d documents have no kept event; check that the text is running text in the language "
                 "of the pipeline (%s)",
-                *(documents - written, documents, extractor.pipeline.lang),
+                *(num_read - written, num_read, extractor.pipeline.lang),
             )
         return Extraction(folder, counts)
 
