@@ -126,7 +126,7 @@ def run_group(
     calls = [(arguments, {**os.environ, **meeting, **rank}) for rank in ranks]
     done = run_together(calls, cwd=cwd, timeout=timeout, server="package")
     # What was killed did not fail by itself.
-    return min(done, key=lambda process: (process.returncode <= 0, process.returncode))
+    return min(done, key=lambda process: (process.returncode in (0, -signal.SIGKILL), process.returncode))
 
 
 def run_together(
