@@ -117,6 +117,11 @@ def test_unknown_names() -> None:
         resolve_encoder("SWCC")
 
 
+def test_a_name_close_to_a_model_of_the_package_is_a_hub_id_with_a_warning(caplog) -> None:
+    assert [resolve_encoder("swc"), resolve_encoder("bert-base-uncased")] == ["swc", "bert-base-uncased"]
+    assert caplog.messages == ["swc: looked for on the Hub; the model of the package is swcc"]
+
+
 def test_a_damaged_package(tmp_path: Path, monkeypatch) -> None:
     shutil.copytree(MODELS / "swcc", tmp_path / "swcc")
     monkeypatch.setattr(module, "MODELS", tmp_path)

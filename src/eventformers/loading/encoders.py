@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib.util
 import logging
@@ -50,7 +51,7 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
         raise EventformersError("the name of an encoder is empty; accepted: a model folder or a Hub id")
     path = Path(name).expanduser()
     # The commands import this module, and their help must not wait for torch.
-    from eventformers.loading.pretrained import is_pretrained, pretrained
+    from eventformers.loading.pretrained import is_pretrained, list_pretrained, pretrained
 
     if isinstance(name_or_path, str) and is_pretrained(name):
         if path.exists():
@@ -82,6 +83,8 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
         raise EventformersError(f"{name}: no such folder; accepted: a folder that has a config.json")
     if is_pretrained(name.lower()):
         raise EventformersError(f"{name}: no model; accepted: {name.lower()}, which comes with the package")
+    if near := difflib.get_close_matches(name, pretrained_names(), n=1, cutoff=0.75):
+        logger.warning("%s: looked for on the Hub; the model of the package is %s", name, near[0])
     return name
 
 
