@@ -83,7 +83,8 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
         raise EventformersError(f"{name}: no such folder; accepted: a folder that has a config.json")
     if is_pretrained(name.lower()):
         raise EventformersError(f"{name}: no model; accepted: {name.lower()}, which comes with the package")
-    if near := difflib.get_close_matches(name, pretrained_names(), n=1, cutoff=0.75):
+    packaged = [one.name for one in list_pretrained()]
+    if near := difflib.get_close_matches(name, packaged, n=1, cutoff=0.75):
         logger.warning("%s: looked for on the Hub; the model of the package is %s", name, near[0])
     return name
 
