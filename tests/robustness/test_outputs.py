@@ -30,6 +30,7 @@ from tests.robustness.limits import cases
 
 from eventformers import locks
 from eventformers.cli import app
+from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
 from eventformers.inference.commonsense.alternative_index import load_alternative_index
@@ -51,7 +52,7 @@ class Output:
     Attributes:
         options: what the first command line has besides the good one.
         again: what the second one has besides; its output differs.
-        opened_by: the file without which no library reads the output; empty where it is one file.
+        opened_by: pattern of the file without which nothing reads the output; empty where it is one file.
         load: reads the output as the suite does.
     """
 
@@ -77,10 +78,15 @@ QUICK = {
     "induce": Output("", "--num-clusters 3 --overwrite", "types.jsonl"),
 }
 SLOW = {
-    "complete": Output("--index out", "--split validation --overwrite", "index.json", load_alternative_index),
+    "complete": Output(
+        f"--index out --data {SAMPLES / 'commonsense'}",
+        "--split validation --overwrite",
+        "index.json",
+        load_alternative_index,
+    ),
     "ground": Output("--threshold -9", "--threshold 9 --overwrite", "grounding.json"),
     "extract": Output("--pipeline en_core_web_sm", "--min-chain-length 1 --overwrite", "report.json"),
-    "evaluate": Output("", "--pooling cls --overwrite"),
+    "evaluate": Output("", "--pooling cls --overwrite", "results/*/*-cls/transitive_similarity.json"),
     "train": Output(STEPS, "--seed 2 --overwrite", "config.json", load_model),
     "train ": Output(f"{STEPS} --lora", "--seed 2 --overwrite", "config.json", load_model),
 }
@@ -171,7 +177,7 @@ class Trial:
             return None
         if not self.output.opened_by:
             return f"neither old nor new: {sorted(state)}"
-        if (OUT / self.output.opened_by).exists():
+        if any(OUT.glob(self.output.opened_by)):
             differing = {
                 name for name in state.keys() | self.new.keys() if state.get(name) != self.new.get(name)
             }
@@ -228,8 +234,10 @@ class Trial:
             return str(refused.value)
 
         def change() -> None:
-            held = chain(Path().glob(f".*{locks.LOCK_SUFFIX}"), OUT.rglob(f".*{locks.LOCK_SUFFIX}"))
-            if threading.current_thread() is first and any(held):
+            files = chain(Path().glob(f".*{locks.LOCK_SUFFIX}"), OUT.rglob(f".*{locks.LOCK_SUFFIX}"))
+            # The file has its record when the lock is taken, and none while it is being taken.
+            held = any(file.stat().st_size for file in files)
+            if threading.current_thread() is first and held:
                 with ThreadPoolExecutor() as threads:
                     told.append(threads.submit(second).result())
 
