@@ -29,7 +29,7 @@ from eventformers.errors import EventformersError
 _PAIRS = "_pairs"
 _INDUCTIVE = "_inductive"
 _INDUCTIVE_FOLDER = "-Ind"
-_FOLDERS: dict[str, tuple[str, ...]] = {
+GRAPHS: dict[str, tuple[str, ...]] = {
     "conceptnet": ("CN-82K", "CN-100K"),
     "conceptnet_inductive": ("CN-82K-Ind",),
     "atomic": ("ATOMIC", "atomic2020_data-feb2021"),
@@ -139,7 +139,7 @@ class CommonsenseGraphs(EventDatasetBuilder):
         for path in paths:
             if not path.is_dir():
                 continue
-            folders = [path / folder for folder in _FOLDERS[name]]
+            folders = [path / folder for folder in GRAPHS[name]]
             if path.name.endswith(_INDUCTIVE_FOLDER) == is_inductive:
                 folders.append(path)
             files = next(filter(None, (_files_of_folder(graph, folder) for folder in folders)), {})
@@ -219,7 +219,7 @@ class CommonsenseGraphs(EventDatasetBuilder):
         if self.is_sample:
             return SAMPLE_ORIGIN
         paths = self.split_files[split]
-        folders = {folder for name, found in _FOLDERS.items() if graph_of(name) == graph for folder in found}
+        folders = {folder for name, found in GRAPHS.items() if graph_of(name) == graph for folder in found}
         if all(path.parent.name in folders or path.name.startswith(_PUBLISHED_FILES) for path in paths):
             return _SOURCES[graph]
         return paths[0].parent.name, UNSPECIFIED

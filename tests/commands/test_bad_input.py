@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import json
 import logging
 import shlex
 import warnings
@@ -128,6 +129,21 @@ def test_a_text_is_grounded(capsys, tmp_path: Path, tiny_encoder: Path) -> None:
     _assert_refused(
         _run(capsys, "ground", *arguments), "out holds mentions.jsonl of a grounding; --overwrite"
     )
+
+
+def test_the_mentions_of_raw_texts_have_the_language_of_their_pipeline(
+    tmp_path: Path, tiny_encoder: Path, english_pipeline: str
+) -> None:
+    (tmp_path / "mine.txt").write_text("Soldiers attacked the harbour.\n")
+    write_events(tmp_path / "events", [("storm", "en", "storm", ""), ("storm", "fr", "tempête", "")])
+    arguments = ["mine.txt", "--pipeline", english_pipeline, "--knowledge-base", "events"]
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["ground", *arguments, "--model", str(tiny_encoder), "-o", "out", "--device", "cpu"])
+    assert stop.value.code in (0, None)
+    counts = json.loads((tmp_path / "out" / "grounding.json").read_text())["counts"]
+    assert "mentions_without_language" not in counts
+    [line] = (tmp_path / "out" / "mentions.jsonl").read_text().splitlines()
+    assert json.loads(line)["language"] == "en"
 
 
 @pytest.mark.parametrize(("threshold", "is_linked"), [("-1", True), ("2", False)])

@@ -212,12 +212,17 @@ def test_raw_texts_are_parsed(exploration: Path, tiny_encoder: Path, english_pip
         knowledge_base=SAMPLES / "event_hierarchies",
         pipeline=english_pipeline,
     )
-    found = tools.ground_text("Soldiers attacked the harbour.", language="en")
+    found = tools.ground_text("Soldiers attacked the harbour.")
     assert [row["mention"] for row in found["rows"]] == ["attacked"]
 
 
 def test_limits_and_errors_are_for_the_agent(fault: Callable[..., str]) -> None:
-    assert "less than or equal to 100" in fault("search_events", limit=101)
+    assert fault("search_events", limit=101) == "limit: found 101; accepted: less than or equal to 100"
+    told = fault("next_events", events=["storm hit", 3], limit=0)
+    assert told == (
+        "events.1: found 3; accepted: a valid string; limit: found 0; accepted: greater than or equal to 1"
+    )
+    assert fault("read_story") == "story_id: found nothing; accepted: a value"
     assert "Accepted: all, fact" in fault("search_events", factuality="true")
     assert "offset: found 9999" in fault("search_events", offset=9999)
     unknown = fault("search_events", predicates="arrest")

@@ -68,7 +68,7 @@ def test_endpoints_are_the_tools_of_the_server(space: Path, monkeypatch: pytest.
     answer = json.loads(found["search_events"](predicate="arrest", limit=2))
     assert answer == json.loads(json.dumps(expected, default=str))
     # Gradio checks no limits, and reads descriptions from the docstring.
-    with pytest.raises(Error, match="less than or equal to 100"):
+    with pytest.raises(Error, match="limit: found 101; accepted: less than or equal to 100"):
         found["search_events"](limit=101)
     with pytest.raises(Error, match="they need explore without --no-stories"):
         found["read_story"]("s1")

@@ -253,7 +253,7 @@ def induce(
 
     with output_folder(output):
         check_free(output, overwrite=overwrite)
-        with events_of_texts(file, pipeline, malformed) as mentions:
+        with events_of_texts(file, pipeline, malformed) as (mentions, _):
             found = run_induction(
                 list(model) if model else None,
                 mentions,
@@ -342,7 +342,10 @@ def ground(
         typer.Option(help="exact; hnsw or ivf (approximate); auto: approximate beyond two million events."),
     ] = "auto",
     language: Annotated[
-        str | None, typer.Option(help="Language of mentions without one, such as en.")
+        str | None,
+        typer.Option(
+            help="Language of mentions without one, such as en. Default: that of the pipeline, if any."
+        ),
     ] = None,
     candidate_language: Annotated[
         str | None, typer.Option(help="Language of all candidates. Default: that of each mention.")
@@ -363,7 +366,7 @@ def ground(
 
     with output_folder(output):
         check_free(output, overwrite=overwrite)
-        with events_of_texts(file, pipeline, malformed) as texts:
+        with events_of_texts(file, pipeline, malformed) as (texts, pipeline_language):
             found = run_grounding(
                 model,
                 texts,
@@ -373,7 +376,7 @@ def ground(
                 threshold=threshold,
                 candidates=candidates,
                 search=search,  # type: ignore[arg-type]
-                language=language,
+                language=pipeline_language if language is None else language,
                 candidate_language=candidate_language,
                 index=index,
                 batch_size=batch_size_of(batch_size),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import ToolAnnotations
+from pydantic import ValidationError
 
 from eventformers import __version__
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.exploration.tools import TOOLS, ExplorationTools
+from eventformers.exploration.tools import TOOLS, ExplorationTools, wrong_arguments
 
 
 def exploration_server(tools: ExplorationTools) -> MCPServer:
@@ -41,8 +42,10 @@ class _Tool(Tool):
                 if name not in (accepted := self.parameters["properties"]):
                     raise UnknownNameError("argument", name, accepted)
             return await super().run(arguments, context, convert_result)
-        except (EventformersError, UnexpectedToolError) as error:
+        except (EventformersError, ToolError) as error:
             told = error if isinstance(error, EventformersError) else error.__cause__
+            if isinstance(told, ValidationError):
+                raise ToolError(wrong_arguments(told)) from error
             if isinstance(told, EventformersError):
                 raise ToolError(str(told)) from error
             raise

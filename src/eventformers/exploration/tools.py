@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Annotated, Any
 
 import duckdb
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from eventformers.datasets_scripts.events import (
     DOCUMENTS_TABLE,
@@ -276,7 +276,7 @@ class ExplorationTools:
             str, Field(max_length=20_000, description="A text; mark chosen mentions as [[mention]].")
         ],
         language: Annotated[
-            str, Field(description="Its language; may be empty if all entries have one.")
+            str, Field(description="Its language; may be empty if all entries have one, or without marks.")
         ] = "",
         limit: Limit = 20,
     ) -> Answer:
@@ -286,12 +286,13 @@ class ExplorationTools:
             texts: Any = [text]
             if "[[" not in text:
                 (Path(scratch) / "text.txt").write_text(text, encoding="utf-8")
-                texts = extract(
+                extracted = extract(
                     Path(scratch) / "text.txt",
                     Path(scratch) / "events",
                     pipeline=self._pipeline,
                     triggers="verbs",
-                ).folder
+                )
+                texts, language = extracted.folder, language or extracted.language
             found = ground(
                 self._encoder("grounding"),
                 texts,
@@ -395,6 +396,17 @@ class ExplorationTools:
             ],
         }
         return answer | ({"next_offset": offset + len(rows)} if offset + len(rows) < total else {})
+
+
+def wrong_arguments(error: ValidationError) -> str:
+    """Say which arguments of a tool are wrong, what was received, and what is accepted."""
+    told = []
+    for one in error.errors():
+        found, accepted = shown(one["input"]), one["msg"].removeprefix("Input should be ")
+        if one["type"].startswith("missing"):
+            found, accepted = "nothing", "a value"
+        told.append(f"{'.'.join(map(str, one['loc']))}: found {found}; accepted: {accepted}")
+    return "; ".join(told)
 
 
 TOOLS = (

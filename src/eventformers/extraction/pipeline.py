@@ -60,10 +60,12 @@ class Extraction:
     Args:
         folder: its folder.
         counts: what was read, skipped and written.
+        language: the code of the language of the pipeline, such as en.
     """
 
     folder: Path
     counts: ExtractionCounts
+    language: str
 
     @property
     def files(self) -> list[Path]:
@@ -185,7 +187,7 @@ def extract(
             _refuse_other(folder, report.pop("made_of"), made_of)
             remove_folder(work)
             _write_wide(folder, file_format)
-            return Extraction(folder, ExtractionCounts.from_dict(report))
+            return Extraction(folder, ExtractionCounts.from_dict(report), extractor.pipeline.lang)
         # All texts of an unfinished extraction are read where it has this file.
         if is_read := resume and (work / "read.json").exists():
             _refuse_other(folder, read_json_object(work / "read.json")["made_of"], made_of)
@@ -238,7 +240,7 @@ def extract(
                 "of the pipeline (%s)",
                 *(num_read - written, num_read, extractor.pipeline.lang),
             )
-        return Extraction(folder, counts)
+        return Extraction(folder, counts, extractor.pipeline.lang)
 
 
 def _write_wide(folder: Path, file_format: str | None) -> None:

@@ -21,7 +21,7 @@ from pydantic import ValidationError, validate_call
 
 from eventformers.errors import EventformersError
 from eventformers.exploration import PAGE_FILE
-from eventformers.exploration.tools import TOOLS, ExplorationTools
+from eventformers.exploration.tools import TOOLS, ExplorationTools, wrong_arguments
 
 
 def space_app() -> gradio.Blocks:
@@ -53,7 +53,8 @@ def _endpoint(tool: Callable[..., dict[str, Any]]) -> Callable[..., str]:
         try:
             return json.dumps(checked(*arguments, **named), default=str, ensure_ascii=False)
         except (EventformersError, ValidationError) as error:
-            raise gradio.Error(str(error)) from error
+            told = wrong_arguments(error) if isinstance(error, ValidationError) else str(error)
+            raise gradio.Error(told) from error
 
     described = [
         f"{name}: {field.description}"

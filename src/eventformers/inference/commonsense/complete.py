@@ -14,7 +14,7 @@ import torch
 from datasets import Dataset
 from numpy.typing import NDArray
 
-from eventformers.datasets_scripts.commonsense_graphs import graph_of
+from eventformers.datasets_scripts.commonsense_graphs import GRAPHS, graph_of
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.reading.fields import is_blank
 from eventformers.datasets_scripts.relation_templates import Direction, RelationTemplates, relation_templates
@@ -301,7 +301,9 @@ def complete(
             "index; or use another index"
         )
     config = config or of_index or DEFAULT_GRAPH
-    # An unknown graph or a file of templates that cannot be read is an error before a model loads.
+    if config not in GRAPHS:
+        raise UnknownNameError("commonsense graph", config, GRAPHS)
+    # A file of templates that cannot be read is an error before a model loads.
     relation_templates(graph_of(config), templates)
     encoder = as_encoder(model, device=device, dtype=dtype)
     words = relation_templates(graph_of(config), templates, trained_templates(encoder))
