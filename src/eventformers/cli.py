@@ -15,7 +15,7 @@ from eventformers import __version__
 from eventformers.commands.chains import extract, next_event
 from eventformers.commands.evaluation import compare, evaluate, leaderboard, result_add
 from eventformers.commands.explore import explore
-from eventformers.commands.hub import data_build, data_list, data_push, push
+from eventformers.commands.hub import data_build, data_list, push
 from eventformers.commands.inference import complete, embed, ground, induce
 from eventformers.commands.mcp import mcp
 from eventformers.commands.options import console, errors
@@ -40,7 +40,7 @@ for command in (
     *(demo, train, evaluate, complete, plot, reproduce),
 ):
     app.command()(command)
-data_app.command("push")(data_push)
+data_app.command("push")(push)
 data_app.command("list")(data_list)
 data_app.command("build")(data_build)
 result_app.command("add")(result_add)

@@ -75,27 +75,11 @@ def data_build(
     console.print(f"Wrote {folder}. Load it with load_dataset({str(folder)!r}, CONFIG).")
 
 
-RepositoryId = Annotated[
-    str, typer.Option("--repo-id", metavar="ORG/NAME", help="Repository; with --everything only ORG.")
-]
-Private = Annotated[bool, typer.Option("--private", help="Make new repositories private.")]
-Revision = Annotated[
-    str | None, typer.Option(metavar="BRANCH", help="Branch to change, created if absent. Default: main.")
-]
-Tag = Annotated[str | None, typer.Option(help="Tag for the commit, such as v1.")]
-Message = Annotated[str | None, typer.Option(help="Title of the commit.")]
 Collection = Annotated[
     str | None, typer.Option(metavar="TITLE", help="Collection to add to, created if absent.")
 ]
 AcceptLicenses = Annotated[
     bool, typer.Option("--accept-licenses", help="Publish even if licences of the rows are not open.")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the files that would be sent; send nothing.")]
-Replace = Annotated[
-    bool, typer.Option("--overwrite", help="Replace files that others wrote, or another model.")
-]
-Include = Annotated[
-    list[str] | None, typer.Option(metavar="PATTERN", help="Further files of the folder to send. Repeatable.")
 ]
 
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
@@ -110,11 +94,15 @@ def push(
             "this package.",
         ),
     ],
-    repo_id: RepositoryId,
-    private: Private = False,
-    revision: Revision = None,
-    tag: Tag = None,
-    message: Message = None,
+    repo_id: Annotated[
+        str, typer.Option("--repo-id", metavar="ORG/NAME", help="Repository; with --everything only ORG.")
+    ],
+    private: Annotated[bool, typer.Option("--private", help="Make new repositories private.")] = False,
+    revision: Annotated[
+        str | None, typer.Option(metavar="BRANCH", help="Branch to change, created if absent. Default: main.")
+    ] = None,
+    tag: Annotated[str | None, typer.Option(help="Tag for the commit, such as v1.")] = None,
+    message: Annotated[str | None, typer.Option(help="Title of the commit.")] = None,
     collection: Collection = None,
     everything: Annotated[
         bool,
@@ -123,9 +111,16 @@ def push(
         ),
     ] = False,
     accept_licenses: AcceptLicenses = False,
-    overwrite: Replace = False,
-    include: Include = None,
-    dry_run: DryRun = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace files that others wrote, or another model.")
+    ] = False,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Further files of the folder to send. Repeatable."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the files that would be sent; send nothing.")
+    ] = False,
 ) -> None:
     """Publish a model, a dataset, an exploration or a metric on the Hub; verify that it loads from there."""
     from eventformers.hub import push as run_push
@@ -147,35 +142,6 @@ def push(
             tell=status.update,
         )
     show_push(done, collection)
-
-
-def data_push(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a built dataset.")],
-    repo_id: Annotated[str, typer.Option("--repo-id", metavar="ORG/NAME", help="Repository.")],
-    private: Private = False,
-    revision: Revision = None,
-    tag: Tag = None,
-    message: Message = None,
-    collection: Collection = None,
-    accept_licenses: AcceptLicenses = False,
-    overwrite: Replace = False,
-    include: Include = None,
-    dry_run: DryRun = False,
-) -> None:
-    """Publish a built dataset on the Hub, and verify that it loads from there."""
-    push(
-        folder,
-        repo_id,
-        private=private,
-        revision=revision,
-        tag=tag,
-        message=message,
-        collection=collection,
-        accept_licenses=accept_licenses,
-        overwrite=overwrite,
-        include=include,
-        dry_run=dry_run,
-    )
 
 
 def show_push(done: Push, collection: str | None) -> None:
