@@ -8,14 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from eventformers.errors import EventformersError
 from eventformers.inference.commonsense import neighbour_votes as module
-from eventformers.inference.commonsense.neighbour_votes import (
-    VoteSettings,
-    expanded,
-    neighbour_votes,
-    voted_ranking,
-)
+from eventformers.inference.commonsense.neighbour_votes import Votes, expanded, neighbour_votes, voted_ranking
 
 LISTS = [[0, 3], [1], [], [2, 3, 4], [0]]
 OFFSETS = np.cumsum([0, *map(len, LISTS)])
@@ -62,7 +56,7 @@ def test_expanded_queries() -> None:
 def test_a_whole_ranking_equals_plain_loops(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BLOCK_QUERIES", block)
     queries, premises, alternatives = unit(4, 8), unit(5, 8, seed=1), unit(6, 8, seed=2)
-    settings = VoteSettings(neighbours=3, temperature=0.5, expansion=0.7, weight=2.0)
+    settings = Votes(neighbours=3, temperature=0.5, expansion=0.7, weight=2.0)
     found, add_votes = voted_ranking(queries, premises, OFFSETS, KNOWN, alternatives, settings)
     for query, vector in enumerate(queries):
         votes = np.zeros(6)
@@ -78,14 +72,6 @@ def test_a_whole_ranking_equals_plain_loops(block: int, monkeypatch: pytest.Monk
 
 
 def test_fewer_premises_than_voters() -> None:
-    settings = VoteSettings(neighbours=99)
+    settings = Votes(neighbours=99)
     _, add_votes = voted_ranking(unit(2, 8), unit(5, 8), OFFSETS, KNOWN, unit(6, 8), settings)
     assert add_votes(torch.tensor([1]), torch.zeros(1, 6)).shape == (1, 6)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"neighbours": 0}, {"temperature": 0.0}, {"weight": -1.0}, {"expansion": -1.0}]
-)
-def test_settings_out_of_range(wrong: dict[str, float]) -> None:
-    with pytest.raises(EventformersError, match=f"{next(iter(wrong))}: found"):
-        VoteSettings(**wrong)  # type: ignore[arg-type]

@@ -65,14 +65,6 @@ def test_several_processes_read_roles_as_one_does(tiny_heterevent):
     assert elsewhere.reads_chains
 
 
-def test_the_last_event_alone_can_decide(encoder):
-    found = next_event(encoder, CHAIN, candidates=CANDIDATES, aggregation="last")
-    (scores,) = chain_scorer(encoder, aggregation="last").score_choices([CHAIN], [CANDIDATES[:4]])
-    assert found.candidates[0].score == pytest.approx(scores.max(), abs=1e-6)
-    with pytest.raises(UnknownNameError, match="aggregation"):
-        next_event(encoder, CHAIN, candidates=CANDIDATES, aggregation="first")
-
-
 def test_a_chain_of_one_event_and_one_candidate_are_defined(encoder):
     found = next_event(encoder, ["police | arrested | thief"], candidates=["storm | flooded | city"])
     assert len(found.candidates) == found.considered == 1
@@ -125,21 +117,16 @@ def test_a_corpus_of_the_chain_s_own_events_is_an_error(encoder, tmp_path, index
         next_event(encoder, CHAIN, corpus=corpus, index=index and tmp_path / index)
 
 
-@pytest.mark.parametrize("aggregation", ["mean", "last"])
 @pytest.mark.parametrize("block", [7, 16_384])
-def test_an_index_of_a_corpus_gives_its_best_events(
-    encoder, corpus, tmp_path, monkeypatch, block, aggregation
-):
+def test_an_index_of_a_corpus_gives_its_best_events(encoder, corpus, tmp_path, monkeypatch, block):
     monkeypatch.setattr("eventformers.inference.chains.next_event.BLOCK_CANDIDATES", block)
-    plain = next_event(encoder, CHAIN, corpus=corpus, top=100, aggregation=aggregation)
-    built = next_event(
-        encoder, CHAIN, corpus=corpus, index=tmp_path / "index", top=100, aggregation=aggregation
-    )
+    plain = next_event(encoder, CHAIN, corpus=corpus, top=100)
+    built = next_event(encoder, CHAIN, corpus=corpus, index=tmp_path / "index", top=100)
     monkeypatch.setattr(
         "eventformers.inference.chains.next_event.distinct_blocks",
         lambda events: pytest.fail("read the corpus again"),
     )
-    opened = next_event(encoder, CHAIN, index=tmp_path / "index", top=100, aggregation=aggregation)
+    opened = next_event(encoder, CHAIN, index=tmp_path / "index", top=100)
     assert built == opened
     assert (plain.considered, built.considered, len(built.candidates)) == (38, 40, 38)
     assert [one.event for one in built.candidates] == [one.event for one in plain.candidates]

@@ -18,7 +18,7 @@ from eventformers.evaluation.results import TaskResult, write_result
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import TASKS
 from eventformers.evaluation.tasks.chains import Chains
-from eventformers.inference.chains.virtual_context import VirtualContext
+from eventformers.evaluation.tasks.pairs import PairSettings
 from eventformers.methods import load_method
 from eventformers.reproduction import rows as reproduced_rows
 from eventformers.reproduction import runs as reproduced_runs
@@ -42,23 +42,22 @@ def measure(tiny_heterevent: Path, tiny_encoder: Path) -> Iterator[Callable[...,
         task: str,
         *,
         output: Path,
-        settings: Mapping[str, VirtualContext] = MappingProxyType({}),
+        settings: Mapping[str, object] = MappingProxyType({}),
         **others: object,
     ) -> TaskResult:
-        context = settings.get("virtual_context")
-        # The tiny model has three layers. The number only decides the name of the result here.
-        asked = context and replace(context, num_layers=1)
+        asked = bool(settings)
         if (task, asked) not in known:
             known[task, asked] = evaluate(
                 str(tiny_heterevent),
                 task,
-                settings={"virtual_context": asked} if asked else None,
+                # The tiny model has three layers. The number only decides the name of the result here.
+                settings={**settings, "num_layers": 1} if asked else None,
                 baseline=str(tiny_encoder),
                 session=session,
                 batch_size=256,
             )
         name = Path(str(model)).name
-        variant = context.name if context else ""
+        variant = PairSettings(**settings).name
         result = replace(known[task, asked], model=name, model_revision="1", variant=variant)
         if name.startswith("mulcl") and "accuracy" in result.scores and isinstance(TASKS[task].kind, Chains):
             right = [{"correct": _all_true(row["correct"])} for row in result.predictions]
@@ -254,7 +253,7 @@ def test_scores_by_degree_count_every_question(call, trained):
 
 
 def test_a_virtual_context_has_a_result_of_its_own_for_each_number_of_layers():
-    names = {VirtualContext(None, num_layers=layers).name for layers in (1, 2, 3, 4)}
+    names = {PairSettings(virtual_context="samples", num_layers=layers).name for layers in (1, 2, 3, 4)}
     assert len(names) == 4
 
 

@@ -119,9 +119,6 @@ def next_event(
     malformed: options.Malformed = "error",
     top: Annotated[int, typer.Option(help="Number of candidates to show.")] = 10,
     max_events: Annotated[int, typer.Option(help="Maximum number of events to read, the latest ones.")] = 8,
-    aggregation: Annotated[
-        str, typer.Option(help="Score of a candidate: the mean cosine with the chain, or the last event's.")
-    ] = "mean",
     as_json: options.Json = False,
     device: options.Device = None,
     dtype: options.Dtype = None,
@@ -143,7 +140,6 @@ def next_event(
         index=index,
         top=top,
         max_events=max_events,
-        aggregation=aggregation,  # type: ignore[arg-type]
         search=search,  # type: ignore[arg-type]
         overwrite=overwrite,
         verify=verify,

@@ -113,7 +113,6 @@ def complete(
         Path | None,
         typer.Option(help="Folder of the index, built if absent. Default: in the cache."),
     ] = None,
-    relation: Annotated[str | None, typer.Option(help="The relation, if QUERY is only the head.")] = None,
     templates: Annotated[
         Path | None, typer.Option(help="YAML file with templates of more relations.")
     ] = None,
@@ -154,7 +153,6 @@ def complete(
         data=data,
         config=config,
         index=index,
-        relation=relation,
         templates=templates,
         splits=split,
         top=top,

@@ -17,11 +17,7 @@ from eventformers.evaluation.significance import answers_of, graded_pairs
 from eventformers.evaluation.tasks.base import Row, Task
 from eventformers.evaluation.tasks.chains import Chains, read_chain_question, read_steps
 from eventformers.evaluation.tasks.pairs import Pairs, events_of_pairs
-from eventformers.inference.chains.virtual_context import (
-    chain_index,
-    context_weights,
-    words_of,
-)
+from eventformers.inference.chains.virtual_context import chain_index, context_weights, words_of
 from eventformers.models.event_graph import NO_NODE, SELF_LOOP, build_event_graph
 
 BIN_EDGES = (4.0, 4.5, 5.0, 5.5, 6.0)
@@ -90,11 +86,11 @@ def degrees_of_questions(task: Task, rows: Iterable[Row]) -> npt.NDArray[np.floa
     Raises:
         EventformersError: the task has no chains and no virtual contexts, or a row is not a valid question.
     """
-    if isinstance(task.kind, Pairs) and (context := task.kind.settings.context) is not None:
+    if isinstance(task.kind, Pairs) and task.kind.settings.virtual_context is not None:
         of_rows = list(map(events_of_pairs, rows))
         events = [event for row in of_rows for event in row]
-        index = chain_index(context)
-        nearest = index.nearest(events, context.retrieved)
+        index = chain_index(task.kind.settings.virtual_context)
+        nearest = index.nearest(events, task.kind.settings.retrieved)
         of_events = [
             [[*index.contexts[position], event] for position in positions] or [[event]]
             for event, (positions, _) in zip(events, nearest, strict=True)

@@ -36,7 +36,6 @@ from eventformers.inference.commonsense.complete import (
     complete_many,
     default_rerank,
 )
-from eventformers.inference.commonsense.neighbour_votes import vote_settings
 from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.induction.type_naming import has_only_stop_words, words_of
 from eventformers.inference.search.index_folder import holds_index, read_record
@@ -233,7 +232,7 @@ def find_completions(run: StepRun) -> None:
         index,
         templates,
         top=_ASKED,
-        votes=vote_settings(default_rerank(graph)),
+        votes=default_rerank(graph),
         batch_size=settings.batch_size,
         show_progress=settings.show_progress,
     )

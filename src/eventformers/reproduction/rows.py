@@ -21,6 +21,7 @@ from eventformers.baselines.chain_baselines import (
     train_chain_baseline,
 )
 from eventformers.baselines.knowledge_graph_embeddings import METHODS as EMBEDDINGS
+from eventformers.datasets_scripts.loading import SAMPLES
 from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.core import evaluate
 from eventformers.evaluation.results import TaskResult
@@ -29,7 +30,6 @@ from eventformers.evaluation.tasks import TASKS, with_settings
 from eventformers.evaluation.tasks.base import TaskSettings
 from eventformers.evaluation.tasks.grounding import DEVELOPMENT_SPLIT, GroundingSettings
 from eventformers.evaluation.tasks.induction import InductionSettings
-from eventformers.inference.chains.virtual_context import VirtualContext
 from eventformers.inference.induction.mention_encoding import WITHOUT_TRIGGERS
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.reproduction.runs import (
@@ -244,8 +244,8 @@ def _fill_trained(call: Reproduction, row: ReproducedRow) -> None:
             if row.paper.rerank:
                 settings = {"rerank": True}
             elif row.paper.context_layers and "virtual_context" in TASKS[wanted.task].kind.uses:
-                context = VirtualContext(call.data, num_layers=row.paper.context_layers)
-                settings = {"virtual_context": context}
+                layers = row.paper.context_layers
+                settings = {"virtual_context": call.data or SAMPLES, "num_layers": layers}
             kind = with_settings(TASKS[wanted.task], settings).kind
             named = "" if wanted.is_usual else wanted.split
             variant = "-".join(filter(None, (named, kind.settings.name)))

@@ -16,11 +16,11 @@ from statistics import stdev
 
 from matplotlib.figure import Figure as Drawing
 
+from eventformers.datasets_scripts.loading import SAMPLES
 from eventformers.evaluation.node_degree import MIN_CORRELATED
 from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.tasks import TASKS, with_settings
 from eventformers.files import write_explained, write_text
-from eventformers.inference.chains.virtual_context import VirtualContext
 from eventformers.inference.induction.type_naming import majority_type
 from eventformers.loading.encoders import PACKAGED_ENCODER
 from eventformers.markdown import cell, code
@@ -363,7 +363,7 @@ def _degree_figure(call: Reproduction, rows: Sequence[ReproducedRow], picture: P
     for column, splits in call.columns.items():
         task = TASKS[column.task]
         if "virtual_context" in task.kind.uses:
-            task = with_settings(task, {"virtual_context": VirtualContext(call.data)})
+            task = with_settings(task, {"virtual_context": call.data or SAMPLES})
         for wanted in splits:
             results = {row.paper.label: row.results[wanted] for row in rows if wanted in row.results}
             if results and (known := bins_of_results(task, call.evaluation_data, results)):

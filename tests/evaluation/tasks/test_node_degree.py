@@ -21,7 +21,7 @@ from eventformers.evaluation.node_degree import (
 from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.tasks import TASKS, with_settings
 from eventformers.evaluation.tasks.base import read_event
-from eventformers.inference.chains.virtual_context import ChainIndex, VirtualContext
+from eventformers.inference.chains.virtual_context import ChainIndex
 
 
 def _event(text: str) -> Event:
@@ -66,7 +66,7 @@ def test_a_pair_has_the_degree_of_the_contexts_of_its_events() -> None:
     chains = load_built(None, "chains", builder="event_chains")["train"]["events"]
     known, unknown = read_event(chains[0][0], {}, "event_a"), _event("zq xq yq")
     row = {"event_a": known, "event_b": unknown, "score": 1.0}
-    task = with_settings(TASKS["transitive_similarity"], {"virtual_context": VirtualContext(None)})
+    task = with_settings(TASKS["transitive_similarity"], {"virtual_context": "samples"})
     index = ChainIndex(chains)
     ((positions, matches),) = index.nearest([known], 10)
     assert len(positions) > 1

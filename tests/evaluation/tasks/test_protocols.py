@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import asdict, replace
-
 import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
 from eventformers.evaluation.tasks.graph import choose_alternatives, rank_alternatives
 from eventformers.evaluation.tasks.pairs import compare_pairs, grade_pairs
-from eventformers.inference.commonsense.neighbour_votes import VoteSettings
+from eventformers.inference.commonsense.neighbour_votes import Votes
 
 
 def event(words: str) -> dict[str, str]:
@@ -208,22 +206,22 @@ def test_training_premises_vote_on_the_ranks():
         "validation": [pair("p", "c"), pair("n", "d")],
         "train": [pair("n", "b"), pair("f", "c"), pair("n", "b")],
     }
-    votes = VoteSettings(neighbours=1, temperature=0.1, expansion=0.0, weight=3.0)
+    votes = Votes(neighbours=1, temperature=0.1, expansion=0.0, weight=3.0)
     plain = rank_alternatives(embed, [pair("p", "b")], others)
     output = rank_alternatives(embed, [pair("p", "b")], others, rerank=votes)
     assert plain.inputs["predictions"] == [2]
     assert output.inputs["predictions"] == [1]
-    assert output.details["rerank"] == {"votes_of": "train", **asdict(votes)}
-    silent = replace(votes, weight=0.0)
+    assert output.details["rerank"] == {"votes_of": "train", **votes._asdict()}
+    silent = votes._replace(weight=0.0)
     assert rank_alternatives(embed, [pair("p", "b")], others, rerank=silent).inputs == plain.inputs
-    moved = replace(silent, expansion=9.0)
+    moved = silent._replace(expansion=9.0)
     assert rank_alternatives(embed, [pair("p", "b")], others, rerank=moved).inputs["predictions"] == [1]
 
 
 def test_votes_never_come_from_the_scored_split():
     """The rows that are ranked know their answers; a training split of others says nothing of them."""
     embed = TextEmbedding(p=[1, 0], f=[0, 1], a=[1, 0], b=[-1, 0.1], c=[0.5, 1])
-    votes = VoteSettings(neighbours=5, weight=9.0)
+    votes = Votes(neighbours=5, weight=9.0)
     others = {"train": [pair("f", "c")], "test": [pair("p", "a")]}
     assert rank_alternatives(embed, [pair("p", "b")], others, rerank=votes).inputs["predictions"] == [2]
     with pytest.raises(EventformersError, match=r"votes of the split 'train'; found beside .*: test"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, cast
 
@@ -27,7 +27,7 @@ from eventformers.evaluation.tasks.base import (
     choices_output,
     read_text,
 )
-from eventformers.inference.commonsense.neighbour_votes import VoteSettings, vote_settings, voted_ranking
+from eventformers.inference.commonsense.neighbour_votes import VOTES, Votes, voted_ranking
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import return_memory, rounded_cosines, unit_vectors
 from eventformers.inference.search.ranking import (
@@ -49,19 +49,18 @@ class GraphSettings(TaskSettings):
     """The settings of graph tasks.
 
     Attributes:
-        rerank: re-rank by votes of the nearest premises of the training split: the settings of the votes, or
-            True for their defaults. This also re-ranks the untrained encoder.
+        rerank: re-rank by votes of the nearest premises of the training split. This also re-ranks the
+            untrained encoder.
     """
 
     places: ClassVar[tuple[str, ...]] = ("rerank",)
 
-    rerank: bool | VoteSettings = False
+    rerank: bool = False
 
     @property
     def name(self) -> str:
         """The name of the votes in results."""
-        votes = vote_settings(self.rerank)
-        return "" if votes is None else votes.name
+        return "reranked" if self.rerank else ""
 
 
 @dataclass(frozen=True)
@@ -97,13 +96,12 @@ class Graph(Premises):
 
     def run(self, scorer: PremiseModel, data: TaskRows) -> ProtocolOutput:
         """See `TaskKind`."""
-        votes = vote_settings(self.settings.rerank)
         return self.protocol(
             scorer.embed,
             data.rows,
             data.other_splits,
             scorer.device,
-            rerank=votes,
+            rerank=VOTES if self.settings.rerank else None,
             prompts=scorer.prompts,
         )
 
@@ -114,7 +112,7 @@ def rank_alternatives(
     other_splits: Mapping[str, Iterable[Row]],
     device: torch.device | None = None,
     *,
-    rerank: VoteSettings | None = None,
+    rerank: Votes | None = None,
     prompts: Mapping[str, str] | None = None,
 ) -> ProtocolOutput:
     """Compute the filtered rank of each row's alternative among all of the graph (Su et al. 2022).
@@ -187,7 +185,7 @@ def rank_alternatives(
     ranks = rank_by_cosine(premises, alternatives, queries, device=device, rerank=add_votes)
     output = ranks_output(ranks, queries, directions, list(other_splits), distinct_texts=len(distinct))
     if rerank is not None:
-        output.details["rerank"] = {"votes_of": VOTING_SPLIT, **asdict(rerank)}
+        output.details["rerank"] = {"votes_of": VOTING_SPLIT, **rerank._asdict()}
     return output
 
 

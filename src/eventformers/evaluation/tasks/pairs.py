@@ -26,12 +26,11 @@ from eventformers.evaluation.tasks.base import (
     read_event,
 )
 from eventformers.inference.chains.scorers import DistinctEvents
-from eventformers.inference.chains.virtual_context import VirtualContext, context_encoder
+from eventformers.inference.chains.virtual_context import context_encoder
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import rounded_cosines, unit_vectors
 from eventformers.strict import count, strict_settings
 
-_CONTEXT = VirtualContext(None)
 _HARD = (("similar_a", "similar_b"), ("dissimilar_a", "dissimilar_b"))
 _GRADED = (("event_a", "event_b"),)
 
@@ -45,14 +44,14 @@ class PairSettings(TaskSettings):
         virtual_context: the data of the training chains at whose end each event is read, for a model that
             reads chains; None reads events alone.
         retrieved: maximum number of contexts of an event.
-        num_layers: number of graph layers that read them.
+        num_layers: number of graph layers that read them; 1 is the paper's for single events (Fig. 3).
     """
 
     places: ClassVar[tuple[str, ...]] = ("virtual_context", "retrieved", "num_layers")
 
-    virtual_context: str | Path | VirtualContext | None = None
-    retrieved: int = count(_CONTEXT.retrieved)
-    num_layers: int = count(_CONTEXT.num_layers)
+    virtual_context: str | Path | None = None
+    retrieved: int = count(10)
+    num_layers: int = count(1)
 
     def validate_context(self) -> None:
         """Raise an error for settings of contexts without their data."""
@@ -63,17 +62,11 @@ class PairSettings(TaskSettings):
             )
 
     @property
-    def context(self) -> VirtualContext | None:
-        """The contexts of events; None reads events alone."""
-        given = self.virtual_context
-        if given is None or isinstance(given, VirtualContext):
-            return given
-        return VirtualContext(given, self.retrieved, self.num_layers)
-
-    @property
     def name(self) -> str:
-        """The name of the contexts in results."""
-        return "" if self.context is None else self.context.name
+        """The name of the contexts in results, with the counts that differ from the default."""
+        counts = {name: value for name, value in self.chosen.items() if name != "virtual_context"}
+        named = [f"{name.replace('_', '-')}-{value}" for name, value in counts.items()]
+        return "" if self.virtual_context is None else "-".join(("virtual-context", *named))
 
 
 @dataclass(frozen=True)
@@ -88,10 +81,15 @@ class Pairs(TaskKind):
 
     def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared:
         """See `TaskKind`."""
-        context = self.settings.context
-        if context is None:
+        settings = self.settings
+        if settings.virtual_context is None:
             return Prepared(partial(model.encode, batch_size=computing.batch_size))
-        reader = context_encoder(model, context)
+        reader = context_encoder(
+            model,
+            settings.virtual_context,
+            retrieved=settings.retrieved,
+            num_layers=settings.num_layers,
+        )
 
         def record() -> Mapping[str, JsonValue]:
             told: dict[str, JsonValue] = {

@@ -39,7 +39,7 @@ from eventformers.datasets_scripts.reading.lines import (
 from eventformers.datasets_scripts.reading.tables import first_record
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
 from eventformers.files import require_file
-from eventformers.inference.chains.scorers import Aggregation, CosineScorer, Scores, chain_scorer
+from eventformers.inference.chains.scorers import CosineScorer, Scores, chain_scorer
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_reader import ROLES, EventLike, file_values, read_item, values_of
 from eventformers.inference.encoding.event_tables import are_event_tables, read_table_events
@@ -192,8 +192,7 @@ def nearest_events(
 
 @dataclass(frozen=True)
 class Candidate:
-    """A candidate for the next event; its score is the mean cosine with the events of the chain, or that with
-    the last one."""
+    """A candidate for the next event; its score is the mean cosine with the events of the chain."""
 
     event: Event
     text: str
@@ -235,7 +234,6 @@ def next_event(
     index: str | Path | None = None,
     top: int = 10,
     max_events: int = MAX_EVENTS,
-    aggregation: Aggregation = "mean",
     search: SearchKind = "auto",
     overwrite: bool = False,
     verify: bool = False,
@@ -263,8 +261,6 @@ def next_event(
         top: number of candidates to return.
         max_events: maximum number of events of the chain to read, the latest ones. A warning reports how many
             were left out.
-        aggregation: score of a candidate: the `mean` of its cosines with the events of the chain, or the
-            cosine with the `last` one.
         search: kind of search in an index: `exact`; `ivf`, approximate; `auto` for `ivf` beyond two million
             events.
         overwrite: rebuild an existing index; events that it has by the same model are not encoded again.
@@ -281,7 +277,7 @@ def next_event(
             given with a corpus or an index, all events of the corpus are in the chain, a number is below 1,
             the model or the corpus cannot be loaded, the index is of another model or corpus, or a setting
             needs an index that is not given.
-        UnknownNameError: an unknown aggregation or kind of search.
+        UnknownNameError: an unknown kind of search.
     """
     if search not in SEARCHES:
         raise UnknownNameError("kind of search", search, SEARCHES)
@@ -309,7 +305,7 @@ def next_event(
 
     def loaded() -> tuple[EventEncoder, CosineScorer]:
         encoder = as_encoder(model, device=device, dtype=dtype)
-        return encoder, chain_scorer(encoder, aggregation=aggregation, batch_size=batch_size)
+        return encoder, chain_scorer(encoder, batch_size=batch_size)
 
     recall = None
     if index is not None:

@@ -8,7 +8,6 @@ weights. Eq. 18 also divides by the number of chains; we leave this out, as it c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
@@ -17,13 +16,12 @@ from scipy.sparse import csr_array, diags_array
 from sklearn.feature_extraction.text import CountVectorizer
 
 from eventformers.datasets_scripts.events import Event, event_text
-from eventformers.datasets_scripts.loading import load_built
+from eventformers.datasets_scripts.loading import load_built, without_samples
 from eventformers.errors import EventformersError
 from eventformers.inference.chains.scorers import DistinctEvents, Scores, encode_states
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.event_reader import EventLike, read_items
 from eventformers.inference.encoding.vectors import Positions, Vectors
-from eventformers.strict import StrictSettings, count, strict_settings
 
 MAX_EVENTS = 8
 """Maximum number of events in a context, as in training; a longer chain yields several contexts."""
@@ -33,33 +31,6 @@ BLOCK_QUERIES = 256
 
 MATCH_DECIMALS = 12
 """Decimals of a match. The order of summation must not decide between equal matches."""
-
-
-@strict_settings
-@dataclass(frozen=True)
-class VirtualContext(StrictSettings):
-    """Settings of virtual contexts: their source, and how the model reads them.
-
-    Attributes:
-        chains: raw files, a built folder or a Hub id of `EventChains`, of which the training chains are used;
-            None uses the bundled samples.
-        retrieved: maximum number of contexts of an event.
-        num_layers: number of graph layers; 1 is the paper's for single events (Fig. 3).
-    """
-
-    chains: str | Path | None
-    retrieved: int = count(10)
-    num_layers: int = count(1)
-
-    @property
-    def name(self) -> str:
-        """Name in results, with the counts that differ from the default."""
-        chosen = [
-            f"{field.name.replace('_', '-')}-{getattr(self, field.name)}"
-            for field in fields(self)
-            if field.name != "chains" and getattr(self, field.name) != field.default
-        ]
-        return "-".join(("virtual-context", *chosen))
 
 
 class ChainIndex:
@@ -156,25 +127,26 @@ class ContextEncoder:
         return vectors[asked]
 
 
-def context_encoder(encoder: EventEncoder, context: VirtualContext) -> ContextEncoder:
-    """Create an encoder of events in the training chains of a dataset; a model that reads no chains is an
-    error."""
+def context_encoder(
+    encoder: EventEncoder, chains: str | Path, *, retrieved: int = 10, num_layers: int = 1
+) -> ContextEncoder:
+    """Create an encoder of events in the training chains of a dataset; arguments as for `ContextEncoder` and
+    `chain_index`. A model that reads no chains is an error."""
     if not encoder.reads_chains:
         raise EventformersError(
             f"{encoder.name or 'the model'} reads single events and cannot use contexts; accepted: a model "
             "that reads chains, such as HeterEvent"
         )
-    index = chain_index(context)
-    return ContextEncoder(encoder, index, retrieved=context.retrieved, num_layers=context.num_layers)
+    return ContextEncoder(encoder, chain_index(chains), retrieved=retrieved, num_layers=num_layers)
 
 
-def chain_index(context: VirtualContext) -> ChainIndex:
-    """Index the training chains of virtual contexts; data without them is an error."""
-    splits = load_built(context.chains, "chains", builder="event_chains")
+def chain_index(data: str | Path) -> ChainIndex:
+    """Index the training chains of raw files, a built folder or a Hub id of `EventChains`, or of `samples`;
+    data without them is an error."""
+    splits = load_built(without_samples(data), "chains", builder="event_chains")
     if "train" not in splits:
         raise EventformersError(
-            f"{context.chains}: found the splits {', '.join(splits)} of chains; accepted: data with training "
-            "chains"
+            f"{data}: found the splits {', '.join(splits)} of chains; accepted: data with training chains"
         )
     return ChainIndex(splits["train"]["events"])
 

@@ -26,10 +26,10 @@ from eventformers.inference.commonsense.alternative_index import (
     trained_templates,
 )
 from eventformers.inference.commonsense.neighbour_votes import (
-    VoteSettings,
+    VOTES,
+    Votes,
     expanded,
     neighbour_votes,
-    vote_settings,
     voted_ranking,
 )
 from eventformers.inference.encode import EventEncoder, as_encoder
@@ -63,9 +63,7 @@ class Query:
     direction: Direction | None = None
 
 
-def read_query(
-    query: str | tuple[str, str], templates: RelationTemplates, relation: str | None = None
-) -> Query:
+def read_query(query: str | tuple[str, str], templates: RelationTemplates) -> Query:
     """Parse a query: a head with a relation, or free text.
 
     In `"head, relation"` the relation is the single word after the last comma. If that word is not a relation
@@ -73,18 +71,12 @@ def read_query(
 
     Raises:
         UnknownNameError: the relation is unknown.
-        EventformersError: the query or its head contains no word, or a relation is given twice.
+        EventformersError: the query or its head contains no word.
     """
     check_query(query)
     by_lower = {known.lower(): known for known in templates.relations}
     if not isinstance(query, str):
-        if relation is not None:
-            raise EventformersError(
-                f"the query {shown(query)} and relation={shown(relation)}; accepted: one relation"
-            )
         text, relation = query
-    elif relation is not None:
-        text = query
     else:
         text, comma, last = query.rpartition(",")
         name = last.strip()
@@ -228,12 +220,11 @@ def complete(
     data: str | Path | Mapping[str, Dataset] | None = None,
     config: str | None = None,
     index: str | Path | AlternativeIndex | None = None,
-    relation: str | None = None,
     templates: str | Path | None = None,
     splits: Collection[str] | None = None,
     top: int = 10,
     explain: int = 5,
-    rerank: bool | VoteSettings | None = None,
+    rerank: bool | None = None,
     reranker: str | Path | CrossEncoder | None = None,
     batch_size: int | Literal["auto"] = "auto",
     device: str | torch.device | None = None,
@@ -259,14 +250,12 @@ def complete(
             index, or else `conceptnet`.
         index: folder of the index, built if absent, or a loaded index; None uses one in the cache of
             `datasets` for this model and graph.
-        relation: the relation, if `query` is only the head.
         templates: YAML file with templates of more relations, besides those that the model was trained with.
         splits: splits of the graph to search; None searches all.
         top: number of alternatives to return.
         explain: number of known premises to return.
-        rerank: let the nearest known premises vote for their alternatives: True uses the measured settings,
-            or pass your own; False ranks by the cosine only; None uses what measured better: votes for
-            ConceptNet, the cosine for ATOMIC.
+        rerank: let the nearest known premises vote for their alternatives; False ranks by the cosine only;
+            None uses what measured better: votes for ConceptNet, the cosine for ATOMIC.
         reranker: folder or Hub id of a cross-encoder, as for `ground`, or a loaded one, that rescores the
             best 50 alternatives, each as a pair with the text of the query; its logits are added to
             the scores, see `Alternative`. None keeps their order.
@@ -307,7 +296,7 @@ def complete(
     relation_templates(graph_of(config), templates)
     encoder = as_encoder(model, device=device, dtype=dtype)
     words = relation_templates(graph_of(config), templates, trained_templates(encoder))
-    understood = read_query(query, words, relation)
+    understood = read_query(query, words)
     if isinstance(reranker, (str, Path)):
         reranker = load_cross_encoder(reranker, device=device, dtype=dtype)
     opened = open_graph(
@@ -324,7 +313,7 @@ def complete(
         search=search,
     )
     vector = encoder.encode(understood.text, normalize=True, prompt_name="query")
-    votes = vote_settings(default_rerank(config) if rerank is None else rerank)
+    votes = VOTES if (default_rerank(config) if rerank is None else rerank) else None
     number = top if reranker is None else max(top, RERANKED)
     alternatives = _nearest_alternatives(
         opened, understood, vector, number, votes, own_texts(understood, words)
@@ -397,7 +386,7 @@ def _nearest_alternatives(
     query: Query,
     vector: Vectors,
     top: int,
-    votes: VoteSettings | None,
+    votes: Votes | None,
     own: Collection[str],
 ) -> tuple[Alternative, ...]:
     """Return the alternatives with the highest scores, except those in `own` that are not known answers."""
@@ -423,7 +412,7 @@ def _nearest_alternatives(
 
 
 def _voted(
-    index: AlternativeIndex, vector: Vectors, number: int, settings: VoteSettings
+    index: AlternativeIndex, vector: Vectors, number: int, settings: Votes
 ) -> tuple[Vectors, Positions]:
     """Return scores and positions of a set that contains the `number` alternatives with the highest scores.
 
@@ -489,7 +478,7 @@ def complete_many(
     templates: RelationTemplates,
     *,
     top: int = 3,
-    votes: VoteSettings | None = None,
+    votes: bool = False,
     batch_size: int | Literal["auto"] = "auto",
     show_progress: bool = False,
 ) -> Iterator[ManyCompletions]:
@@ -500,7 +489,7 @@ def complete_many(
 
     Args:
         heads: the heads, such as texts of events.
-        votes: settings of the votes of the nearest known premises; None ranks by the cosine only.
+        votes: let the nearest known premises vote; False ranks by the cosine only.
 
     Raises:
         UnknownNameError: the graph has no such relation.
@@ -523,9 +512,9 @@ def complete_many(
     place_of = {text: place for place, text in enumerate(texts)}
     premise_of = {text: place for place, text in enumerate(index.premises.texts.to_pylist())}
     add_votes = None
-    if votes is not None:
+    if votes:
         known = index.premises.vectors
-        premises, add_votes = voted_ranking(premises, known, index.offsets, index.known, alternatives, votes)
+        premises, add_votes = voted_ranking(premises, known, index.offsets, index.known, alternatives, VOTES)
     rows_at_once = max(1, BLOCK_SCORES // len(alternatives))
     for start in range(0, len(queries), rows_at_once):
         rows = np.arange(start, min(start + rows_at_once, len(queries)))

@@ -9,7 +9,7 @@ trained.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +18,11 @@ from scipy import sparse
 
 from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.inference.search.vector_search import nearest
-from eventformers.strict import StrictSettings, count, setting, strict_settings
 
 _BLOCK_QUERIES = 1024
 
 
-@strict_settings
-@dataclass(frozen=True)
-class VoteSettings(StrictSettings):
+class Votes(NamedTuple):
     """Settings for the effect of the nearest known premises on the scores of alternatives.
 
     The defaults were tuned on CN-82K-Ind with a trained all-MiniLM-L6-v2 (docs/notes/mico.md). A temperature
@@ -39,23 +36,14 @@ class VoteSettings(StrictSettings):
         weight: added to an alternative's cosine for each vote of 1; 0 adds nothing.
     """
 
-    neighbours: int = count(256)
-    temperature: float = setting(0.05, lambda value: value > 0, "a number above 0")
-    expansion: float = setting(0.67, lambda value: value >= 0, "0 or more")
-    weight: float = setting(0.5, lambda value: value >= 0, "0 or more")
-
-    @property
-    def name(self) -> str:
-        """Short name of a result under these settings."""
-        values = (self.neighbours, self.temperature, self.expansion, self.weight)
-        return "reranked" if self == VoteSettings() else "_".join(["reranked", *map(str, values)])
+    neighbours: int = 256
+    temperature: float = 0.05
+    expansion: float = 0.67
+    weight: float = 0.5
 
 
-def vote_settings(rerank: bool | VoteSettings) -> VoteSettings | None:
-    """Return the settings for a switch: True means the measured settings, False no votes."""
-    if isinstance(rerank, VoteSettings):
-        return rerank
-    return VoteSettings() if rerank else None
+VOTES = Votes()
+"""The measured settings."""
 
 
 def neighbour_votes(
@@ -105,7 +93,7 @@ def voted_ranking(
     offsets: Positions,
     known: Positions,
     alternatives: Vectors,
-    settings: VoteSettings,
+    settings: Votes,
 ) -> tuple[Vectors, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]:
     """Let known premises vote on the ranking of many queries; all vectors are normalised.
 
