@@ -94,7 +94,7 @@ def baselines(monkeypatch: pytest.MonkeyPatch, measure: Callable[..., TaskResult
     calls: list[str] = []
     known = reproduced_rows.get_baseline
 
-    def train(name: str, data: object, *, seed: int) -> str:
+    def train(name: str, data: object, *, seed: int, **settings: object) -> str:
         calls.append(name)
         return name
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from planted_chains import planted_chains
 from reproduced import content_of, rows_of
 
+from eventformers.datasets_scripts.building import build_dataset
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation import evaluate
 from eventformers.evaluation.results import TaskResult, write_result
@@ -427,6 +429,36 @@ def test_single_rows_are_run_by_name(call, trained):
     assert list(states.values()).count("not asked for") == len(states) - 2
     with pytest.raises(UnknownNameError, match="row of swcc table2 to run: 'nothing'"):
         call(rows=["nothing"])
+
+
+def test_baselines_on_raw_chains_learn_from_the_documents_that_the_settings_leave(call, tmp_path):
+    """A baseline that learned from the documents of its questions would fail."""
+    raw = tmp_path / "raw" / "events.jsonl"
+    raw.parent.mkdir()
+    documents = [
+        {
+            "id": f"d{number}",
+            "source": "own",
+            "events": [
+                [event["subject"], f"{event['predicate']} {step}", event["object"]]
+                for step in range(number, number + 3)
+                for event in chain
+            ],
+        }
+        for number, chain in enumerate(planted_chains()[0])
+    ]
+    raw.write_text("".join(json.dumps(document) + "\n" for document in documents))
+    share = {"test_share": 0.6, "validation_share": 0.1}
+    questions = tmp_path / "questions"
+    build_dataset("event_chains", "mcnc", raw.parent, questions, **share)
+    table = call(
+        "table3",
+        data=raw.parent,
+        evaluation_data=questions,
+        settings=[f"data.{name}={value}" for name, value in share.items()],
+        rows=["PPMI (Lee and Goldwasser, 2019)"],
+    )
+    assert _states(table)["PPMI (Lee and Goldwasser, 2019)"].startswith("measured")
 
 
 def test_figure3_draws_scores_by_the_number_of_prototypes(call, trained):

@@ -157,22 +157,24 @@ def train_chain_baseline(
     settings: BaselineSettings | None = None,
     seed: int = DEFAULT_SEED,
     show_progress: bool = False,
+    **data_settings: object,
 ) -> TrainedChainBaseline:
     """Train a baseline on the training split of `chains`.
 
     Args:
         data: folder of raw files, built folder or Hub id of `event_chains`; None uses the bundled samples.
+        **data_settings: settings of `event_chains` to build raw files with.
 
     Raises:
         UnknownNameError: the baseline is unknown.
         EventformersError: gensim is not installed, the settings belong to another baseline, or the data
             cannot be loaded or has no training chains.
     """
-    return _load_training(name, data, settings, seed).train(show_progress=show_progress)
+    return _load_training(name, data, settings, seed, **data_settings).train(show_progress=show_progress)
 
 
 def _load_training(
-    name: str, data: str | Path | None, settings: BaselineSettings | None, seed: int
+    name: str, data: str | Path | None, settings: BaselineSettings | None, seed: int, **data_settings: object
 ) -> ChainTraining:
     """Load the chains of a training; arguments and errors as in `train_chain_baseline`."""
     if name not in CHAIN_BASELINES:
@@ -186,19 +188,20 @@ def _load_training(
         )
     if baseline.needs_gensim:
         require_gensim()
-    return ChainTraining(name, chosen, seed, load_training_chains(data))
+    return ChainTraining(name, chosen, seed, load_training_chains(data, **data_settings))
 
 
-def load_training_chains(data: str | Path | None) -> TrainingChains:
+def load_training_chains(data: str | Path | None, **settings: object) -> TrainingChains:
     """Load the training split of `chains`.
 
     Args:
         data: folder of raw files, built folder or Hub id of `event_chains`; None uses the bundled samples.
+        **settings: settings of `event_chains` to build raw files with.
 
     Raises:
         EventformersError: the data cannot be loaded or has no training chains.
     """
-    splits = load_built(data, TRAINING_CONFIG, builder="event_chains")
+    splits = load_built(data, TRAINING_CONFIG, builder="event_chains", **settings)
     if TRAINING_SPLIT not in splits or not len(splits[TRAINING_SPLIT]):
         raise EventformersError(
             f"{data}: found the splits {', '.join(splits)} of {TRAINING_CONFIG}; accepted: a split "

@@ -136,7 +136,7 @@ def _baseline_identity(call: Reproduction, paper: PaperRow) -> dict[str, object]
     if name in EMBEDDINGS:
         identity |= {"settings of the baseline": asdict(EMBEDDINGS[name].defaults), "seed": call.seed}
     elif name in CHAIN_BASELINES:
-        chains = load_training_chains(call.data)
+        chains = load_training_chains(call.data, **call.chain_settings)
         settings = asdict(CHAIN_BASELINES[name].settings)
         identity |= {"settings of the baseline": settings, "seed": call.seed, "rows": chains.fingerprint}
     elif name in (*_LANGUAGE_MODELS, UNTRAINED):
@@ -268,7 +268,8 @@ def _baseline(call: Reproduction, name: str, session: Session) -> Callable[..., 
     if name in EMBEDDINGS:
         return partial(measure, seed=call.seed)
     if name in CHAIN_BASELINES:
-        return partial(measure, trained=train_chain_baseline(name, call.data, seed=call.seed))
+        trained = train_chain_baseline(name, call.data, seed=call.seed, **call.chain_settings)
+        return partial(measure, trained=trained)
     return partial(measure, model=resolve_encoder(call.encoder)) if name in _LANGUAGE_MODELS else measure
 
 

@@ -202,6 +202,12 @@ class Reproduction:
         return f"{source}@{model_revision(source)}"
 
     @cached_property
+    def chain_settings(self) -> dict[str, object]:
+        """The settings that split documents, which all rows have in common."""
+        data = resolve_recipe(self.method, self.recipe, self.settings, self.seed).data
+        return {name: data[name] for name in EventChains.SETTING_GROUPS["chain"] if name in data}
+
+    @cached_property
     def columns(self) -> Columns:
         """The scored splits of each column with default settings; errors as in `read_by`."""
         return self.read_by(lambda task: None)
@@ -372,12 +378,7 @@ def plan_run(
         taken = [one for one, key in keys.items() if key in known]
     else:
         start = call.recipe if call.recipe in list_recipes(trained.name) else trained.default_recipe
-        # All rows must have the same documents in each split.
-        taken = [
-            one
-            for one, key in keys.items()
-            if key.removeprefix("data.") in EventChains.SETTING_GROUPS["chain"]
-        ]
+        taken = [one for one, key in keys.items() if key.removeprefix("data.") in call.chain_settings]
     settings = (*taken, *overrides)
     recipe = resolve_recipe(trained, start, settings, seed)
     *of_stages, digest = map(identity_digest, _identities(call, trained, recipe, seed))
