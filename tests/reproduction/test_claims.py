@@ -145,18 +145,22 @@ def test_a_claim_holds_if_interval_and_runs_are_on_its_side_of_zero(changes, exp
     assert verdict(compared.turned()) == expected
 
 
-def _write(path: Path, *pairs: RowComparison) -> None:
+def _write(path: Path, *pairs: RowComparison, runs: int = 2) -> None:
     content = {
         "title": "SWCC, Table 2",
         "recipe": "minilm",
         "settings": ["max_steps=60"],
         "dtype": "bfloat16",
         "seed": 1,
-        "runs": 2,
+        "runs": runs,
         # The two rows share a training.
-        "rows": [{"trainings": {"a": 1800.0, "b": 1800.0}}, {"trainings": {"b": 1800.0, "c": 1800.0}}],
-        "comparisons": {"pairs": [asdict(one) for one in pairs]},
+        "rows": [
+            {"label": "A", "scores": {"hard_similarity": 12.34}, "trainings": {"a": 1800.0, "b": 1800.0}},
+            {"label": "B", "scores": {}, "trainings": {"b": 1800.0, "c": 1800.0}},
+        ],
     }
+    if pairs:
+        content["comparisons"] = {"pairs": [asdict(one) for one in pairs]}
     path.write_text(json.dumps(content))
 
 
@@ -165,7 +169,7 @@ def test_the_page_lists_each_published_difference_once(tmp_path):
     behind = replace(COMPARED, row="C", published=-1.5, questions=0)
     _write(tmp_path / "swcc-table2.json", COMPARED, unpublished, equal, behind)
     page = claims_sections(tmp_path)
-    assert "| SWCC, Table 2 | other | 2 | 1.5 | 1 | 1 | 0 |" in page
+    assert "| SWCC, Table 2 | other | 2 | 1.5 | 1 | 1 | 0 | 0 |" in page
     command = "eventformers reproduce swcc table2 --recipe minilm --seed 1 --runs 2"
     assert f"`{command} --set max_steps=60 --dtype bfloat16`" in page
     assert "| A > B | COPA | +2.0 | +3.0 (+1.0 to +5.0) | 500 questions | holds |" in page
@@ -217,17 +221,27 @@ def test_a_table_that_was_run_in_several_ways_has_a_section_for_each(tmp_path):
         claims_sections(tmp_path)
 
 
-def test_a_file_without_comparisons_is_named(tmp_path):
+def test_a_file_of_another_kind_is_named(tmp_path):
     (tmp_path / "swcc-table2.json").write_text("{}")
-    with pytest.raises(DataFormatError, match="no comparisons"):
+    with pytest.raises(DataFormatError, match="no rows; accepted: the JSON of `eventformers reproduce`"):
         claims_sections(tmp_path)
 
 
-def test_a_table_without_claims_says_so(tmp_path):
-    _write(tmp_path / "swcc-table2.json", replace(COMPARED, published=None))
+@pytest.mark.parametrize("pairs", [(), (replace(COMPARED, published=None),)], ids=["none", "no claim"])
+def test_a_table_without_claims_has_its_scores(tmp_path, pairs: tuple[RowComparison, ...]):
+    _write(tmp_path / "swcc-table2.json", *pairs)
     page = claims_sections(tmp_path)
-    assert "| SWCC, Table 2 | other | 2 | 1.5 | 0 | 0 | 0 |" in page
-    assert page.endswith("The paper gives no row here as ahead of another.")
+    assert "| SWCC, Table 2 | other | 2 | 1.5 | 0 | 0 | 0 | 0 |" in page
+    assert "The paper gives no row here as ahead of another." in page
+    assert page.endswith("\n| A | 12.3 | – | – |")
+
+
+def test_one_seed_decides_no_claim(tmp_path):
+    _write(tmp_path / "swcc-table2.json", COMPARED, runs=1)
+    page = claims_sections(tmp_path)
+    assert "| SWCC, Table 2 | other | 1 | 1.5 | 0 | 0 | 0 | 1 |" in page
+    assert "| one seed |" in page
+    assert "| holds |" not in page.partition("## ")[2]
 
 
 def test_a_file_with_other_fields_is_named(tmp_path):

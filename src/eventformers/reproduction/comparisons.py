@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -38,15 +37,15 @@ from eventformers.markdown import table as markdown_table
 from eventformers.methods import load_method
 from eventformers.model_cards.scores import score_text
 from eventformers.reproduction.runs import Columns, ReproducedRow, Reproduction, ScoredSplit
-from eventformers.reproduction.tables import Column, paper_tables
+from eventformers.reproduction.tables import Column, get_table
 from eventformers.trainers.run import resolve_recipe
 from eventformers.trainers.stages import stage_recipes
 
 Scores = Mapping[Column, float | None]
 """The score of each column; None if there is none."""
 
-VERDICTS = ("holds", "does not", "cannot tell")
-"""The verdicts on a claim; see `verdict`."""
+VERDICTS = ("holds", "does not", "cannot tell", "one seed")
+"""The verdicts on a claim; see `verdict`. A table of one run decides none: its claims have the last one."""
 
 _ROUNDING = 1e-6
 """The largest difference between a score and the mean of its decisions, in percentage points."""
@@ -335,7 +334,7 @@ def claims_sections(folder: Path) -> str:
             table that was run in several ways.
 
     Raises:
-        DataFormatError: a file has another name, or is not the JSON of a table with comparisons.
+        DataFormatError: a file has another name, or is not the JSON of a table.
     """
     found = [_claims_of(path) for path in sorted(folder.glob("*.json"))]
     header = ["table", "mechanism", "runs", "hours", *VERDICTS]
@@ -346,13 +345,12 @@ def claims_sections(folder: Path) -> str:
 def _claims_of(path: Path) -> tuple[list[str], str]:
     """Write the line of a table in the summary, and its section."""
     content = read_json_object(path, "the JSON of `eventformers reproduce`")
-    if "pairs" not in content.get("comparisons", {}):
-        accepted = "the JSON of `eventformers reproduce`, of a table that compares finished rows"
-        raise DataFormatError(path, None, "no comparisons", accepted)
+    if "rows" not in content:
+        raise DataFormatError(path, None, "no rows", "the JSON of `eventformers reproduce`")
     try:
         pairs = [
             RowComparison(**{**one, "of_runs": tuple(one["of_runs"])})
-            for one in content["comparisons"]["pairs"]
+            for one in content.get("comparisons", {"pairs": []})["pairs"]
         ]
     except (KeyError, TypeError) as error:
         found = f"a comparison with other fields ({error})"
@@ -367,7 +365,7 @@ def _claims_of(path: Path) -> tuple[list[str], str]:
         for one in pairs
         if one.drawn or one.published
     ]
-    verdicts = Counter(map(verdict, claims))
+    verdicts = ["one seed" if content["runs"] == 1 else verdict(one) for one in claims]
     model, views = _other_settings(named, content)
     mechanism = "The mechanism of the paper."
     if views:
@@ -377,15 +375,15 @@ def _claims_of(path: Path) -> tuple[list[str], str]:
             "**Another mechanism than the paper's**, so that its verdicts are not the paper's: "
             f"{', '.join(model + views)}."
         )
+    rows = content["rows"]
     # Files of earlier versions lack the times.
-    rows = content.get("rows", [])
     trainings = {key: value for row in rows for key, value in row.get("trainings", {}).items()}
     line = [
         cell(content["title"]),
         "other" if model else "the paper's",
         str(content["runs"]),
         f"{sum(trainings.values()) / 3600:.1f}" if trainings else "–",
-        *(str(verdicts[name]) for name in VERDICTS),
+        *(str(verdicts.count(name)) for name in VERDICTS),
     ]
     options = "".join(f" --set {setting}" for setting in content["settings"])
     if content.get("dtype"):
@@ -401,13 +399,30 @@ def _claims_of(path: Path) -> tuple[list[str], str]:
             "drawn" if one.drawn else signed(cast(float, one.published), one.score),
             difference_text(one),
             f"{one.questions:,} questions" if one.questions else f"runs: {len(one.of_runs)}",
-            verdict(one),
+            found,
         ]
-        for one in claims
+        for one, found in zip(claims, verdicts, strict=True)
     ]
     header = ["claim", "score", "paper", "ours (95 % interval)", "interval over", "verdict"]
-    table = markdown_table(header, cells) or "The paper gives no row here as ahead of another."
+    columns = get_table(named["paper"], named["table"]).columns
+    table = markdown_table(header, cells) or _own_scores(columns, content)
     return line, "\n\n".join([f"## {cell(content['title'])}", mechanism, code(command), table])
+
+
+def _own_scores(columns: Sequence[Column], content: Mapping[str, Any]) -> str:
+    """Write our scores of a table in which the paper has no row that is run ahead of another one."""
+    rows = {row["label"]: row["scores"] for row in content["rows"] if row.get("scores")}
+    if content.get("untrained"):
+        rows["untrained encoder"] = content["untrained"]
+    cells = [
+        [
+            cell(label),
+            *(score_text(scores[one.key], one.score) if one.key in scores else "–" for one in columns),
+        ]
+        for label, scores in rows.items()
+    ]
+    table = markdown_table(["our scores", *(cell(column.title) for column in columns)], cells)
+    return f"The paper gives no row here as ahead of another.\n\n{table}".strip()
 
 
 def _other_settings(named: re.Match[str], content: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -417,7 +432,7 @@ def _other_settings(named: re.Match[str], content: Mapping[str, Any]) -> tuple[l
         Fields of the model but its sizes, and stages that are left out: another mechanism; and settings of
         views, such as numbers of corruptions.
     """
-    method = load_method(paper_tables()[named["paper"]][named["table"]].method)
+    method = load_method(get_table(named["paper"], named["table"]).method)
     settings = [one for one in content["settings"] if not one.startswith("data.")]
     try:
         run, paper = (
