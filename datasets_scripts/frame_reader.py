@@ -20,7 +20,7 @@ from eventformers.datasets_scripts.reading.markup import (
     read_xml,
     replace_marked,
 )
-from eventformers.datasets_scripts.reading.tables import columns_of, read_records
+from eventformers.datasets_scripts.reading.tables import columns_of, ignored_keys, read_records
 from eventformers.errors import DataFormatError, shown
 
 FRAME_FOLDER = "frame"
@@ -30,7 +30,6 @@ ACCEPTED_FRAME = 'one JSON object a line with "name", "definition" and a list "p
 
 FRAME_COLUMNS = columns_of("frames")
 """Columns of a table of frames, and keys of JSON lines."""
-_UNUSED_KEYS = frozenset({"children", "relations", "fes", "semtypes", "source", "license"})
 # The elements that the schema of FrameNet 1.7, frame.xsd, allows in a frame.
 _FRAME_PARTS = frozenset({"definition", "semType", "FE", "FEcoreSet", "frameRelation", "lexUnit"})
 
@@ -68,9 +67,8 @@ def read_frames(paths: Iterable[Path], skipped: SkippedRows) -> Iterator[Frame]:
     """Read the frames of files found by `frame_files`, or of `.jsonl` files and tables.
 
     Parents come from `frRelation.xml` if it is among the files, else from the frames' own files. JSON lines
-    have `"name"`, `"definition"`, `"parents"`, `"examples"` and `"frame_id"` or `"id"`. The keys `children`,
-    `relations`, `fes` and `semtypes` of FrameNet as JSON, and `source` and `license` of built rows, are
-    ignored. Another key is an error if it may be a misspelt one that is missing.
+    have `"name"`, `"definition"`, `"parents"`, `"examples"` and `"frame_id"` or `"id"`. Another key is
+    an error if it may be a misspelt one that is missing.
 
     Args:
         skipped: count of blank lines, and policy for malformed rows and, in XML, for malformed frame files
@@ -133,9 +131,8 @@ def read_frames(paths: Iterable[Path], skipped: SkippedRows) -> Iterator[Frame]:
         elif path.suffix == ".xml":
             yield from skipped.parsed([path], of_xml, "document")
         else:
-            yield from read_records(
-                path, skipped, FRAME_COLUMNS, ACCEPTED_FRAME, of_record, ignored=_UNUSED_KEYS
-            )
+            ignored = ignored_keys("frames")
+            yield from read_records(path, skipped, FRAME_COLUMNS, ACCEPTED_FRAME, of_record, ignored=ignored)
 
 
 def frame_descendants(frames: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:

@@ -23,7 +23,13 @@ from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.reading.fields import Record, check_keys
 from eventformers.datasets_scripts.reading.lines import parse_json, read_lines
-from eventformers.datasets_scripts.reading.tables import is_table, read_records, tab_rows, table_columns
+from eventformers.datasets_scripts.reading.tables import (
+    ignored_keys,
+    is_table,
+    read_records,
+    tab_rows,
+    table_columns,
+)
 from eventformers.errors import DataFormatError, shown
 
 ACCEPTED_MENTION = (
@@ -58,30 +64,8 @@ _RELATION_OF_COLUMNS = {("child_id", "parent_id"): "part_of", ("event_id", "next
 _TABLE_MENTION = ("<a>", "</a>")
 _PADDING = re.compile(r"\A\s|\s\Z")
 
-# The ignored keys, which the docstrings of the readers list, come last.
-_UNUSED_MENTION_KEYS = frozenset(
-    {
-        *("label_title", "label_desc", "label_description", "cased", "category", "closure_label_ids"),
-        *("mention_type", "page_path", "sources"),
-    }
-)
-_ORIGIN_KEYS = frozenset({"source", "license"})
-_UNUSED_HIERARCHY_KEYS = frozenset(
-    {
-        *("title", "component", "n_items", "n_certain", "first_date", "last_date", "desc_date", "qid"),
-        *("surface_label", "derived_label", "surfaces", "event_evidence"),
-    }
-)
 _ITEM_KEYS = frozenset({"label_id", "count", "title"})
-_UNUSED_EDGE_KEYS = frozenset({"child", "parent", "count", "provenance", "stated_in", *_ORIGIN_KEYS})
-_TABLE_COLUMNS = frozenset(
-    {
-        *("Wikidata Item", "Wikipedia Language", "Language", "Context", "Wikipedia Inlink Title"),
-        *("Inlink Title", "Inlink Date", "Wikipedia Title", "Wikipedia Description"),
-        *("Title", "Inlink ID", "Long Context", "Event Source"),
-    }
-)
-"""Those of the pipeline's tables; the last four are ignored."""
+_TABLE_COLUMNS = ignored_keys("tables_of_the_pipeline")
 
 
 class LinkedMention(NamedTuple):
@@ -164,9 +148,8 @@ def read_linked_mentions(path: Path, skipped: SkippedRows) -> Iterator[LinkedMen
     XLEL-WD's fields are `context_left`, `mention`, `context_right`, `context_lang` and `label_id`, for
     Wikinews also `context_title` and `context_date`. Optional fields are `gold_label_ids` (the event, then
     its ancestors), `id` or `mention_id`, `source` and `license`. The names in built rows are accepted, too:
-    `language`, `title`, `date` and `event_ids`. Texts are unchanged, white space included. These keys are
-    ignored: the texts of the event (`label_title`, `label_desc`, `label_description`), `cased`, `category`,
-    `closure_label_ids`, `mention_type`, `page_path` and `sources`.
+    `language`, `title`, `date` and `event_ids`. Texts are unchanged, white space included.
+    Keys that `columns.yaml` lists as ignored, such as the texts of the event, may be present.
 
     Raises:
         DataFormatError: a line cannot be read, has no field `mention` or names no language.
@@ -197,7 +180,7 @@ def read_linked_mentions(path: Path, skipped: SkippedRows) -> Iterator[LinkedMen
             license=license_of_source(source, license_name) if source or license_name else "",
         )
 
-    ignored = _UNUSED_MENTION_KEYS
+    ignored = ignored_keys("linked_mentions")
     return read_records(path, skipped, MENTION_COLUMNS, ACCEPTED_MENTION, mention, ignored=ignored)
 
 
@@ -244,8 +227,7 @@ def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
     """Read the events of a dictionary in JSON lines or a table, one line for each event and language.
 
     The fields are `label_id`, `label_title`, `label_desc` or `label_description`, and `label_lang`, or those
-    of built rows: `event_id`, `title`, `description` and `language`. NaN counts as no text. `source` and
-    `license` are ignored.
+    of built rows: `event_id`, `title`, `description` and `language`. NaN counts as no text.
 
     Raises:
         DataFormatError: a line cannot be read, or has no id or no language.
@@ -263,7 +245,8 @@ def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
             description=record.text("label_desc", "label_description", "description").strip(),
         )
 
-    return read_records(path, skipped, EVENT_COLUMNS, ACCEPTED_EVENT, event, ignored=_ORIGIN_KEYS)
+    ignored = ignored_keys("events_of_hierarchies")
+    return read_records(path, skipped, EVENT_COLUMNS, ACCEPTED_EVENT, event, ignored=ignored)
 
 
 def _check_event(event_id: str, language: str, path: Path, line: int, accepted: str) -> None:
@@ -294,10 +277,8 @@ def read_description_table(path: Path, skipped: SkippedRows) -> Iterator[StatedT
 def read_hierarchy(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
     """Read the events of a file of hierarchies with their edges, one event per line.
 
-    Edges are lists under a key of `RELATIONS`; their items are ids, or objects with a `label_id`. `split` is
-    optional. These keys are ignored: `title`, `qid`, `component`, `surface_label`, `derived_label`,
-    `surfaces`, `event_evidence`, numbers (`n_items`, `n_certain`) and dates (`first_date`, `last_date`,
-    `desc_date`), and `count` and `title` of an item.
+    Edges are lists under a key of `RELATIONS`; their items are ids, or objects with a `label_id`, whose
+    `count` and `title` are ignored. `split` is optional.
 
     Raises:
         DataFormatError: a line cannot be read or has no id, or a split is unknown.
@@ -318,7 +299,7 @@ def read_hierarchy(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]
             raise record.fault(f"the split {shown(stated)}", ", ".join(("dev", *SPLITS)))
         return HierarchyEntry(event_id, split or None, statements)
 
-    ignored = _UNUSED_HIERARCHY_KEYS
+    ignored = ignored_keys("hierarchies")
     return read_records(path, skipped, HIERARCHY_COLUMNS, ACCEPTED_HIERARCHY, entry, ignored=ignored)
 
 
@@ -326,8 +307,7 @@ def read_edges(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
     """Read the edges of JSON lines or a table, one per row.
 
     The columns are `child_id`, `parent_id` and optionally `relation`; `event_id` and `next_event_id`; or
-    `head_qid`, `property` and `tail_qid`. These are ignored: `child`, `parent`, `count`, `provenance`,
-    `stated_in`, `source` and `license`.
+    `head_qid`, `property` and `tail_qid`.
 
     Raises:
         DataFormatError: a row cannot be read, or its relation is unknown.
@@ -348,7 +328,7 @@ def read_edges(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
         # Raised once, also where malformed rows are skipped.
         _edge_columns(table_columns(path), path, 1)
     accepted = "one JSON object a line"
-    ignored = _UNUSED_EDGE_KEYS
+    ignored = ignored_keys("edges")
     return read_records(path, skipped, EDGE_COLUMNS, accepted, entry, ignored=ignored, row_is_line=True)
 
 

@@ -15,7 +15,7 @@ from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.reading.fields import Record, check_keys, text_field
 from eventformers.datasets_scripts.reading.lines import file_stem
-from eventformers.datasets_scripts.reading.tables import columns_of, read_records
+from eventformers.datasets_scripts.reading.tables import columns_of, ignored_keys, read_records
 from eventformers.errors import shown
 from eventformers.files import packaged_yaml
 
@@ -50,7 +50,7 @@ ACCEPTED_MENTION = (
 
 MENTION_COLUMNS = columns_of("mentions")
 """Columns of a table of mentions, and keys of JSON lines."""
-UNUSED_KEYS = frozenset({"split", "sent_id", "tokens", "arguments", "raw_sentence", "seen"})
+UNUSED_KEYS = ignored_keys("mentions")
 _OFFSETS = ("trigger_start", "trigger_end")
 _TRIGGER_KEYS = frozenset({"text", "start_char", "end_char"})
 _UNUSED_TRIGGER_KEYS = frozenset({"start_token", "end_token"})
@@ -95,8 +95,7 @@ def read_mentions(path: Path, skipped: SkippedRows, notes: Counter[str]) -> Iter
     Offsets of another text are corrected if the trigger is within `REACH` characters of them. Types of ACE
     2005 get the paper's frames if the file states none.
 
-    These keys are ignored: `split`, `sent_id`, `tokens` and `arguments` of the published files,
-    `raw_sentence` (the untokenised sentence of M2E2), `seen` of built rows, and a trigger's `start_token` and
+    The keys of published files that `columns.yaml` lists are ignored, and a trigger's `start_token` and
     `end_token`. The settings of the builder split types, and offsets count characters. Another key is an
     error if it may be a misspelt one that is missing; otherwise it is ignored and named in a warning.
 

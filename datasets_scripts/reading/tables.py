@@ -406,6 +406,11 @@ def columns_of(table: str) -> tuple[Column, ...]:
     return tuple(Column(**{**one, "other_names": tuple(one.get("other_names", ()))}) for one in listed)
 
 
+def ignored_keys(table: str) -> frozenset[str]:
+    """The columns and keys of published files that a reader accepts without use, from `columns.yaml`."""
+    return frozenset(packaged_yaml(__file__, "../columns.yaml")["ignored"][table])
+
+
 def is_table(path: Path) -> bool:
     """True for a CSV, TSV or Parquet file by its name."""
     return table_kind(path) is not None

@@ -162,19 +162,6 @@ def test_weights_of_the_paper() -> None:
     np.testing.assert_allclose(normalise_frequencies([2, 2], 2, 2), 1)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([1], 1, 2, "maximum"), "accepted: min_max, log_min_max, constant"),
-        (([1], 3, 2, "min_max"), "below the minimum"),
-        (([1], 0, 2, "log_min_max"), "1 or more"),
-    ],
-)
-def test_weights_refuse_what_they_cannot_mean(arguments: tuple[object, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        normalise_frequencies(*arguments)  # type: ignore[arg-type]
-
-
 def test_sizes_are_read_as_duckdb_writes_them() -> None:
     assert [bytes_of(size) for size in ("2GB", "512 MiB", "1.5kb", "7")] == [2e9, 512 * 2**20, 1500, 7]
     with pytest.raises(ValueError, match="such as 2GB"):
