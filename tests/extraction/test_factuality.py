@@ -114,14 +114,6 @@ def test_events_of_nouns(parse: Language, sentence: str, noun: str, kind: str) -
     assert factuality_details(doc, DOCUMENT, [event], [])[0]["factuality"] == kind
 
 
-def test_another_language_stays_empty(parse: Language) -> None:
-    import spacy
-
-    doc = spacy.blank("de")("Der Minister trat zurück.")
-    event = ExtractedEvent(0, 13, "minister", "trat", "", "treten", False, False, 1, None, 2)
-    assert factuality_details(doc, DOCUMENT, [event], []) == [{}]
-
-
 def test_a_long_chain_of_clauses_ends(parse: Language) -> None:
     doc = parse("He said " + "that she said " * 400 + "that he left.")
     assert factuality(doc)["left"][0] in ("fact", "reported")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from benchmark_scripts import load_benchmark
 
+from eventformers.datasets_scripts.events import empty_details
 from eventformers.errors import EventformersError
-from eventformers.extraction.details import places
+from eventformers.extraction.details import event_details, places
 from eventformers.extraction.details.places import find_places, place_details
 from eventformers.extraction.events import ExtractedEvent, extract_events
 from eventformers.extraction.extractor import EventExtractor, ExtractionSettings
@@ -133,12 +134,13 @@ def test_the_place_of_an_event_of_a_noun(parse: Language) -> None:
     }
 
 
-def test_another_language_stays_empty() -> None:
+def test_another_language_has_no_actors_times_places_and_factuality() -> None:
     import spacy
 
-    doc = spacy.blank("de")("Er starb in Paris.")
-    event = ExtractedEvent(0, 3, "er", "starb", "", "sterben", False, False, 0, None, 1)
-    assert place_details(doc, TextDocument("one", doc.text, "", ""), [event], []) == [{}]
+    doc = spacy.blank("de")("Er starb 2004 in Paris.")
+    event = ExtractedEvent(0, 3, "er", "starb", "", "sterben", False, False, None, None, 1)
+    [details] = event_details(doc, TextDocument("one", doc.text, "", ""), [event])
+    assert details == {**empty_details(), "trigger_kind": "verb"}
 
 
 def test_without_a_gazetteer_no_text_is_parsed(

@@ -154,14 +154,6 @@ def test_the_time_of_an_event_of_a_noun(parse: Language) -> None:
     assert details == {"time_text": "Monday", "time_start": "2011-05-02", "time_end": "2011-05-02"}
 
 
-def test_another_language_stays_empty() -> None:
-    import spacy
-
-    doc = spacy.blank("de")("Er ging im August 2004.")
-    event = ExtractedEvent(0, 3, "er", "ging", "", "gehen", False, False, 0, None, 1)
-    assert time_details(doc, TextDocument("one", doc.text, "", ""), [event], []) == [{}]
-
-
 def test_times_judged_by_hand(english_pipeline: str) -> None:
     judged_times = load_benchmark("event_data").judged_times
     assert judged_times(english_pipeline, False) >= 0.98

@@ -34,6 +34,7 @@ DETAILS: tuple[Details, ...] = (
     place_details,
     factuality_details,
 )
+"""All but the first read English texts only."""
 
 
 def event_details(doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent]) -> list[dict[str, Any]]:
@@ -46,7 +47,7 @@ def event_details(doc: Doc, document: TextDocument, events: Sequence[ExtractedEv
     """
     empty = empty_details()
     known = [{**empty, "trigger_kind": event.trigger_kind} for event in events]
-    for of_document in DETAILS:
+    for of_document in DETAILS if doc.lang_ == "en" else DETAILS[:1]:
         for columns, new in zip(known, of_document(doc, document, events, known), strict=True):
             columns.update(new)
     return known

@@ -34,8 +34,6 @@ def actor_details(
 
     The ids are those of the document; `merge_actors` gives those of all documents.
     """
-    if doc.lang_ != "en":
-        return [{} for _ in events]
     clusters: Sequence[Sequence[Span]] = doc.user_data.get(CLUSTERS) or resolve(doc)
     actors: dict[str, dict[str, Any]] = {}
     id_of: dict[int, str] = {}

@@ -88,13 +88,11 @@ _HYPOTHETICAL = _Standing(possible=True, hypothetical=True)
 def factuality_details(
     doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent], known: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return `factuality` and `source_id` of each event; nothing for texts in other languages than English.
+    """Return `factuality` and `source_id` of each event.
 
     The arguments are those of `Details`. `source_id` is the actor that `ACTOR_IDS` has for the head word of
     the source.
     """
-    if doc.lang_ != "en":
-        return [{} for _ in events]
     clauses, actors = _Clauses(doc), doc.user_data.get(ACTOR_IDS, {})
     found = (clauses.factuality(event) for event in events)
     return [

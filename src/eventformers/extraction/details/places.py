@@ -122,13 +122,11 @@ def place_details(
     doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent], known: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return `place_text`, `place_id` (`geonames:2988507`), `latitude`, `longitude` and `country` (ISO 3166)
-    of each event; nothing for texts that are not English.
+    of each event.
 
     The arguments are those of `Details`.
     """
     details: list[dict[str, Any]] = [{} for _ in events]
-    if doc.lang_ != "en":
-        return details
     triggers = {event.trigger_index: event for event in events}
     found: dict[int, list[Place]] = {}
     for place in find_places(doc):

@@ -204,13 +204,11 @@ _RULES = tuple((kind, re.compile(pattern)) for kind, pattern in (*_TIMES, *_LED_
 def time_details(
     doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent], known: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return `time_text`, `time_start` and `time_end` of each event; nothing for texts that are not English.
+    """Return `time_text`, `time_start` and `time_end` of each event.
 
     The arguments are those of `Details`.
     """
     details: list[dict[str, Any]] = [{} for _ in events]
-    if doc.lang_ != "en":
-        return details
     triggers = {event.trigger_index for event in events}
     found: dict[int, list[_Time]] = {}
     for time in find_times(doc, document.date):
