@@ -284,7 +284,7 @@ _TOLD_ARGUMENTS = (
     *("adam_beta1", "adam_beta2", "adam_epsilon", "bf16", "fp16", "activation_checkpointing"),
     *("gradient_checkpointing", "dataloader_drop_last", "load_best_model_at_end", "metric_for_best_model"),
     *("learning_rate_decay", "early_stopping_patience", "stop_at_relative_change"),
-    *("silhouette_window", "silhouette_clusters"),
+    "silhouette_window",
 )
 """The training arguments that can affect what is learned; disabled ones are not shown."""
 

@@ -117,9 +117,6 @@ class EventGroundingCrossConfig(GroundingConfig):
     Defaults are the paper's where it states them. `event_order` has no effect: a pair is a text.
 
     Args:
-        head_hidden_layer: give the prediction head a hidden layer with tanh between the pooled vector and the
-            score. The paper only names a head; the released code of the work it follows uses the encoder's
-            own layer of this shape.
         head_dropout: dropout before the last layer of the head.
         retriever_weight: beyond the paper, weight of the score of the bi-encoder that found the candidates.
             `ground` adds it to this model's score unless another weight is given, and training chooses
@@ -135,8 +132,8 @@ class EventGroundingCrossConfig(GroundingConfig):
         ),
     }
     pipelines: ClassVar[dict[str, dict]] = EVENT_GROUNDING
+    retired: ClassVar[dict[str, object]] = {**GroundingConfig.retired, "head_hidden_layer": True}
 
-    head_hidden_layer: bool = True
     head_dropout: float | int = limited(0.1, FRACTION)
     retriever_weight: float | int = limited(0.0, NOT_NEGATIVE)
 

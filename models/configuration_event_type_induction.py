@@ -24,8 +24,6 @@ class EventTypeInductionConfig(EventConfig):
         map_dropout: dropout of the maps to query and key; the paper does not state the rate.
         unseen_diagonal: treat an unseen mention as a positive of itself and of its other view, as the
             released code does; the printed formula leaves these pairs out.
-        pair_mean: a pair loss is the mean over `all` pairs of the batch, as in the released code, or over the
-            pairs that the mask `kept`.
         trigger_input: how the model reads the trigger. `none`, the paper's, ignores it. Beyond the paper,
             `marked` puts the trigger between two learned tokens, `span` pools over the trigger's tokens, and
             `marked_span` does both. `found` needs no triggers: the model learns from the labels of whole
@@ -70,12 +68,12 @@ class EventTypeInductionConfig(EventConfig):
         "finder_size": 128,
         "trigger_weight": 1.0,
         "frame_example_temperature": 0.05,
+        "pair_mean": "all",
     }
 
     margin: float | int = limited(0.5, FRACTION)
     map_dropout: float | int = limited(0.1, FRACTION)
     unseen_diagonal: bool = True
-    pair_mean: Literal["all", "kept"] = "all"
     trigger_input: Literal["none", "marked", "span", "marked_span", "found"] = "none"
     found_exponent: float | int | None = None
     weighting_rounds: int = limited(0, NOT_NEGATIVE)

@@ -41,7 +41,6 @@ class HeterEventConfig(EventConfig):
             4, where the paper prints the same vector twice.
         num_graph_layers: number of message-passing layers K; the paper uses 3 for inference and 1 for
             similarity.
-        share_layers: use one set of weights for all layers instead of one for each; the paper does not say.
         value_projection: project vectors before passing them as messages; as printed, Eq. 7 passes them
             unprojected.
         edge_type_bias: beyond the paper, a learned attention bias for each type of edge.
@@ -81,6 +80,7 @@ class HeterEventConfig(EventConfig):
     )
     pipelines: ClassVar[dict[str, dict]] = {**NEXT_EVENT, **EVENT_EMBEDDING}
     processor: ClassVar[str] = "processing_heterevent.HeterEventProcessor"
+    retired: ClassVar[dict[str, object]] = {"share_layers": False}
 
     event_dim: int = limited(128, COUNT)
     chain_dim: int = 256
@@ -93,7 +93,6 @@ class HeterEventConfig(EventConfig):
     gate_bias: float | int | None = None
     event_dropout: float | int = limited(0.1, FRACTION)
     num_graph_layers: int = limited(3, COUNT)
-    share_layers: bool = False
     value_projection: bool = False
     edge_type_bias: bool = False
     readout: Literal["mean", "sum"] = "mean"

@@ -43,19 +43,20 @@ class EventGroundingCrossOutput(ModelOutput):
 
 
 class PredictionHead(nn.Module):
-    """The head that turns the pooled vector of a pair into its score (section 5.1)."""
+    """The head that turns the pooled vector of a pair into its score (section 5.1).
 
-    def __init__(self, dimension: int, hidden_layer: bool, dropout: float, bias: bool):
+    The paper only names a head; the released code of the work it follows has a hidden layer of this shape.
+    """
+
+    def __init__(self, dimension: int, dropout: float, bias: bool):
         super().__init__()
-        self.hidden = nn.Linear(dimension, dimension) if hidden_layer else None
+        self.hidden = nn.Linear(dimension, dimension)
         self.dropout = nn.Dropout(dropout)
         self.score = nn.Linear(dimension, 1, bias=bias)
 
     def forward(self, pooled: torch.Tensor) -> torch.Tensor:
         """Score pairs, `(..., d)` to `(...)`."""
-        if self.hidden is not None:
-            pooled = self.hidden(pooled).tanh()
-        return self.score(self.dropout(pooled)).squeeze(-1)
+        return self.score(self.dropout(self.hidden(pooled).tanh())).squeeze(-1)
 
 
 class EventGroundingCrossPreTrainedModel(EventPreTrainedModel):
@@ -69,8 +70,7 @@ class EventGroundingCrossPreTrainedModel(EventPreTrainedModel):
         super()._init_weights(module)
         if isinstance(module, PredictionHead):
             start_wide(module.score)
-            if module.hidden is not None:
-                start_wide(module.hidden)
+            start_wide(module.hidden)
 
 
 class EventGroundingCrossModel(EventEncoderModel, EventGroundingCrossPreTrainedModel):
@@ -89,9 +89,7 @@ class EventGroundingForSequenceClassification(EventGroundingCrossPreTrainedModel
         self.event_grounding_cross = EventGroundingCrossModel(config, encoder=encoder)
         # A bias shared by all scores does not change a softmax.
         with_bias = config.linking_objective != "softmax"
-        self.prediction_head = PredictionHead(
-            config.projection_dim, config.head_hidden_layer, config.head_dropout, with_bias
-        )
+        self.prediction_head = PredictionHead(config.projection_dim, config.head_dropout, with_bias)
         self.post_init()
 
     @can_return_tuple

@@ -445,7 +445,6 @@ class EventTypeInductionForPreTraining(EventTypeInductionPreTrainedModel):
                 config.margin,
                 bias=0.0 if self.score_bias is None else self.score_bias(),
                 unseen_diagonal=config.unseen_diagonal,
-                over_kept_pairs=config.pair_mean == "kept",
             )
             for query, key in PAIRED_VIEWS
         )

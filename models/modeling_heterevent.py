@@ -118,7 +118,7 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
             GatedAttentionLayer(
                 config.chain_dim, config.value_projection, config.edge_type_bias, config.gate_bias
             )
-            for _ in range(1 if config.share_layers else config.num_graph_layers)
+            for _ in range(config.num_graph_layers)
         )
         self.train(self.training)
         self.post_init()
@@ -241,8 +241,8 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
         edge_index, edge_type = graph.edge_index, graph.edge_type
         if kept_edges is not None:
             edge_index, edge_type = edge_index[:, kept_edges], edge_type[kept_edges]
-        for number in range(num_layers):
-            nodes = self.graph_layers[number % len(self.graph_layers)](nodes, edge_index, edge_type)
+        for layer in self.graph_layers[:num_layers]:
+            nodes = layer(nodes, edge_index, edge_type)
         return nodes
 
     @can_return_tuple

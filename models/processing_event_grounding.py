@@ -52,7 +52,7 @@ class EventGroundingProcessor(EventProcessor):
     @classmethod
     def settings_of(cls, config: Mapping[str, Any]) -> dict[str, Any]:
         """Read the settings of the processor from a model's configuration as a mapping."""
-        return {**super().settings_of(config), "reads_pairs": "head_hidden_layer" in config}
+        return {**super().settings_of(config), "reads_pairs": "head_dropout" in config}
 
     @property
     def tokens(self) -> GroundingTokens:

@@ -47,7 +47,6 @@ def masked_pair_loss(
     *,
     bias: float | torch.Tensor = 0.0,
     unseen_diagonal: bool = True,
-    over_kept_pairs: bool = False,
 ) -> torch.Tensor:
     """Masked contrastive loss L_m (section 3.4): binary cross-entropy of the dot product / sqrt(d) of pairs.
 
@@ -61,7 +60,6 @@ def masked_pair_loss(
         margin: m, the sigmoid of the score below which a negative pair has no loss.
         bias: beyond the paper, a number added to every score.
         unseen_diagonal: see `pair_targets`.
-        over_kept_pairs: beyond the paper, take the mean over the pairs that are not left out.
 
     Returns:
         Mean over all B * B entries, where those left out are 0, a scalar.
@@ -70,8 +68,7 @@ def masked_pair_loss(
     targets, known = pair_targets(type_ids, unseen_diagonal=unseen_diagonal)
     kept = known & (targets | (scores.detach().sigmoid() >= margin))
     losses = functional.binary_cross_entropy_with_logits(scores, targets.to(scores.dtype), reduction="none")
-    total = torch.where(kept, losses, torch.zeros_like(losses)).sum()
-    return total / (kept.sum().clamp(min=1) if over_kept_pairs else kept.numel())
+    return torch.where(kept, losses, torch.zeros_like(losses)).mean()
 
 
 @in_full_precision

@@ -56,7 +56,6 @@ class EventTrainingArguments(TrainingArguments):
         silhouette_window: choose the best checkpoint within the best window of this many, by the silhouette
             of the mentions of unseen types (`SilhouetteCallback`). All checkpoints are kept until
             the choice. None takes the final weights.
-        silhouette_clusters: number of clusters of these mentions; None takes the number of unseen types.
         silhouette_curves: further numbers of clusters whose silhouettes are logged; they choose nothing.
         start_weight_share: share of the initial weights in the final encoder, whose weights are the average
             of initial and trained weights (Wortsman et al., 2022); 0 takes only the trained weights. A
@@ -73,7 +72,6 @@ class EventTrainingArguments(TrainingArguments):
     learning_rate_decay: Positive | None = field(default=None)
     encoder_cache_tokens: Count | None = field(default=None)
     silhouette_window: Count | None = field(default=None)
-    silhouette_clusters: Annotated[int, Range(least=2)] | None = field(default=None)
     silhouette_curves: list[Annotated[int, Range(least=2)]] | None = field(default=None)
     start_weight_share: Annotated[float, Range(least=-1, below=1)] = field(default=0.0)
     # The base class draws no bar if its own log shows only errors, as for commands.

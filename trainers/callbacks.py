@@ -303,7 +303,7 @@ def silhouette_callback(
     Raises:
         EventformersError: a setting is invalid, or no mention can be clustered.
     """
-    window, asked = arguments.silhouette_window, arguments.silhouette_clusters
+    window = arguments.silhouette_window
     if window is None:
         return None
     if unseen is None:
@@ -313,11 +313,11 @@ def silhouette_callback(
             "silhouette_window and load_best_model_at_end both choose the checkpoint; accepted: only one of "
             "them"
         )
-    num_clusters = asked or unseen.num_types
+    num_clusters = unseen.num_types
     if num_clusters < 2:
         raise EventformersError(
-            f"silhouette_window: found {unseen.num_types} unseen types in the data; accepted: 2 or more, the "
-            "setting silhouette_clusters, or silhouette_window=null"
+            f"silhouette_window: found {num_clusters} unseen types in the data; accepted: 2 or more, or "
+            "silhouette_window=null"
         )
     curves = arguments.silhouette_curves or []
     most = max([num_clusters, *curves])

@@ -6,7 +6,6 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -183,10 +182,7 @@ def _prepare(
     collator = EventTypeInductionCollator(
         tokenizer=tokenizer,
         seed=seed,
-        noise=WordNoise(
-            **{key: views[key] for key in ("word_dropout", "word_mask") if key in views},
-            mask_token=tokenizer.mask_token,
-        ),
+        noise=WordNoise(views.get("word_dropout", WordNoise.word_dropout)),
         translations=None if isinstance(rows, IterableDataset) else _translations(rows, views),
         marks_trigger=config.marks_trigger,
         pools_trigger=config.pools_trigger,
@@ -235,10 +231,7 @@ def _translations(rows: MentionRows, views: Mapping[str, Any]) -> BackTranslatio
             len(rows) - len(texts),
             len(rows),
         )
-    cache = views.get("translation_cache")
-    return back_translate(
-        texts, views.get("translation_models", {}), None if cache is None else Path(cache).expanduser()
-    )
+    return back_translate(texts, views.get("translation_models", {}))
 
 
 def _told(collator: EventTypeInductionCollator, augmentation: str, rows: MentionRows) -> dict[str, Any]:
@@ -317,9 +310,7 @@ TRAINING = MethodTraining(
         "max_seq_length": TextLength,
         "augmentation": Literal["noise", "back_translation"],
         "word_dropout": ShareBelowOne,
-        "word_mask": ShareBelowOne,
         "translation_models": dict,
-        "translation_cache": str | None,
         "frames": str | None,
     },
     meanings=packaged_yaml(__file__, "meanings.yaml")["event_type_induction"],

@@ -34,31 +34,15 @@ _MAX_TOKENS = 512
 
 @dataclass(frozen=True)
 class WordNoise:
-    """Word noise: drops and masks words of a mention outside its trigger.
+    """Word noise: drops words of a mention outside its trigger.
 
     Words are separated by blanks. A mention that would lose all its words stays unchanged.
 
     Args:
         word_dropout: share of the words to drop.
-        word_mask: share of the words to replace by the mask token.
-        mask_token: the tokenizer's mask token; None if it has none.
-
-    Raises:
-        EventformersError: the sum of the shares is above 1, or `word_mask` is above 0 without a mask token.
     """
 
     word_dropout: float = 0.1
-    word_mask: float = 0.0
-    mask_token: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.word_dropout + self.word_mask > 1:
-            raise EventformersError(
-                f"word_dropout and word_mask: found {self.word_dropout} and {self.word_mask}; accepted: a "
-                "sum of 1 or less"
-            )
-        if self.word_mask and self.mask_token is None:
-            raise EventformersError("the tokenizer has no mask token; accepted: word_mask=0")
 
     def __call__(self, mention: Mention, generator: np.random.Generator) -> Mention:
         """Draw a view of a mention, with the offsets of its trigger in the view."""
@@ -67,19 +51,15 @@ class WordNoise:
         length, trigger_start, trigger_end = 0, NO_TRIGGER, NO_TRIGGER
         for (start, end), draw in zip(spans, generator.random(len(spans)), strict=True):
             of_trigger = mention.has_trigger and start < mention.trigger_end and end > mention.trigger_start
-            word = mention.text[start:end]
-            if not of_trigger:
-                if draw < self.word_dropout:
-                    continue
-                if draw < self.word_dropout + self.word_mask:
-                    word = str(self.mask_token)
+            if not of_trigger and draw < self.word_dropout:
+                continue
             place = length + bool(parts)
             if of_trigger:
                 if trigger_start == NO_TRIGGER:
                     trigger_start = place + max(mention.trigger_start - start, 0)
                 trigger_end = place + min(mention.trigger_end, end) - start
-            parts.append(word)
-            length = place + len(word)
+            parts.append(mention.text[start:end])
+            length = place + end - start
         return Mention(" ".join(parts), trigger_start, trigger_end) if parts else mention
 
 
@@ -114,17 +94,14 @@ class BackTranslations:
         return Mention(self.texts[mention.text][int(generator.integers(len(self.languages)))])
 
 
-def back_translate(
-    texts: Sequence[str], models: Mapping[str, Sequence[str]], cache: Path | None = None
-) -> BackTranslations:
+def back_translate(texts: Sequence[str], models: Mapping[str, Sequence[str]]) -> BackTranslations:
     """Translate texts to each of several languages and back (section 3.2).
 
-    Back-translations are cached on disk by models and text. Runs on a GPU if there is one.
+    Back-translations are cached by models and text in the cache of `datasets`. Runs on a GPU if there is one.
 
     Args:
         models: for each language, the ids or folders of two sequence-to-sequence models, such as Marian's: to
             the language, and back. Their input is the bare text, without a language code.
-        cache: folder of the cache; None takes one in the cache of `datasets`.
 
     Raises:
         EventformersError: a language does not have two models, or a model cannot be loaded.
@@ -139,7 +116,7 @@ def back_translate(
                 f"translation_models: found {shown(pair)} for {language}; accepted: a list of two models, "
                 "one that translates to the language and one that translates back"
             )
-    folder = cache or Path(datasets.config.HF_DATASETS_CACHE).expanduser() / "eventformers/back_translation"
+    folder = Path(datasets.config.HF_DATASETS_CACHE).expanduser() / "eventformers/back_translation"
     distinct = list(dict.fromkeys(texts))
     languages = tuple(sorted(models))
     found = [

@@ -26,7 +26,7 @@ from eventformers.models.configuration_mico import MicoConfig
 from eventformers.models.modeling_mico import MicoForPreTraining
 from eventformers.models.processing_events import EventProcessor
 from eventformers.models.text_prompts import prompt_of
-from eventformers.strict import Count, Number, Share, TextLength
+from eventformers.strict import Count, Number, TextLength
 from eventformers.trainers.data_reports import joint_report, report_with, with_counts
 from eventformers.trainers.method import (
     EventCollator,
@@ -40,10 +40,6 @@ from eventformers.trainers.mico_rows import NO_TEXT, DistillationTexts, PremiseR
 from eventformers.trainers.recipes import Recipe
 
 logger = logging.getLogger(__name__)
-
-_MEANINGS = packaged_yaml(__file__, "meanings.yaml")["mico"]
-DISTILLATION_SHARE: float = _MEANINGS["distillation_share"][0]
-"""Default of the setting `distillation_share`."""
 
 
 @dataclass
@@ -228,8 +224,8 @@ def _prepare(
 def _distillation_texts(
     views: dict[str, Any], tokenizer: PreTrainedTokenizerBase, head: MicoForPreTraining
 ) -> DistillationTexts | None:
-    """Read the texts outside the graph; their settings are taken out of the views."""
-    source, share = views.pop("distillation_texts", None), views.pop("distillation_share", DISTILLATION_SHARE)
+    """Read the texts outside the graph; their setting is taken out of the views."""
+    source = views.pop("distillation_texts", None)
     if not head.config.distillation_weight:
         if source is not None:
             raise EventformersError(
@@ -237,12 +233,8 @@ def _distillation_texts(
                 "distillation_texts=null, or a weight"
             )
         return None
-    if not share:
-        raise EventformersError(
-            "setting distillation_share: found 0; accepted: a number above 0, or distillation_weight=0"
-        )
     longest = views.get("max_seq_length", MicoCollator.max_seq_length)
-    return distillation_texts(source, share, head.mico, tokenizer, longest)
+    return distillation_texts(source, head.mico, tokenizer, longest)
 
 
 def _check_graphs(names: Sequence[str], config: MicoConfig) -> None:
@@ -314,8 +306,7 @@ TRAINING = MethodTraining(
         "num_alternatives": Count,
         "both_directions": bool,
         "distillation_texts": str | None,
-        "distillation_share": Share,
     },
     choose_tasks=_choose_tasks,
-    meanings=_MEANINGS,
+    meanings=packaged_yaml(__file__, "meanings.yaml")["mico"],
 )

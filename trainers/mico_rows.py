@@ -116,6 +116,8 @@ SENTENCES = SAMPLES / "commonsense" / "sentences.txt"
 """Bundled sentences about everyday events and news."""
 NO_TEXT = -1
 """Place of the text of a row for which none is drawn."""
+DISTILLATION_SHARE = 0.33
+"""Probability that a row draws a text."""
 _ACCEPTED = "a file of plain text with a text a line, which may be .gz or .bz2"
 _OTHER_KINDS = {".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet"}
 _BLOCK = 256
@@ -127,24 +129,21 @@ class DistillationTexts:
 
     Attributes:
         vectors: a vector for each, `(texts, d)`.
-        share: probability that a row draws a text.
         report: description of the file for the card and the record of the run.
     """
 
     texts: list[str]
     vectors: npt.NDArray[np.float32]
-    share: float
     report: Mapping[str, Any]
 
     def draw(self, generator: np.random.Generator) -> int:
         """Draw the place of a text, each with equal probability, or `NO_TEXT`."""
         drawn = int(generator.integers(len(self.texts)))
-        return drawn if generator.random() < self.share else NO_TEXT
+        return drawn if generator.random() < DISTILLATION_SHARE else NO_TEXT
 
 
 def distillation_texts(
     source: str | None,
-    share: float,
     model: EventEncoderModel,
     tokenizer: PreTrainedTokenizerBase,
     max_seq_length: int,
@@ -176,7 +175,7 @@ def distillation_texts(
     decides = [array_digest(ids.numpy()), array_digest(mask.numpy()), model_digest(model)]
     cached = cached_arrays("distillation", decides, lambda: {"vectors": _vectors(model, ids, mask)})
     report = file_report(path, "distillation_texts", {name: {"license": license_name}})
-    return DistillationTexts(texts, cached["vectors"], share, report)
+    return DistillationTexts(texts, cached["vectors"], report)
 
 
 @torch.no_grad()

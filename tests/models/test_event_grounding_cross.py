@@ -78,7 +78,6 @@ class TestEventGroundingCross(MethodCase):
     variants = {  # noqa: RUF012
         "everything": Variant({"pooling": "mean", "null_threshold": 0.25}, (LOSS,)),
         "paper": Variant({}, (LOSS,)),
-        "linear": Variant({"head_hidden_layer": False, "head_dropout": 0}, (LOSS,)),
     }
     required_inputs = {}  # noqa: RUF012
     sharp_attention = True
@@ -87,7 +86,6 @@ class TestEventGroundingCross(MethodCase):
         ("projection_dim", 0),
         ("mention_tokens", 0),
         ("event_tokens", 2),
-        ("head_hidden_layer", 1),
         ("head_dropout", 1),
         ("head_dropout", -0.1),
         ("head_dropout", float("nan")),
@@ -106,7 +104,7 @@ class TestEventGroundingCross(MethodCase):
 
     def test_defaults_are_the_papers(self) -> None:
         config = EventGroundingCrossConfig()
-        assert (config.pooling, config.head_dropout, config.head_hidden_layer) == ("cls", 0.1, True)
+        assert (config.pooling, config.head_dropout) == ("cls", 0.1)
         assert (config.mention_tokens, config.event_tokens, config.num_labels) == (128, 128, 1)
 
     def test_one_label_is_saved(self, head: PreTrainedModel, tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ TOLD = {
     "trigger_input": "marked_span",
     "map_skip": True,
     "score_bias": -1.0,
-    "pair_mean": "kept",
 }
 
 
@@ -50,7 +49,6 @@ class TestEventTypeInduction(MethodCase):
                 "pooled_layer": 1,
                 "map_skip": True,
                 "score_bias": -1.0,
-                "pair_mean": "kept",
             },
             (PAIRS, "type_name_loss", "frame_loss", "frame_example_loss", FOUND_TERM),
         ),
@@ -96,7 +94,6 @@ class TestEventTypeInduction(MethodCase):
         ("map_dropout", 1),
         ("map_dropout", -0.1),
         ("unseen_diagonal", "yes"),
-        ("pair_mean", "positive"),
         ("trigger_input", "quoted"),
         ("pooled_layer", 13),
         ("pooled_layer", -14),
@@ -148,12 +145,7 @@ class TestEventTypeInduction(MethodCase):
         pair_loss = sum(
             (
                 losses.masked_pair_loss(
-                    query.query,
-                    key.key,
-                    types,
-                    config.margin,
-                    bias=head.score_bias.value,
-                    over_kept_pairs=True,
+                    query.query, key.key, types, config.margin, bias=head.score_bias.value
                 )
                 for query in (mention, augmented)
                 for key in (mention, augmented)
@@ -170,7 +162,7 @@ class TestEventTypeInduction(MethodCase):
         config = EventTypeInductionConfig()
         assert (config.pooling, config.margin, config.map_dropout) == ("mean", 0.5, 0.1)
         assert (config.trigger_input, config.map_skip, config.score_bias) == ("none", False, None)
-        assert (config.unseen_diagonal, config.pair_mean) == (True, "all")
+        assert config.unseen_diagonal
         assert (config.type_name_weight, config.frame_weight, config.frame_example_weight) == (0, 0, 0)
 
     def test_functional_weights_of_the_paper(self) -> None:

@@ -85,9 +85,6 @@ class TestHeterEvent(MethodCase):
         ),
         "events": Variant({**SMALL, "stage": "supervised", "training_level": "events"}, ("event_loss",)),
         "low_rank": Variant({**SMALL, "composition": "low_rank"}, SEQUENCE_TERMS, BEYOND_SEQUENCE),
-        "shared_layers": Variant(
-            {**SMALL, "stage": "graph", "share_layers": True}, GRAPH_TERMS, ("word_output",)
-        ),
         "literal_ratio": Variant(
             {**SMALL, "stage": "graph", "literal_ratio": True}, GRAPH_TERMS, ("word_output",)
         ),
@@ -110,7 +107,6 @@ class TestHeterEvent(MethodCase):
         ("event_dropout", 1),
         ("event_dropout", -0.1),
         ("num_graph_layers", 0),
-        ("share_layers", "yes"),
         ("value_projection", 1),
         ("edge_type_bias", 1),
         ("readout", "max"),
@@ -154,7 +150,7 @@ class TestHeterEvent(MethodCase):
         assert weights == (0.4, 0.4, 0.2)
         assert (config.normal_corrupted_weight, config.corrupted_corrupted_weight) == (0.7, 0.3)
         assert (config.num_graph_layers, config.composition, config.readout) == (3, "tensor", "mean")
-        assert (config.value_projection, config.edge_type_bias, config.share_layers) == (False, False, False)
+        assert (config.value_projection, config.edge_type_bias) == (False, False)
         assert (config.event_dim, config.chain_dim, config.projection_dim) == (128, 256, 256)
 
     @pytest.mark.parametrize(
@@ -372,7 +368,6 @@ def test_every_option_changes_its_loss(tiny_encoder: Path) -> None:
             {"feature_mask": 0.5},
             {"value_projection": True},
             {"edge_type_bias": True},
-            {"share_layers": True},
             {"literal_ratio": True},
         ],
         "supervised": [{}, {"predict_from": "neighbours"}, {"literal_first": True}],

@@ -38,7 +38,6 @@ CASES = {
     "masked_pair_loss-printed-diagonal": LossCase(
         "masked_pair_loss", _PAIR, {**_AT, "unseen_diagonal": False}
     ),
-    "masked_pair_loss-kept": LossCase("masked_pair_loss", _PAIR, {**_AT, "over_kept_pairs": True}),
     "masked_pair_loss-bias": LossCase(
         "masked_pair_loss", {**_PAIR, "bias": torch.tensor(-1.5, dtype=torch.float64)}, _AT
     ),
@@ -102,13 +101,11 @@ def test_scores_of_zero() -> None:
     assert at_half == pytest.approx(math.log(2) * 23 / 25)
     above = masked_pair_loss(zeros, zeros, types, 0.51).item()
     assert above == pytest.approx(math.log(2) * 7 / 25)
-    over_kept = masked_pair_loss(zeros, zeros, types, 0.51, over_kept_pairs=True).item()
-    assert over_kept == pytest.approx(math.log(2))
 
 
 def test_nothing_kept_costs_nothing() -> None:
     types = torch.full_like(TYPES, -1)
-    value = masked_pair_loss(**_PAIR, type_ids=types, margin=0.5, unseen_diagonal=False, over_kept_pairs=True)
+    value = masked_pair_loss(**_PAIR, type_ids=types, margin=0.5, unseen_diagonal=False)
     assert value.item() == 0.0
 
 

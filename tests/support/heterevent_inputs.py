@@ -90,7 +90,7 @@ def make_head(encoder: Path, **fields: Any) -> HeterEventForPreTraining:
 
 STAGES = {
     "sequence": ({"composition_anchor": "rest"}, {"event_skip": True}),
-    "graph": ({"event_skip": True, "gate_bias": -1.0, "edge_type_bias": True}, {"share_layers": True}),
+    "graph": ({"event_skip": True, "gate_bias": -1.0, "edge_type_bias": True}, {"value_projection": True}),
     "supervised": ({"predict_from": "mean"}, {"predict_from": "neighbours"}),
 }
 """Fields of the heads of each stage, for two heads."""

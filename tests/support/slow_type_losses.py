@@ -39,19 +39,17 @@ def slow_masked_pair_loss(
     margin: float,
     bias: float = 0.0,
     unseen_diagonal: bool = True,
-    over_kept_pairs: bool = False,
 ) -> float:
     """Cross-entropy of a sigmoid for every pair that neither mask takes out."""
     targets, known = slow_pair_targets(type_ids, unseen_diagonal)
-    total, kept = 0.0, 0
+    total = 0.0
     for i, q in enumerate(query):
         for j, k in enumerate(key):
             probability = _sigmoid(_dot(q, k) / math.sqrt(len(q)) + bias)
             if not known[i][j] or (not targets[i][j] and probability < margin):
                 continue
-            kept += 1
             total -= math.log(probability if targets[i][j] else 1 - probability)
-    return total / (kept if over_kept_pairs else len(query) ** 2)
+    return total / len(query) ** 2
 
 
 def slow_frame_contrast(

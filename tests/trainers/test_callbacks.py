@@ -342,7 +342,6 @@ class TestSettings:
             (UnseenMentions([], 9, 0), {}, "0 unseen types in the data; accepted: 2 or more"),
             (UnseenMentions([], 9, 1), {}, "1 unseen types"),
             (UnseenMentions([], 9, 9), {}, "9 unseen mentions for 9 clusters"),
-            (UnseenMentions([], 9, 0), {"silhouette_clusters": 12}, "9 unseen mentions for 12 clusters"),
             (UnseenMentions([], 9, 3), {"silhouette_curves": [5, 9]}, "9 unseen mentions for 9 clusters"),
             (UnseenMentions([], 9, 3), {"load_best_model_at_end": True}, "load_best_model_at_end"),
         ],
@@ -354,11 +353,9 @@ class TestSettings:
             silhouette_callback(_Arguments(**changed), unseen)  # type: ignore[arg-type]
 
     def test_number_of_clusters(self) -> None:
-        unseen = UnseenMentions([], 9, 3)
-        for asked, expected in ((None, 3), (5, 5)):
-            callback = silhouette_callback(_Arguments(silhouette_clusters=asked), unseen)  # type: ignore[arg-type]
-            assert callback is not None
-            assert callback.num_clusters == expected
+        callback = silhouette_callback(_Arguments(), UnseenMentions([], 9, 3))  # type: ignore[arg-type]
+        assert callback is not None
+        assert callback.num_clusters == 3
         assert silhouette_callback(_Arguments(silhouette_window=None), None) is None  # type: ignore[arg-type]
 
 
@@ -367,7 +364,6 @@ class _Arguments:
 
     def __init__(self, **changed: object) -> None:
         self.silhouette_window: object = 3
-        self.silhouette_clusters: object = None
         self.silhouette_curves: object = None
         self.load_best_model_at_end: object = False
         vars(self).update(changed)
