@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import faiss
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 from datasets import DatasetDict
 from graphs import pairs_of
-from tiny import save_tiny_encoder
 
 from eventformers.errors import EventformersError
 from eventformers.inference.commonsense.alternative_index import (
@@ -18,13 +16,9 @@ from eventformers.inference.commonsense.alternative_index import (
     AlternativeRecord,
     build_alternative_index,
     graph_fingerprint,
-    load_alternative_index,
 )
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.search import index_folder
 from eventformers.inference.search.index_folder import read_record
-
-FILES = ("alternatives.npy", "premises.npy", "alternatives.arrow", "premises.arrow")
 
 
 @pytest.fixture(scope="module")
@@ -76,15 +70,6 @@ def test_nearest_are_those_of_all_cosines(index: AlternativeIndex, encoder: Even
     assert len(index.alternatives.nearest(query, 1000)[0]) == index.record.rows["alternatives"]
 
 
-def test_vectors_and_texts_are_mapped(index: AlternativeIndex) -> None:
-    maps = Path("/proc/self/maps")
-    if not maps.is_file():
-        pytest.skip("this system does not list a process's maps")
-    mapped = maps.read_text()
-    for name in FILES:
-        assert str(index.folder / name) in mapped, name
-
-
 def test_record(index: AlternativeIndex, encoder: EventEncoder, pairs: DatasetDict) -> None:
     record = read_record(index.folder, AlternativeRecord)
     assert record == index.record
@@ -93,6 +78,8 @@ def test_record(index: AlternativeIndex, encoder: EventEncoder, pairs: DatasetDi
     assert record.fingerprint == graph_fingerprint(pairs)
     assert record.versions["faiss"] == faiss.__version__
     assert {path.suffix for path in index.folder.iterdir()} == {".npy", ".arrow", ".json"}
+    with pytest.raises(EventformersError, match="holds an index; accepted: overwrite=True"):
+        build_alternative_index(encoder, pairs, index.folder, graph="conceptnet")
 
 
 def test_chosen_splits(encoder: EventEncoder, pairs: DatasetDict, tmp_path: Path) -> None:
@@ -102,72 +89,6 @@ def test_chosen_splits(encoder: EventEncoder, pairs: DatasetDict, tmp_path: Path
     assert index.record.fingerprint != graph_fingerprint(pairs)
     with pytest.raises(EventformersError, match="no split 'dev'; accepted: train, validation"):
         build_alternative_index(encoder, pairs, tmp_path / "b", graph="conceptnet", splits=["dev"])
-
-
-def test_another_model_or_pooling(index: AlternativeIndex, tiny_encoder: Path, tmp_path: Path) -> None:
-    other = load_encoder(save_tiny_encoder(tmp_path / "other", seed=1), device="cpu")
-    with pytest.raises(
-        EventformersError, match=r"built by the model 'encoder'.*received.*'other'.*--overwrite"
-    ):
-        load_alternative_index(index.folder, encoder=other)
-    with pytest.raises(EventformersError, match=r"pooling mean.*pooling cls"):
-        load_alternative_index(index.folder, encoder=load_encoder(tiny_encoder, pooling="cls", device="cpu"))
-
-
-def test_interrupted_building_leaves_what_was_there(
-    index: AlternativeIndex, encoder: EventEncoder, pairs: DatasetDict, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(index_folder, "write_table", interrupted)
-    absent = index.folder.parent / "other"
-    for folder in (absent, index.folder):
-        with pytest.raises(KeyboardInterrupt):
-            build_alternative_index(encoder, pairs, folder, graph="conceptnet", overwrite=True)
-    assert [path.name for path in index.folder.parent.iterdir()] == ["index"]
-    assert load_alternative_index(index.folder).record == index.record
-
-
-def test_what_stands_in_the_way(index: AlternativeIndex, encoder: EventEncoder, pairs: DatasetDict) -> None:
-    with pytest.raises(EventformersError, match="holds an index; accepted: overwrite=True"):
-        build_alternative_index(encoder, pairs, index.folder, graph="conceptnet")
-    other = index.folder.parent / "notes"
-    other.mkdir()
-    (other / "notes.txt").write_text("mine")
-    with pytest.raises(EventformersError, match="holds other files"):
-        build_alternative_index(encoder, pairs, other, graph="conceptnet", overwrite=True)
-    with pytest.raises(EventformersError, match="is a file"):
-        build_alternative_index(encoder, pairs, other / "notes.txt", graph="conceptnet")
-
-
-@pytest.mark.parametrize("name", ["alternatives.npy", "premises.npy", "alternatives.arrow", "premises.arrow"])
-def test_a_torn_or_absent_file(index: AlternativeIndex, name: str) -> None:
-    path = index.folder / name
-    path.write_bytes(path.read_bytes()[:60])
-    with pytest.raises(EventformersError, match="damaged"):
-        load_alternative_index(index.folder)
-    path.unlink()
-    with pytest.raises(EventformersError, match="damaged"):
-        load_alternative_index(index.folder)
-
-
-def test_a_record_that_cannot_be_read(index: AlternativeIndex, tmp_path: Path) -> None:
-    with pytest.raises(EventformersError, match=r"holds no index"):
-        load_alternative_index(tmp_path)
-    path = index.folder / "index.json"
-    record = json.loads(path.read_text())
-    for changed, told in (
-        ({"format": 1}, "an index of the format 1, .*; accepted: 4; build it again with .*--overwrite"),
-        ({"rows": {"events": 3}}, "an index of events; accepted: an index of alternatives, premises"),
-    ):
-        path.write_text(json.dumps(record | changed))
-        with pytest.raises(EventformersError, match=told):
-            load_alternative_index(index.folder)
-    for text in ("{", "[]", json.dumps({"format": 4})):
-        path.write_text(text)
-        with pytest.raises(EventformersError, match="is not a valid record of an index"):
-            load_alternative_index(index.folder)
 
 
 def test_a_graph_without_pairs(encoder: EventEncoder, pairs: DatasetDict, tmp_path: Path) -> None:

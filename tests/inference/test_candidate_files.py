@@ -193,6 +193,11 @@ def test_an_index_of_an_older_format(folder: Path, events: Dataset) -> None:
     path.write_text(json.dumps({"format": 1, "events": 3, "descriptions": {"de": 3, "en": 2}}))
     with pytest.raises(EventformersError, match=r"the format 1, written by .*; build it again .*--overwrite"):
         opened(folder, events)
+    path.write_text(json.dumps(record | {"rows": {"premises": 3}}))
+    with pytest.raises(EventformersError, match="an index of premises; accepted: an index of events"):
+        opened(folder, events)
+    with pytest.raises(EventformersError, match=r"holds no index, as it has no index\.json"):
+        open_index(folder.parent, CandidateRecord)
     stored_candidates(folder, events, encode, model=MODEL, dimension=8, overwrite=True)
     assert json.loads(path.read_text()).keys() == record.keys()
 
@@ -202,6 +207,9 @@ def test_files_of_two_indexes_mixed(folder: Path, events: Dataset, tmp_path: Pat
     path = folder / "events.npy"
     path.write_bytes((tmp_path / "other" / "events.npy").read_bytes())
     with pytest.raises(EventformersError, match=r"events\.npy: damaged: 160 bytes instead of 288"):
+        opened(folder, events)
+    path.unlink()
+    with pytest.raises(EventformersError, match=r"events\.npy: damaged: absent"):
         opened(folder, events)
 
 
@@ -317,6 +325,8 @@ def test_what_cannot_be_indexed(events: Dataset, tmp_path: Path) -> None:
         build(events, by_language=False)
     with pytest.raises(EventformersError, match="1 event given several times, the first 'Q1' in 'de'"):
         build(Dataset.from_list([*ROWS, ROWS[1]]))
+    with pytest.raises(EventformersError, match="is a file; accepted: a folder to write to"):
+        stored_candidates(Path(__file__), events, encode, model=MODEL, dimension=8)
     with pytest.raises(EventformersError, match="has no revision"):
         build(events, model=MODEL._replace(revision=None))
     with pytest.raises(EventformersError, match="not finite"):

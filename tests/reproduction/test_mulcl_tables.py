@@ -104,7 +104,7 @@ def baselines(monkeypatch: pytest.MonkeyPatch, measure: Callable[..., TaskResult
 
         return known(name) if name == "random" else score
 
-    monkeypatch.setattr(reproduced_rows, "train_chain_baseline", train)
+    monkeypatch.setattr(reproduced_rows, "chain_training", train)
     monkeypatch.setattr(reproduced_rows, "get_baseline", get_baseline)
     return calls
 

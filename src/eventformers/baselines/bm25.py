@@ -6,13 +6,12 @@ text in any language is split into words; in scripts without blanks between word
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,14 +20,13 @@ from eventformers.baselines.base import Baseline, BaselineTask, ReadyBaseline, s
 from eventformers.errors import EventformersError
 from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.tasks import Task, get_task, with_settings
-from eventformers.evaluation.tasks.base import Prepared
+from eventformers.evaluation.tasks.base import JsonValue, Prepared
 from eventformers.evaluation.tasks.grounding import Grounding, GroundingSettings
 from eventformers.inference.grounding.encoding import event_text, mention_text
 from eventformers.inference.grounding.retrieve_rerank import GroundingModel
 from eventformers.inference.search import import_bm25s
 from eventformers.inference.search.candidate_index import Candidates, PooledIndex
 from eventformers.inference.search.vector_search import Found
-from eventformers.strict import StrictSettings, setting, strict_settings
 
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -37,19 +35,9 @@ _UNSPACED = re.compile(
 """Thai and Lao, Burmese, Khmer, Hiragana and Katakana, Chinese characters."""
 
 
-@strict_settings
-@dataclass(frozen=True)
-class Bm25Settings(StrictSettings):
-    """Weighting of words.
-
-    Attributes:
-        saturation: k1, how much repetitions of a word in an event's text add to its weight; 0 ignores them.
-        length_share: b, in [0, 1], how much the weight of a word decreases with the length of the event's
-            text.
-    """
-
-    saturation: float = setting(1.2, lambda value: 0 <= value < math.inf, "0 or more")
-    length_share: float = setting(0.75, lambda value: 0 <= value <= 1, "0 to 1")
+WEIGHTING: dict[str, JsonValue] = {"saturation": 1.2, "length_share": 0.75}
+"""k1, how much repetitions of a word in an event's text add to its weight; and b, how much the weight of a
+word decreases with the length of the event's text."""
 
 
 class Bm25Index(PooledIndex):
@@ -59,7 +47,6 @@ class Bm25Index(PooledIndex):
         event_ids: the event of each text, `(n,)`; an event has at most one text in each pool.
         texts: the searchable text of each event, such as its title and description.
         languages: the language of each text; None puts all into one pool, for mentions in any language.
-        settings: weighting of words; None uses the defaults.
 
     Raises:
         EventformersError: there are no events, the numbers of events, texts and languages differ, or an event
@@ -67,18 +54,12 @@ class Bm25Index(PooledIndex):
     """
 
     def __init__(
-        self,
-        event_ids: Sequence[str],
-        texts: Sequence[str],
-        languages: Sequence[str] | None = None,
-        *,
-        settings: Bm25Settings | None = None,
+        self, event_ids: Sequence[str], texts: Sequence[str], languages: Sequence[str] | None = None
     ) -> None:
         if len(texts) != len(event_ids):
             raise EventformersError(f"{len(texts):,} texts for {len(event_ids):,} events; accepted: one each")
         every = np.array(texts, dtype=object)
-        chosen = settings or Bm25Settings()
-        super().__init__(event_ids, languages, lambda rows: _WordPool(every[rows].tolist(), chosen))
+        super().__init__(event_ids, languages, lambda rows: _WordPool(every[rows].tolist()))
 
     def search(
         self, mentions: Sequence[str], number: int = 8, *, languages: Sequence[str] | None = None
@@ -101,9 +82,10 @@ class Bm25Index(PooledIndex):
 class _WordPool:
     """The texts of a pool's events, with bm25s weights of their words."""
 
-    def __init__(self, texts: list[str], settings: Bm25Settings) -> None:
+    def __init__(self, texts: list[str]) -> None:
         corpus = [words(text) for text in texts]
-        self._index = import_bm25s().BM25(k1=settings.saturation, b=settings.length_share, method="lucene")
+        saturation, length_share = WEIGHTING.values()
+        self._index = import_bm25s().BM25(k1=saturation, b=length_share, method="lucene")
         self._has_words = any(corpus)
         if self._has_words:
             self._index.index(corpus, show_progress=False)
@@ -169,7 +151,7 @@ class Bm25(Baseline):
             task: a task of event grounding.
             *arguments: as in `Baseline`.
             grounding: settings of the mentions and of linking; None uses the defaults.
-            **options: as in `Baseline` and `prepare`.
+            **options: as in `Baseline`.
 
         Raises:
             EventformersError: a re-ranker is requested.
@@ -180,24 +162,19 @@ class Bm25(Baseline):
             task = with_settings(get_task(task), grounding)
         return super().__call__(task, *arguments, **options)
 
-    def prepare(self, opened: BaselineTask, *, settings: Bm25Settings | None = None) -> ReadyBaseline:
-        """See `Baseline`.
-
-        Args:
-            settings: weighting of words; None uses the defaults.
-        """
-        weights = settings or Bm25Settings()
+    def prepare(self, opened: BaselineTask) -> ReadyBaseline:
+        """See `Baseline`; takes no options."""
         kind = opened.task.kind
         prepared = Prepared(
             GroundingModel(
                 lambda mentions: [mention_text(mention) for mention in mentions],
                 lambda events: [event_text(event) for event in events],
-                partial(Bm25Index, settings=weights),
+                Bm25Index,
             )
         )
         return ReadyBaseline(
             self.name,
-            settings_revision(asdict(weights)),
+            settings_revision(WEIGHTING),
             lambda: kind.run(prepared.scorer, opened.scored_data.task_rows),
-            settings={**asdict(weights), **kind.record(prepared)},
+            settings={**WEIGHTING, **kind.record(prepared)},
         )

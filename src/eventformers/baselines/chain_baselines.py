@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -70,12 +70,13 @@ class ChainBaseline:
 
 @dataclass(frozen=True)
 class ChainTraining:
-    """A baseline with the settings and the chains of its training."""
+    """A baseline with the settings and the chains of its training, which is done on first use."""
 
     name: str
     settings: BaselineSettings
     seed: int
     chains: TrainingChains
+    show_progress: bool = False
 
     @property
     def record(self) -> dict[str, JsonValue]:
@@ -92,20 +93,12 @@ class ChainTraining:
         """Distinguishes it from the baseline with other settings, chains or another seed."""
         return settings_revision(self.record, str(self.seed))
 
-    def train(self, *, show_progress: bool = False) -> TrainedChainBaseline:
-        """Train the baseline; `show_progress` draws a progress bar on standard error."""
+    @cached_property
+    def trained(self) -> tuple[ChainScorer, float]:
+        """The trained baseline, which can score several tasks, and the seconds of its training."""
         started = time.perf_counter()
-        scorer = CHAIN_BASELINES[self.name].train(self.chains, self.settings, self.seed, show_progress)
-        seconds = time.perf_counter() - started
-        return TrainedChainBaseline(self.name, self.settings, self.seed, self.chains, scorer, seconds)
-
-
-@dataclass(frozen=True)
-class TrainedChainBaseline(ChainTraining):
-    """A trained baseline, which can score several tasks."""
-
-    scorer: ChainScorer
-    seconds: float
+        train = CHAIN_BASELINES[self.name].train
+        return train(self.chains, self.settings, self.seed, self.show_progress), time.perf_counter() - started
 
 
 def _train_counts(
@@ -150,7 +143,7 @@ CHAIN_BASELINES: dict[str, ChainBaseline] = {
 from `chains`, none on a test split or on the cloze of Weber et al."""
 
 
-def train_chain_baseline(
+def chain_training(
     name: str,
     data: str | Path | None = None,
     *,
@@ -158,11 +151,12 @@ def train_chain_baseline(
     seed: int = DEFAULT_SEED,
     show_progress: bool = False,
     **data_settings: object,
-) -> TrainedChainBaseline:
-    """Train a baseline on the training split of `chains`.
+) -> ChainTraining:
+    """Load the training split of `chains` for a baseline, which several tasks can share.
 
     Args:
         data: folder of raw files, built folder or Hub id of `event_chains`; None uses the bundled samples.
+        show_progress: draw a progress bar of the training on standard error.
         **data_settings: settings of `event_chains` to build raw files with.
 
     Raises:
@@ -170,13 +164,6 @@ def train_chain_baseline(
         EventformersError: gensim is not installed, the settings belong to another baseline, or the data
             cannot be loaded or has no training chains.
     """
-    return _load_training(name, data, settings, seed, **data_settings).train(show_progress=show_progress)
-
-
-def _load_training(
-    name: str, data: str | Path | None, settings: BaselineSettings | None, seed: int, **data_settings: object
-) -> ChainTraining:
-    """Load the chains of a training; arguments and errors as in `train_chain_baseline`."""
     if name not in CHAIN_BASELINES:
         raise UnknownNameError("baseline on chains", name, CHAIN_BASELINES)
     baseline = CHAIN_BASELINES[name]
@@ -188,7 +175,7 @@ def _load_training(
         )
     if baseline.needs_gensim:
         require_gensim()
-    return ChainTraining(name, chosen, seed, load_training_chains(data, **data_settings))
+    return ChainTraining(name, chosen, seed, load_training_chains(data, **data_settings), show_progress)
 
 
 def load_training_chains(data: str | Path | None, **settings: object) -> TrainingChains:
@@ -232,7 +219,7 @@ class OnChains(Baseline):
         opened: BaselineTask,
         *,
         training_data: str | Path | None = None,
-        trained: TrainedChainBaseline | None = None,
+        trained: ChainTraining | None = None,
         settings: BaselineSettings | None = None,
         seed: int | None = None,
     ) -> ReadyBaseline:
@@ -242,7 +229,7 @@ class OnChains(Baseline):
             training_data: source of the training chains; None uses the scored data, for tasks whose questions
                 are built from chains. The cloze of Weber et al. and the similarity tasks have no training
                 chains.
-            trained: output of `train_chain_baseline`, to score several tasks; None trains the baseline.
+            trained: output of `chain_training`, to score several tasks; None trains the baseline.
             seed: seed of the training; None takes 42.
 
         Raises:
@@ -265,8 +252,12 @@ class OnChains(Baseline):
                 f"{task.name} has no training chains; accepted: training_data, a folder or Hub id of "
                 "event_chains"
             )
-        training = trained or _load_training(
-            self.name, training_data or data, settings, DEFAULT_SEED if seed is None else seed
+        training = trained or chain_training(
+            self.name,
+            training_data or data,
+            settings=settings,
+            seed=DEFAULT_SEED if seed is None else seed,
+            show_progress=opened.show_progress,
         )
         rows = opened.scored_data.rows
         if "document_id" in rows.column_names:
@@ -279,15 +270,14 @@ class OnChains(Baseline):
                 )
         title = CHAIN_BASELINES[self.name].title
         opened.check_place(title, training.revision)
-        baseline = trained or training.train(show_progress=opened.show_progress)
+        scorer, seconds = training.trained
         # The similarity tasks only need vectors of events.
-        is_scorer = isinstance(task.kind, Chains)
-        asked = baseline.scorer if is_scorer else cast(EncoderChainScorer, baseline.scorer).embed
+        asked = scorer if isinstance(task.kind, Chains) else cast(EncoderChainScorer, scorer).embed
         return ReadyBaseline(
             title,
-            baseline.revision,
+            training.revision,
             lambda: task.kind.run(asked, opened.scored_data.task_rows),
-            settings=baseline.record,
-            load_seconds=baseline.seconds,
-            seed=baseline.seed,
+            settings=training.record,
+            load_seconds=seconds,
+            seed=training.seed,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ Ids = npt.NDArray[np.int64]
 @strict_settings
 @dataclass(frozen=True)
 class EmbeddingSettings(StrictSettings):
-    """Training of a knowledge graph embedding.
+    """Training of a knowledge graph embedding; entities outside of its triples keep their initial vectors.
 
     Attributes:
         dimension: size of an entity's vector; RotatE's and ComplEx's are complex, with twice as many numbers.
@@ -38,9 +38,6 @@ class EmbeddingSettings(StrictSettings):
         negatives: number of corrupted triples for each triple, drawn uniformly.
         learning_rate: learning rate of the optimizer.
         label_smoothing: share of the target that is spread over both labels.
-        unseen: treatment of entities outside the training triples. `initial` keeps their initial vectors;
-            `negative` also draws them in corrupted triples, as if the vocabulary of the graph were fixed
-            beforehand.
     """
 
     dimension: int = count(200)
@@ -49,7 +46,6 @@ class EmbeddingSettings(StrictSettings):
     negatives: int = count(10)
     learning_rate: float = setting(1e-3, lambda value: value > 0, "a number above 0")
     label_smoothing: float = setting(0.0, lambda value: 0 <= value < 1, "at least 0 and below 1")
-    unseen: Literal["initial", "negative"] = "initial"
 
 
 @dataclass(frozen=True)
@@ -224,12 +220,11 @@ def train_embeddings(
     method = METHODS[name]
     settings = settings or method.defaults
     seen = int(triples[:, [0, 2]].max()) + 1
-    trained = entities if settings.unseen == "negative" else seen
     ids = torch.from_numpy(np.ascontiguousarray(triples))
-    factory = _factory(method, ids, trained, relations)
+    factory = _factory(method, ids, seen, relations)
     model = _model(method, factory, settings, device, seed)
     losses = _train(method, model, factory, settings, show_progress)
-    if trained < entities:
+    if seen < entities:
         whole = _model(method, _factory(method, ids, entities, relations), settings, device, seed)
         learned = model.state_dict()
         for key, weights in whole.state_dict().items():

@@ -17,8 +17,8 @@ from typing import Any, cast
 from eventformers.baselines import get_baseline
 from eventformers.baselines.chain_baselines import (
     CHAIN_BASELINES,
+    chain_training,
     load_training_chains,
-    train_chain_baseline,
 )
 from eventformers.baselines.knowledge_graph_embeddings import METHODS as EMBEDDINGS
 from eventformers.datasets_scripts.loading import SAMPLES
@@ -268,7 +268,7 @@ def _baseline(call: Reproduction, name: str, session: Session) -> Callable[..., 
     if name in EMBEDDINGS:
         return partial(measure, seed=call.seed)
     if name in CHAIN_BASELINES:
-        trained = train_chain_baseline(name, call.data, seed=call.seed, **call.chain_settings)
+        trained = chain_training(name, call.data, seed=call.seed, **call.chain_settings)
         return partial(measure, trained=trained)
     return partial(measure, model=resolve_encoder(call.encoder)) if name in _LANGUAGE_MODELS else measure
 

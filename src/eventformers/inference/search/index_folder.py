@@ -438,10 +438,8 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def _replaced_files(folder: Path, tables: Iterable[str], overwrite: bool) -> list[str]:
-    """Find the files of an earlier index in a folder, as patterns, or raise an error if the folder is a file,
-    holds other files, or holds an index and `overwrite` is off."""
-    if folder.exists() and not folder.is_dir():
-        raise EventformersError(f"{folder} is a file; accepted: a folder for the index")
+    """Find the files of an earlier index in a folder, as patterns, or raise an error if the folder holds
+    other files, or an index and `overwrite` is off."""
     present = sorted(path.name for path in folder.glob("[!.]*")) if folder.is_dir() else []
     if not present:
         return []
