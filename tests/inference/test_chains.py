@@ -11,7 +11,8 @@ from chain_rows import event, events
 
 from eventformers import HeterEventForMultipleChoice
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.evaluation.tasks.chains import choose_next_event
+from eventformers.evaluation.tasks.base import TaskRows
+from eventformers.evaluation.tasks.chains import ChainSettings, choose_next_event
 from eventformers.inference import encode
 from eventformers.inference.chains import scorers as chain_vectors
 from eventformers.inference.chains.scorers import (
@@ -182,7 +183,7 @@ def test_the_scorer_goes_with_the_model(encoder, tiny_encoder):
     plain = chain_scorer(load_encoder(tiny_encoder))
     assert isinstance(plain, EncoderChainScorer)
     rows = [{"context": CONTEXTS[0], "choices": CHOICES[0], "label": 0}]
-    assert len(choose_next_event(plain, rows).inputs["predictions"][0]) == 3
+    assert len(choose_next_event(plain, TaskRows(rows), ChainSettings()).inputs["predictions"][0]) == 3
 
 
 def test_an_event_is_read_by_its_roles(encoder):

@@ -17,7 +17,13 @@ from transformers import AutoModel, AutoTokenizer
 import eventformers
 from eventformers import SwccModel
 from eventformers.errors import EventformersError
-from eventformers.evaluation.tasks.graph import choose_alternatives, rank_alternatives
+from eventformers.evaluation.tasks.base import TaskRows, TaskSettings
+from eventformers.evaluation.tasks.graph import (
+    GraphSettings,
+    PremiseModel,
+    choose_alternatives,
+    rank_alternatives,
+)
 from eventformers.inference.commonsense.complete import answer
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.encoding.event_files import embed_file
@@ -151,15 +157,14 @@ def test_each_kind_of_text_has_its_prompt(tiny_qwen3: Path) -> None:
     mention = encode_texts(encoder, "mention", [MentionText("", premise, "")]).vectors
     events = encode_texts(encoder, "event", [EventText(text) for text in alternatives]).vectors
     np.testing.assert_allclose(mention[0] @ events.T, cosines, rtol=0, atol=1e-5)
-    embed = partial(encoder.encode, prompt_name=None)
+    model = PremiseModel(partial(encoder.encode, prompt_name=None), prompt=encoder.prompt)
     question = {"premise": premise, "alternatives": alternatives, "label": 0}
-    [scores] = choose_alternatives(embed, [question], encoder.prompts).inputs["predictions"]
+    [scores] = choose_alternatives(model, TaskRows([question]), TaskSettings()).inputs["predictions"]
     np.testing.assert_allclose(scores, cosines, rtol=0, atol=1e-5)
     rows = [{"premise": premise, "alternative": text, "direction": "forward"} for text in alternatives]
     others = [{**row, "premise": "a man"} for row in rows]
-    [rank] = rank_alternatives(embed, rows[:1], {"train": others}, prompts=encoder.prompts).inputs[
-        "predictions"
-    ]
+    data = TaskRows(rows[:1], {"train": others})
+    [rank] = rank_alternatives(model, data, GraphSettings()).inputs["predictions"]
     assert rank == 1 + int((cosines > cosines[0]).sum())
 
 

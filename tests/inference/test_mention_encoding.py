@@ -16,6 +16,7 @@ from transformers import AutoModel, AutoTokenizer, BertTokenizerFast
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation.session import Session
+from eventformers.evaluation.tasks.base import TaskRows
 from eventformers.evaluation.tasks.induction import InductionSettings, induce_types, mention_model
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding.batches import equal_length_batches
@@ -333,7 +334,7 @@ def test_tasks_cluster_again(encoder: EventEncoder, runs: int) -> None:
     def clusters(**settings: int) -> tuple[list[int], dict[str, object]]:
         chosen = InductionSettings(**settings)
         asked = mention_model(encoder, chosen, Session(), "auto", [encoder] * runs)
-        output = induce_types(asked, rows_of_two_types(), settings=chosen)
+        output = induce_types(asked, TaskRows(rows_of_two_types()), chosen)
         return output.inputs["predictions"], output.details
 
     own, details = clusters()
@@ -344,7 +345,7 @@ def test_tasks_cluster_again(encoder: EventEncoder, runs: int) -> None:
     vectors = encode_mentions(encoder, WEIGHTED_MENTIONS, token_factors=factors)
     asked = mention_model(encoder, InductionSettings(), Session(), "auto")
     weighted = asked.__class__(asked.embed, lambda rows, clusters: vectors)
-    expected = induce_types(weighted, rows_of_two_types(), settings=InductionSettings())
+    expected = induce_types(weighted, TaskRows(rows_of_two_types()), InductionSettings())
     assert own == expected.inputs["predictions"]
 
 

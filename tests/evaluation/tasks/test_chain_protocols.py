@@ -5,7 +5,16 @@ from chain_rows import TableScorer, event, events
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation.tasks import chains
-from eventformers.evaluation.tasks.chains import ChainSettings, choose_next_event, follow_steps
+from eventformers.evaluation.tasks.base import TaskRows
+from eventformers.evaluation.tasks.chains import ChainSettings
+
+
+def choose_next_event(scorer, rows):
+    return chains.choose_next_event(scorer, TaskRows(rows), ChainSettings())
+
+
+def follow_steps(scorer, rows, decoder, **settings):
+    return chains.follow_steps(scorer, TaskRows(rows), ChainSettings(**settings), decoder=decoder)
 
 
 def cloze_row(context: str, choices: str, label: int) -> dict[str, object]:
@@ -86,7 +95,7 @@ def test_each_decoder_takes_its_path_and_the_last_step_is_not_scored(decoder, pa
 
 def test_sky_can_read_the_right_events_as_one_chain():
     scorer = TableScorer(TABLE)
-    output = follow_steps(scorer, ROWS, decoder="sky", settings=ChainSettings(sky="graph"))
+    output = follow_steps(scorer, ROWS, decoder="sky", sky="graph")
     assert scorer.calls == ["score_choices"]
     assert scorer.contexts == ["s b0 c1", "s a0 c1", "s a0 b0"]
     # Step 1 by what follows s, step 2 by what follows a0: a chain is read forwards alone.
@@ -98,9 +107,7 @@ def test_the_reference_codes_normalisation_can_change_the_path():
     rows = [steps_row("s", ["a0 a1", "b0 b1"], [0, 0])]
     # 3 / 4 is the best of the rows; divided by the other row's sum, 3 / 4 of the first row is as good.
     assert follow_steps(scorer, rows, decoder="mcns_v").predictions[0]["chosen"] == [1]
-    assert follow_steps(scorer, rows, decoder="mcns_v", settings=ChainSettings(compat=True)).predictions[0][
-        "chosen"
-    ] == [0]
+    assert follow_steps(scorer, rows, decoder="mcns_v", compat=True).predictions[0]["chosen"] == [0]
 
 
 @pytest.mark.parametrize(

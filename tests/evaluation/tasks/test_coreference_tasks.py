@@ -61,7 +61,7 @@ def scored(
 ) -> ProtocolOutput:
     data = TaskRows(rows, {"train": mentions(["fire", "fire", "flood"])}, split=split)
     grouper = Grouper(Shares(others), settings.pop("own", None))
-    return resolve_coreference(grouper, data, settings=CoreferenceSettings(**settings))
+    return resolve_coreference(grouper, data, CoreferenceSettings(**settings))
 
 
 def test_a_mention_is_as_right_as_its_group_and_its_event_share() -> None:
@@ -90,7 +90,7 @@ def test_the_threshold_is_chosen_on_the_training_split() -> None:
     assert scored(mentions(NAMES), split="train").details["threshold_chosen_on"].endswith("itself")
     alone = TaskRows(mentions(NAMES), split="test")
     with pytest.raises(EventformersError, match=r"no split .* to choose a threshold on; .* threshold=NUM"):
-        resolve_coreference(Grouper(Shares(0)), alone, settings=CoreferenceSettings())
+        resolve_coreference(Grouper(Shares(0)), alone, CoreferenceSettings())
 
 
 def test_no_group_leaves_its_topic() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.evaluation.tasks.base import TaskRows
 from eventformers.evaluation.tasks.induction import (
     InductionSettings,
     MentionModel,
@@ -60,7 +61,12 @@ MODEL = MentionModel(_embed, _encode)
 
 
 def _induce(model: MentionModel = MODEL, rows=None, **settings):
-    return induce_types(model, _rows() if rows is None else rows, settings=InductionSettings(**settings))
+    data = TaskRows(_rows() if rows is None else rows)
+    return induce_types(model, data, InductionSettings(**settings))
+
+
+def _link(rows, **settings):
+    return link_types(MODEL, TaskRows(rows, companions={"frames": FRAMES}), InductionSettings(**settings))
 
 
 def test_mentions_of_unseen_types_are_clustered_and_the_others_counted():
@@ -109,19 +115,19 @@ def test_an_ensemble_clusters_by_the_mean_of_its_runs():
 
 
 def test_names_are_ranked_by_the_centroid_of_each_type():
-    output = name_types(MODEL, _rows(), settings=InductionSettings())
+    output = name_types(MODEL, TaskRows(_rows()), InductionSettings())
     assert output.inputs["predictions"] == [1, 1, 1]
     assert [row["first"] for row in output.predictions] == [row["event_type"] for row in output.predictions]
     assert (output.details["purity"], output.details["candidates"]) == (100, 3)
     wrong = MentionModel(lambda texts: np.roll(_embed(texts), 1, axis=0), _encode)
-    ranks = name_types(wrong, _rows(), settings=InductionSettings()).inputs["predictions"]
+    ranks = name_types(wrong, TaskRows(_rows()), InductionSettings()).inputs["predictions"]
     # The two names that do not fit tie.
     assert ranks == [2.5, 2.5, 2.5]
 
 
 def test_predicted_clusters_are_named_by_their_most_frequent_type():
     settings = InductionSettings(clusters="predicted", num_clusters=2, manifold=False)
-    output = name_types(MODEL, _rows(), settings=settings)
+    output = name_types(MODEL, TaskRows(_rows()), settings)
     assert [row["size"] for row in output.predictions] == [8, 4]
     assert [row["purity"] for row in output.predictions] == [50, 100]
     assert output.details["purity"] == 75
@@ -129,10 +135,7 @@ def test_predicted_clusters_are_named_by_their_most_frequent_type():
 
 
 def test_frames_that_inherit_are_right_too():
-    def link(**settings):
-        return link_types(MODEL, _rows(), FRAMES, settings=InductionSettings(**settings))
-
-    output = link()
+    output = _link(_rows())
     # Two types state no frame.
     assert output.inputs["predictions"] == [1]
     assert output.predictions[0]["first"] == "Talking"
@@ -141,7 +144,7 @@ def test_frames_that_inherit_are_right_too():
     assert output.details["candidates"] == 3
     rows = [{**row, "frames": ["Talking"]} for row in _rows()]
     for valid, ranks in (("descendants", {1}), ("children", {1, 2.5})):
-        found = link_types(MODEL, rows, FRAMES, settings=InductionSettings(valid_frames=valid))
+        found = _link(rows, valid_frames=valid)
         by_type = {row["event_type"]: row["rank"] for row in found.predictions}
         assert set(by_type.values()) == ranks or by_type["Justice:Sue"] > 1
         assert (by_type["Justice:Sue"] == 1) == (valid == "descendants")
@@ -149,7 +152,7 @@ def test_frames_that_inherit_are_right_too():
 
 def test_a_frame_that_is_not_there_is_never_found():
     rows = [{**row, "frames": ["Elsewhere"]} for row in _rows()]
-    output = link_types(MODEL, rows, FRAMES, settings=InductionSettings())
+    output = _link(rows)
     assert output.inputs["predictions"] == [math.inf] * 3
     assert output.predictions[0]["rank"] is None
 
@@ -166,13 +169,13 @@ def test_what_cannot_be_scored_is_said():
         _induce(plain, distance="dot")
     rows = [{**row, "frames": []} for row in _rows()]
     with pytest.raises(EventformersError, match="no unseen type states a frame"):
-        link_types(MODEL, rows, FRAMES, settings=InductionSettings())
+        _link(rows)
 
 
 def test_identical_mentions_and_a_single_type_have_a_score():
     rows = [{**row, "text": "0 0", "event_type": TYPES[0]} for row in _rows()[:5]]
     assert _induce(rows=rows).inputs["predictions"] == [0] * 5
-    assert name_types(MODEL, rows, settings=InductionSettings()).inputs["predictions"] == [1]
+    assert name_types(MODEL, TaskRows(rows), InductionSettings()).inputs["predictions"] == [1]
 
 
 @pytest.mark.parametrize(

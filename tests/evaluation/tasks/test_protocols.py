@@ -1,12 +1,34 @@
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
 from eventformers.errors import EventformersError
-from eventformers.evaluation.tasks.graph import choose_alternatives, rank_alternatives
-from eventformers.evaluation.tasks.pairs import compare_pairs, grade_pairs
+from eventformers.evaluation.tasks import graph, pairs
+from eventformers.evaluation.tasks.base import TaskRows, TaskSettings
+from eventformers.evaluation.tasks.graph import GraphSettings, PremiseModel
+from eventformers.evaluation.tasks.pairs import PairSettings
 from eventformers.inference.commonsense.neighbour_votes import Votes
+
+
+def compare_pairs(embed, rows):
+    return pairs.compare_pairs(embed, TaskRows(rows), PairSettings())
+
+
+def grade_pairs(embed, rows):
+    return pairs.grade_pairs(embed, TaskRows(rows), PairSettings())
+
+
+def choose_alternatives(embed, rows):
+    return graph.choose_alternatives(PremiseModel(embed), TaskRows(rows), TaskSettings())
+
+
+def rank_alternatives(embed, rows, others, rerank=None):
+    with mock.patch.object(graph, "VOTES", rerank):
+        settings = GraphSettings(rerank=rerank is not None)
+        return graph.rank_alternatives(PremiseModel(embed), TaskRows(rows, others), settings)
 
 
 def event(words: str) -> dict[str, str]:

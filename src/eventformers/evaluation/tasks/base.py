@@ -166,7 +166,7 @@ class TaskKind(ABC):
     """A kind of task: its settings, and how it prepares and runs a model.
 
     Attributes:
-        protocol: makes the metric's inputs from a scorer and rows.
+        protocol: makes the metric's inputs from a scorer, rows and the settings.
         uses: the settings that the protocol uses.
         Settings: the class of the settings, whose fields are the keys of `evaluate --set`.
         refusal: text of the error for a task of another kind, before the names of the tasks of this kind.
@@ -202,7 +202,7 @@ class TaskKind(ABC):
     def run(self, scorer: Any, data: TaskRows) -> ProtocolOutput:
         """Run the protocol, which makes the metric's inputs; rows or output that cannot be read or scored are
         errors."""
-        return self.protocol(scorer, data.rows)
+        return self.protocol(scorer, data, self.settings)
 
     def record(self, prepared: Prepared) -> dict[str, JsonValue]:
         """Collect the settings for a result, without local paths."""
@@ -290,17 +290,13 @@ class Task:
         configs, others = ((task.config, *task.other_configs) for task in (self, other))
         return self.dataset == other.dataset and not set(configs).isdisjoint(others)
 
-    def is_published_data(self, split: str, rows: int | None, origin: str | None) -> bool:
-        """Check whether a score was measured on the rows of the published scores.
+    def published_scores_on(self, split: str, rows: int | None, origin: str | None) -> Mapping[str, float]:
+        """Return the published scores if a score was measured on their rows, else none.
 
         `rows` and `origin` (`samples`, `local` or `hub`, as in `DatasetRecord`) are None if unknown.
         """
         is_same = (split, rows) == (self.published_split, self.published_rows)
-        return is_same and self.published_data and origin != "samples"
-
-    def published_scores_on(self, split: str, rows: int | None, origin: str | None) -> Mapping[str, float]:
-        """Return the published scores if `is_published_data` holds for the same arguments, else none."""
-        return self.published_scores if self.is_published_data(split, rows, origin) else {}
+        return self.published_scores if is_same and self.published_data and origin != "samples" else {}
 
     def choose_split(self, found: Iterable[str], wanted: str | None = None) -> str:
         """Choose the split to score: the wanted one, or the first of `splits` that the data has. One that it

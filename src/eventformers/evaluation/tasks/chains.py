@@ -180,9 +180,8 @@ class Chains(TaskKind):
 
     def run(self, scorer: ChainScorer, data: TaskRows) -> ProtocolOutput:
         """See `TaskKind`."""
-        if self.decoder is None:
-            return self.protocol(scorer, data.rows)
-        return self.protocol(scorer, data.rows, decoder=self.decoder, settings=self.settings)
+        decoder = {} if self.decoder is None else {"decoder": self.decoder}
+        return self.protocol(scorer, data, self.settings, **decoder)
 
 
 @dataclass
@@ -227,11 +226,11 @@ def _blocks(rows: Iterable[Row], read: Callable[[Row, int], Question]) -> Iterat
         block = list(islice(questions, BLOCK_QUESTIONS))
 
 
-def choose_next_event(scorer: ChainScorer, rows: Iterable[Row]) -> ProtocolOutput:
+def choose_next_event(scorer: ChainScorer, data: TaskRows, settings: ChainSettings) -> ProtocolOutput:
     """Score the possible next events of a chain: the multiple-choice narrative cloze.
 
     Args:
-        rows: rows with `context`, a list of events, `choices`, two or more events, and `label`, the index of
+        data: rows with `context`, a list of events, `choices`, two or more events, and `label`, the index of
             the correct choice.
 
     Returns:
@@ -241,7 +240,7 @@ def choose_next_event(scorer: ChainScorer, rows: Iterable[Row]) -> ProtocolOutpu
     scores: list[list[float]] = []
     labels: list[int] = []
     texts = distinct_texts = 0
-    for block in _blocks(rows, read_chain_question):
+    for block in _blocks(data.rows, read_chain_question):
         contexts, choices, right = (list(column) for column in zip(*block, strict=True))
         scores += [of_row.tolist() for of_row in scorer.score_choices(contexts, choices)]
         labels += right
@@ -251,18 +250,14 @@ def choose_next_event(scorer: ChainScorer, rows: Iterable[Row]) -> ProtocolOutpu
 
 
 def follow_steps(
-    scorer: ChainScorer,
-    rows: Iterable[Row],
-    *,
-    decoder: Decoder,
-    settings: ChainSettings | None = None,
+    scorer: ChainScorer, data: TaskRows, settings: ChainSettings, *, decoder: Decoder
 ) -> ProtocolOutput:
     """Continue chains over several steps by the transitions between their events.
 
     The last step is never scored, so that sequences can be compared with explanations, which know it.
 
     Args:
-        rows: rows with `start`, an event, `steps`, a list of two or more events for each step, and `labels`,
+        data: rows with `start`, an event, `steps`, a list of two or more events for each step, and `labels`,
             the index of the correct event at each step; at least two steps.
 
     Returns:
@@ -271,16 +266,15 @@ def follow_steps(
     """
     if decoder not in DECODERS:
         raise UnknownNameError("decoder", decoder, DECODERS)
-    chosen_settings = settings or ChainSettings()
     chosen: list[list[int]] = []
     scored: list[list[int]] = []
     texts = distinct_texts = 0
-    for block in _blocks(rows, read_steps):
+    for block in _blocks(data.rows, read_steps):
         chains, labels = (list(column) for column in zip(*block, strict=True))
-        if decoder == "sky" and chosen_settings.sky == "graph":
+        if decoder == "sky" and settings.sky == "graph":
             paths = _by_whole_chains(scorer, chains, labels)
         else:
-            paths = _by_transitions(scorer, chains, labels, decoder, chosen_settings.compat)
+            paths = _by_transitions(scorer, chains, labels, decoder, settings.compat)
         chosen += [path[:-1] for path in paths]
         scored += [gold[:-1] for gold in labels]
         texts += sum(len(state) for states in chains for state in states)

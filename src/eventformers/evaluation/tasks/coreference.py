@@ -93,7 +93,7 @@ class Grouper:
     threshold: float | None = None
 
 
-def resolve_coreference(scorer: Grouper, data: TaskRows, *, settings: CoreferenceSettings) -> ProtocolOutput:
+def resolve_coreference(scorer: Grouper, data: TaskRows, settings: CoreferenceSettings) -> ProtocolOutput:
     """Group mentions by the event that they mention.
 
     If the scored split is the training split, the threshold is chosen on the scored rows, and the details say
@@ -284,10 +284,6 @@ class Coreference(TaskKind):
             return lambda threshold: same_events(pairs, packaged_scorer(), threshold=threshold, topics=given)
 
         return Prepared(Grouper(by_pairs, THRESHOLD))
-
-    def run(self, scorer: Grouper, data: TaskRows) -> ProtocolOutput:
-        """See `TaskKind`."""
-        return self.protocol(scorer, data, settings=self.settings)
 
     def untrained(self, model: EventEncoder) -> Self:
         """Adapt the settings: the untrained encoder reads triggers if the model does in any way."""

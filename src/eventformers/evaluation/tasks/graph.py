@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar, cast
@@ -27,7 +27,7 @@ from eventformers.evaluation.tasks.base import (
     choices_output,
     read_text,
 )
-from eventformers.inference.commonsense.neighbour_votes import VOTES, Votes, voted_ranking
+from eventformers.inference.commonsense.neighbour_votes import VOTES, voted_ranking
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import return_memory, rounded_cosines, unit_vectors
 from eventformers.inference.search.ranking import (
@@ -36,7 +36,6 @@ from eventformers.inference.search.ranking import (
     rank_by_cosine,
     ranking_queries,
 )
-from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import strict_settings
 
 VOTING_SPLIT = "train"
@@ -65,12 +64,12 @@ class GraphSettings(TaskSettings):
 
 @dataclass(frozen=True)
 class PremiseModel:
-    """The scorer of premises and their alternatives, with the device that computes ranks and the prompts of
-    the model."""
+    """The scorer of premises and their alternatives, with the device that computes ranks, None for the usual
+    one, and the prompts before premises (`query`) and alternatives (`document`)."""
 
     embed: Embed
-    device: torch.device | None
-    prompts: Mapping[str, str] | None = None
+    device: torch.device | None = None
+    prompt: Callable[[str], str] = lambda kind: ""
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Premises(TaskKind):
     def prepare(self, model: EventEncoder, session: Session, computing: Computing) -> Prepared:
         """See `TaskKind`."""
         embed = partial(model.encode, batch_size=computing.batch_size, prompt_name=None)
-        return Prepared(PremiseModel(embed, model.model.device, model.prompts))
+        return Prepared(PremiseModel(embed, model.model.device, model.prompt))
 
 
 @dataclass(frozen=True)
@@ -94,37 +93,16 @@ class Graph(Premises):
     uses: tuple[str, ...] = ("rerank",)
     settings: GraphSettings = field(default_factory=GraphSettings)
 
-    def run(self, scorer: PremiseModel, data: TaskRows) -> ProtocolOutput:
-        """See `TaskKind`."""
-        return self.protocol(
-            scorer.embed,
-            data.rows,
-            data.other_splits,
-            scorer.device,
-            rerank=VOTES if self.settings.rerank else None,
-            prompts=scorer.prompts,
-        )
 
-
-def rank_alternatives(
-    embed: Embed,
-    rows: Iterable[Row],
-    other_splits: Mapping[str, Iterable[Row]],
-    device: torch.device | None = None,
-    *,
-    rerank: Votes | None = None,
-    prompts: Mapping[str, str] | None = None,
-) -> ProtocolOutput:
+def rank_alternatives(model: PremiseModel, data: TaskRows, settings: GraphSettings) -> ProtocolOutput:
     """Compute the filtered rank of each row's alternative among all of the graph (Su et al. 2022).
 
     Candidates are the distinct alternatives of all splits. Other alternatives that any split has for the same
     premise are removed. Ties get their mean rank.
 
     Args:
-        rows: the rows to rank, with the texts `premise`, `alternative` and `direction`.
-        other_splits: the rows of the dataset's other splits by name, with `premise` and `alternative`.
-        rerank: settings of the votes of the training split's premises; None ranks by cosine alone.
-        prompts: the prompts before premises (`query`) and alternatives (`document`); None has none.
+        data: the rows to rank, with the texts `premise`, `alternative` and `direction`, and those of the
+            dataset's other splits, with `premise` and `alternative`.
 
     Returns:
         Input `predictions` (ranks); per row its rank, and the bounds of its tie if it has one. Parts for each
@@ -134,44 +112,44 @@ def rank_alternatives(
     directions: list[str] = []
 
     def scored() -> Iterator[tuple[str, str]]:
-        for row in rows:
+        for row in data.rows:
             directions.append(read_text(row, "direction"))
             yield read_text(row, "premise"), read_text(row, "alternative")
 
     others = (
         (read_text(row, "premise"), read_text(row, "alternative"))
-        for split in other_splits.values()
+        for split in data.other_splits.values()
         for row in split
     )
     queries = ranking_queries(scored(), others)
     voters: KnownPairs | None = None
-    if rerank is not None:
-        if VOTING_SPLIT not in other_splits:
+    if settings.rerank:
+        if VOTING_SPLIT not in data.other_splits:
             raise EventformersError(
                 f"re-ranking needs the votes of the split {shown(VOTING_SPLIT)}; found beside the scored "
-                f"split: {', '.join(other_splits) or 'none'}; accepted: data with this split, and another "
-                "split to score"
+                f"split: {', '.join(data.other_splits) or 'none'}; accepted: data with this split, and "
+                "another split to score"
             )
-        known = list(other_splits[VOTING_SPLIT])
+        known = list(data.other_splits[VOTING_SPLIT])
         voters = pairs_of_texts(
             *([read_text(row, name) for row in known] for name in ("premise", "alternative"))
         )
     # One call, so that a text on both sides is embedded once and every truncation is counted; alternatives
     # first, so that their many vectors need no copy.
-    asks, answers = prompt_of(prompts, "query"), prompt_of(prompts, "document")
+    asks, answers = model.prompt("query"), model.prompt("document")
     texts = [
         *(answers + text for text in queries.alternatives),
         *(asks + text for text in (*queries.premises, *(voters.premises if voters else ()))),
     ]
     distinct = list(dict.fromkeys(texts))
-    vectors = np.asarray(embed(distinct))
+    vectors = np.asarray(model.embed(distinct))
     # Encoding leaves many small free blocks; ranking needs large ones.
     return_memory()
     position = {text: index for index, text in enumerate(distinct)}
     alternatives = vectors[: len(queries.alternatives)]
     premises = vectors[[position[asks + text] for text in queries.premises]]
     add_votes = None
-    if rerank is not None and voters is not None:
+    if voters is not None:
         candidate = {text: index for index, text in enumerate(queries.alternatives)}
         columns = np.asarray([candidate[text] for text in voters.alternatives])
         premises, add_votes = voted_ranking(
@@ -180,12 +158,12 @@ def rank_alternatives(
             voters.offsets,
             columns[voters.positions],
             _unit_float32(alternatives, queries.alternatives),
-            rerank,
+            VOTES,
         )
-    ranks = rank_by_cosine(premises, alternatives, queries, device=device, rerank=add_votes)
-    output = ranks_output(ranks, queries, directions, list(other_splits), distinct_texts=len(distinct))
-    if rerank is not None:
-        output.details["rerank"] = {"votes_of": VOTING_SPLIT, **rerank._asdict()}
+    ranks = rank_by_cosine(premises, alternatives, queries, device=model.device, rerank=add_votes)
+    output = ranks_output(ranks, queries, directions, list(data.other_splits), distinct_texts=len(distinct))
+    if settings.rerank:
+        output.details["rerank"] = {"votes_of": VOTING_SPLIT, **VOTES._asdict()}
     return output
 
 
@@ -237,34 +215,27 @@ class Questions(Premises):
     Settings = TaskSettings
     refusal = "does not ask questions; tasks that do"
 
-    def run(self, scorer: PremiseModel, data: TaskRows) -> ProtocolOutput:
-        """See `TaskKind`."""
-        return self.protocol(scorer.embed, data.rows, prompts=scorer.prompts)
 
-
-def choose_alternatives(
-    embed: Embed, rows: Iterable[Row], prompts: Mapping[str, str] | None = None
-) -> ProtocolOutput:
+def choose_alternatives(model: PremiseModel, data: TaskRows, settings: TaskSettings) -> ProtocolOutput:
     """Compute the cosine of a premise with each of its alternatives: zero-shot multiple choice.
 
     Args:
-        rows: see `read_question`.
-        prompts: the prompts before premises (`query`) and alternatives (`document`); None has none.
+        data: rows as for `read_question`.
 
     Returns:
         Inputs `predictions` (cosines) and `references` (labels); per row both, and whether the first of the
         nearest alternatives is correct.
     """
-    questions = [read_question(row, number) for number, row in enumerate(rows)]
+    questions = [read_question(row, number) for number, row in enumerate(data.rows)]
     if not questions:
         raise EventformersError("the dataset has no rows; accepted: at least one")
-    asks, answers = prompt_of(prompts, "query"), prompt_of(prompts, "document")
+    asks, answers = model.prompt("query"), model.prompt("document")
     questions = [
         ([asks + premise, *(answers + text for text in choices)], label)
         for (premise, *choices), label in questions
     ]
     distinct = list(dict.fromkeys(text for texts, _ in questions for text in texts))
-    vectors = unit_vectors(embed(distinct), distinct)
+    vectors = unit_vectors(model.embed(distinct), distinct)
     place = {text: number for number, text in enumerate(distinct)}
     cosines = [
         rounded_cosines(vectors[[place[text] for text in choices]] @ vectors[place[premise]]).tolist()

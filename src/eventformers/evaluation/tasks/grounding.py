@@ -102,7 +102,7 @@ class GroundingSettings(TaskSettings):
         return {name: value for name, value in self.chosen.items() if name in SETTINGS_OF_DATA}
 
 
-def retrieve_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSettings) -> ProtocolOutput:
+def retrieve_events(model: GroundingModel, data: TaskRows, settings: GroundingSettings) -> ProtocolOutput:
     """Retrieve the first candidates of each mention (Ou et al., 2023, section 6.1).
 
     Returns:
@@ -137,7 +137,7 @@ def retrieve_events(model: GroundingModel, data: TaskRows, *, settings: Groundin
     )
 
 
-def link_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSettings) -> ProtocolOutput:
+def link_events(model: GroundingModel, data: TaskRows, settings: GroundingSettings) -> ProtocolOutput:
     """Link each mention to events (Ou et al., 2023, section 6.1 and appendix C.2).
 
     The first candidates, re-ranked if there is a re-ranker, are linked if their probability reaches the
@@ -218,7 +218,7 @@ def link_events(model: GroundingModel, data: TaskRows, *, settings: GroundingSet
     )
 
 
-def discover_parents(model: GroundingModel, data: TaskRows, *, settings: GroundingSettings) -> ProtocolOutput:
+def discover_parents(model: GroundingModel, data: TaskRows, settings: GroundingSettings) -> ProtocolOutput:
     """Rank each event's gold parent by the mentions that both share (Ou et al., 2023, section 6.1).
 
     The candidates are all other events of the knowledge base. A child is an event with a parent in the scored
@@ -458,10 +458,6 @@ class Grounding(TaskKind):
             f"reranker-{encoder.name}-{(encoder.revision or 'unknown')[:8]}",
             lambda: {"reranker": told},
         )
-
-    def run(self, scorer: GroundingModel, data: TaskRows) -> ProtocolOutput:
-        """See `TaskKind`."""
-        return self.protocol(scorer, data, settings=self.settings)
 
     def untrained(self, model: EventEncoder) -> Self:
         """Remove the re-ranker, which the untrained encoder does not have."""

@@ -130,20 +130,18 @@ class MentionModel:
     weighting_rounds: int = 0
 
 
-def induce_types(
-    model: MentionModel, rows: Iterable[Row], frames: Iterable[Row] = (), *, settings: InductionSettings
-) -> ProtocolOutput:
+def induce_types(model: MentionModel, data: TaskRows, settings: InductionSettings) -> ProtocolOutput:
     """Cluster the mentions of unseen types (Edwards and Ji, section 4).
 
     Args:
-        rows: rows of `EventTypes`, config `mentions` or `ace2005`.
+        data: rows of `EventTypes`, config `mentions` or `ace2005`.
 
     Returns:
         Inputs `predictions` (clusters) and `references` (types); per clustered mention both with its id.
         Details: the numbers of mentions, types and distinct sentences, of mentions without a type, which are
         skipped, and of the neighbours of a mention if not all pairs counted (`AverageLinkage`).
     """
-    unseen = _unseen_mentions(rows)
+    unseen = _unseen_mentions(data.rows)
     clusters, _ = _predicted(model, unseen, settings)
     return ProtocolOutput(
         inputs={"predictions": clusters.tolist(), "references": unseen.types},
@@ -157,9 +155,7 @@ def induce_types(
     )
 
 
-def name_types(
-    model: MentionModel, rows: Iterable[Row], frames: Iterable[Row] = (), *, settings: InductionSettings
-) -> ProtocolOutput:
+def name_types(model: MentionModel, data: TaskRows, settings: InductionSettings) -> ProtocolOutput:
     """Rank the names of the unseen types for each cluster (Edwards and Ji, section 2.2.1).
 
     The correct name of a cluster is that of its most frequent type. A centroid is the mean of the mentions'
@@ -170,17 +166,15 @@ def name_types(
         first. Details: as for `induce_types`; the mean purity of the clusters and the share of types that are
         the most frequent of a cluster, in percent; and the number of candidates.
     """
-    found = _clusters_with_types(model, _unseen_mentions(rows), settings)
+    found = _clusters_with_types(model, _unseen_mentions(data.rows), settings)
     names = found.unseen.names
     texts = [type_name(name) for name in names]
     return _ranked(model, found, range(len(found.types)), names, texts, [{name} for name in found.types])
 
 
-def link_types(
-    model: MentionModel, rows: Iterable[Row], frames: Iterable[Row], *, settings: InductionSettings
-) -> ProtocolOutput:
-    """Rank frames, rows of the config `frames`, for each cluster by their definitions (Edwards and Ji,
-    section 2.2.2).
+def link_types(model: MentionModel, data: TaskRows, settings: InductionSettings) -> ProtocolOutput:
+    """Rank frames, the companion rows of the config `frames`, for each cluster by their definitions (Edwards
+    and Ji, section 2.2.2).
 
     The correct frames of a cluster are those that the mentions of its most frequent type state, and the
     frames that inherit from these; the best of their ranks counts. A cluster whose type states no frame is
@@ -190,9 +184,9 @@ def link_types(
         As for `name_types`, with frames for names. Details also count the frames without a definition, and
         the skipped clusters.
     """
-    known = list(frames)
+    known = list(data.companions["frames"])
     linked = defined_frames(known)
-    found = _clusters_with_types(model, _unseen_mentions(rows), settings)
+    found = _clusters_with_types(model, _unseen_mentions(data.rows), settings)
     mapped: defaultdict[str, set[str]] = defaultdict(set)
     for row, name in zip(found.unseen.rows, found.unseen.types, strict=True):
         mapped[name].update(cast("Sequence[str]", row.get("frames") or ()))
@@ -399,11 +393,6 @@ class Induction(TaskKind):
         told: list[JsonValue] = [{"model": run.name, "revision": run.revision} for run in runs]
         digest = hashlib.sha256(" ".join(sorted(str(run.revision) for run in runs)).encode()).hexdigest()
         return Prepared(asked, f"ensemble-{len(runs)}-{digest[:8]}", lambda: {"clustered_by": told})
-
-    def run(self, scorer: MentionModel, data: TaskRows) -> ProtocolOutput:
-        """See `TaskKind`."""
-        frames = [row for held in data.companions.values() for row in held]
-        return self.protocol(scorer, data.rows, frames, settings=self.settings)
 
     def untrained(self, model: EventEncoder) -> Self:
         """Adapt the settings: the untrained encoder has no queries and keys.

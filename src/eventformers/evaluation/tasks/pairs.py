@@ -22,6 +22,7 @@ from eventformers.evaluation.tasks.base import (
     ProtocolOutput,
     Row,
     TaskKind,
+    TaskRows,
     TaskSettings,
     read_event,
 )
@@ -107,18 +108,18 @@ class Pairs(TaskKind):
         return replace(self, settings=PairSettings())
 
 
-def compare_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
+def compare_pairs(embed: Embed, data: TaskRows, settings: PairSettings) -> ProtocolOutput:
     """Compute the cosines of a similar and a dissimilar pair of events per row.
 
     A row is correct if the similar pair is strictly closer; a tie is wrong (Weber et al. 2018).
 
     Args:
-        rows: rows with the events `similar_a`, `similar_b`, `dissimilar_a`, `dissimilar_b`.
+        data: rows with the events `similar_a`, `similar_b`, `dissimilar_a`, `dissimilar_b`.
 
     Returns:
         Inputs `similar` and `dissimilar`; per row both cosines and `correct`.
     """
-    cosines, events, distinct = _pair_cosines(embed, rows, _HARD)
+    cosines, events, distinct = _pair_cosines(embed, data.rows, _HARD)
     similar, dissimilar = (column.tolist() for column in cosines.T)
     return ProtocolOutput(
         inputs={"similar": similar, "dissimilar": dissimilar},
@@ -131,16 +132,16 @@ def compare_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
     )
 
 
-def grade_pairs(embed: Embed, rows: Iterable[Row]) -> ProtocolOutput:
+def grade_pairs(embed: Embed, data: TaskRows, settings: PairSettings) -> ProtocolOutput:
     """Compute the cosine of one pair of events per row, to compare with its human rating.
 
     Args:
-        rows: rows with the events `event_a`, `event_b` and the number `score`.
+        data: rows with the events `event_a`, `event_b` and the number `score`.
 
     Returns:
         Inputs `predictions` (cosines) and `references` (ratings); per row both.
     """
-    held = list(rows)
+    held = list(data.rows)
     cosines, events, distinct = _pair_cosines(embed, held, _GRADED)
     predicted = cosines[:, 0].tolist()
     rated = np.asarray([row["score"] for row in held], dtype=np.float64).tolist()
