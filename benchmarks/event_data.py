@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Span, Token
 
+from eventformers.datasets_scripts.event_coreference import DEVELOPMENT_TOPICS, EcbDocument, read_ecbplus
 from eventformers.datasets_scripts.events import FACTUALITIES
-from eventformers.datasets_scripts.reading.ecbplus import DEVELOPMENT_TOPICS, EcbDocument, read_ecbplus
 from eventformers.extraction.chains import clusters_by_head, coreference_clusters
 from eventformers.extraction.details.places import find_places
 from eventformers.extraction.details.times import find_times

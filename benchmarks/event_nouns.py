@@ -32,7 +32,7 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 from tokenizers import Tokenizer
 
-from eventformers.datasets_scripts.reading.ecbplus import DEVELOPMENT_TOPICS, EcbDocument, read_ecbplus
+from eventformers.datasets_scripts.event_coreference import DEVELOPMENT_TOPICS, EcbDocument, read_ecbplus
 from eventformers.extraction.extractor import TextParser, installed_pipeline, load_pipeline
 from eventformers.extraction.nominals import CANDIDATES, features, lemma_of
 from eventformers.extraction.normalising import place_given

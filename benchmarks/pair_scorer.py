@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 
 from eventformers.datasets_scripts import load_built
-from eventformers.datasets_scripts.reading.ecbplus import ARCHIVE, read_ecbplus
+from eventformers.datasets_scripts.event_coreference import ARCHIVE, read_ecbplus
 from eventformers.evaluate_metrics.coreference.coreference_impl import coreference
 from eventformers.evaluation.tasks.coreference import document_texts
 from eventformers.extraction.extractor import (

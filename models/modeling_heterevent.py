@@ -22,13 +22,11 @@ from .event_composition import (
     words_of_tokens,
 )
 from .event_graph import EventGraph, build_event_graph, chains_of_rows, events_of_rows, nodes_at, start_nodes
-from .heterevent_outputs import (
+from .heterevent_stages import (
     EventVectors,
     HeterEventForMultipleChoiceOutput,
     HeterEventForPreTrainingOutput,
     HeterEventModelOutput,
-)
-from .heterevent_stages import (
     MaskedWordHead,
     NeighbourPrediction,
     graph_terms,

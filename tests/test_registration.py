@@ -34,7 +34,7 @@ FURTHER_CODE = {
     ),
     "heterevent": (
         *("chain_losses", "choice_rows", "chain_encoder", "event_composition", "event_graph", "graph_layers"),
-        *("heterevent_outputs", "heterevent_stages", "pipeline_next_event", "processing_heterevent"),
+        *("heterevent_stages", "pipeline_next_event", "processing_heterevent"),
         *("layer_weights", "training_head"),
     ),
     "event_type_induction": (

@@ -18,7 +18,7 @@ from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
 from eventformers.methods import load_method
 from eventformers.trainers import mico
-from eventformers.trainers.mico_rows import PremiseRows
+from eventformers.trainers.mico import PremiseRows
 from eventformers.trainers.recipes import list_recipes
 from eventformers.trainers.run import resolve_recipe
 
