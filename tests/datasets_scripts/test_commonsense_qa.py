@@ -302,35 +302,19 @@ def test_long_labels_do_not_fill_the_message(tmp_path: Path) -> None:
     assert len(str(caught.value)) < 1_000
 
 
-ITEM = (
-    '<copa-corpus><item id="1" asks-for="effect" most-plausible-alternative="2">'
-    "<p>It rained.</p><a1>It burned.</a1><a2>It got wet.</a2></item></copa-corpus>"
-)
-SIQA = {
-    "context": "Jo sang.",
-    "question": "Why did Jo do this?",
-    "answerA": "a",
-    "answerB": "b",
-    "answerC": "c",
-}
-CSQA = {
-    "answerKey": "A",
-    "question": {"stem": "Why?", "choices": [{"label": "A", "text": "x"}, {"label": "B", "text": "y"}]},
-}
-
-
 @pytest.fixture
 def raw(tmp_path: Path) -> Path:
     folder = tmp_path / "raw"
-    unlabelled = {"question": CSQA["question"]}
+    why = changed(SIQA_ROW, question="Why did Sasha do this?")
+    unlabelled = {"question": CSQA_ROW["question"]}
     for name, text in (
-        ("COPA/copa-dev.xml", ITEM),
-        ("COPA/copa-test.xml", ITEM),
-        ("SIQA/dev.jsonl", json.dumps(SIQA)),
+        ("COPA/copa-dev.xml", COPA_XML),
+        ("COPA/copa-test.xml", COPA_XML),
+        ("SIQA/dev.jsonl", why),
         ("SIQA/dev-labels.lst", "3"),
-        ("SIQA/test.jsonl", json.dumps(SIQA)),
-        ("CSQA/dev_rand_split.jsonl", json.dumps(CSQA)),
-        ("CSQA/train_rand_split.jsonl", json.dumps(CSQA)),
+        ("SIQA/test.jsonl", why),
+        ("CSQA/dev_rand_split.jsonl", json.dumps(CSQA_ROW)),
+        ("CSQA/train_rand_split.jsonl", json.dumps(CSQA_ROW)),
         ("CSQA/test_rand_split_no_answers.jsonl", json.dumps(unlabelled)),
     ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -345,14 +329,13 @@ def test_splits_follow_the_files(raw: Path, tmp_path: Path) -> None:
         "csqa": ["train", "validation"],
         "siqa": ["validation"],
     }
-    assert load_built(folder, "copa")["test"][0] == {
-        "premise": "It rained. As a result,",
-        "alternatives": ["It burned.", "It got wet."],
-        "label": 1,
-    }
-    assert load_built(raw / "SIQA", "siqa")["validation"][0]["premise"] == "Jo sang. Before, Jo wanted"
-    grammatical = load_built(raw / "SIQA", "siqa", siqa_premises="grammatical")["validation"][0]["premise"]
-    assert grammatical == "Jo sang. Before this, Jo wanted to"
+    assert load_built(folder, "copa")["test"][1] == WET
+    for premises, text in (
+        ("paper", "Before, Sasha wanted"),
+        ("grammatical", "Before this, Sasha wanted to"),
+    ):
+        built = load_built(raw / "SIQA", "siqa", siqa_premises=premises)["validation"]
+        assert built[0]["premise"] == f"Sasha sang. {text}"
     assert list(load_built(raw / "COPA" / "copa-test.xml", "copa")) == ["test"]
     licenses = {config: report["licenses"] for config, report in build_reports(folder).items()}
     assert licenses == {"copa": ["BSD-2-Clause"], "csqa": ["MIT"], "siqa": ["CC-BY-4.0"]}
@@ -376,7 +359,10 @@ def test_a_test_file_without_labels_is_counted_beside_others_and_refused_alone(r
 def test_statistics_count_the_rules_of_socialiqa_by_split(raw: Path) -> None:
     (raw / "SIQA" / "test-labels.lst").write_text("1\n", encoding="utf-8")
     report = built_report(raw, "siqa")
-    assert report["statistics"] == {"validation": {"questions_why": 1}, "test": {"questions_why": 1}}
+    assert report["statistics"] == {
+        "validation": {"questions_why": 1},
+        "test": {"questions_why": 1},
+    }
     splits = cast("dict[str, dict[str, Any]]", report["splits"])
     assert splits["test"]["statistics"] == {"questions_why": 1}
 

@@ -15,7 +15,7 @@ from eventformers.datasets_scripts.reading.lines import (
     read_json_values,
     read_lines,
 )
-from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
+from eventformers.errors import DataFormatError, EventformersError
 
 ROWS = '{"text": "a"}\n{"text": \n{"text": "b"}\n'
 
@@ -36,11 +36,6 @@ def test_skipped_lines_are_counted_and_listed(tmp_path: Path) -> None:
     assert skipped == {"malformed_line": 2}
     assert [(part["file"], part["line"]) for part in skipped.parts] == [(path.name, 2), (path.name, 4)]
     assert "the byte 0xff" in place_text(skipped.parts[1])
-
-
-def test_an_unknown_policy_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="skip"):
-        SkippedRows("skp")
 
 
 def test_a_second_pass_has_the_policy_and_no_counts() -> None:

@@ -5,10 +5,7 @@ from collections import Counter
 import pytest
 from datasets import Dataset
 
-from eventformers.errors import EventformersError
-from eventformers.methods import load_method
 from eventformers.trainers.grounding_data import draw_mentions
-from eventformers.trainers.run import resolve_recipe
 
 EVENTS = [["war"]] * 6 + [["storm", "season"]] * 3 + [["flood", "season"]] * 2 + [["vote"]] + [[]] * 2
 
@@ -67,8 +64,3 @@ class TestDrawMentions:
             assert len(both) == 3
             assert max(_atomic(both).values(), default=0) <= 1
         assert len(_drawn(mentions, mentions_per_event=1, max_mentions=99)) == 6
-
-    @pytest.mark.parametrize("name", ["mentions_per_event", "max_mentions"])
-    def test_none_is_refused(self, name: str) -> None:
-        with pytest.raises(EventformersError, match=f"{name}: found 0; accepted: a whole number of 1 or"):
-            resolve_recipe(load_method("event_grounding"), "demo", [f"{name}=0"])
