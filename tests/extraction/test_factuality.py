@@ -10,13 +10,10 @@ from benchmark_scripts import load_benchmark
 
 from eventformers.extraction.details.factuality import ACTOR_IDS, factuality_details
 from eventformers.extraction.events import ExtractedEvent, extract_events
-from eventformers.extraction.texts import TextDocument
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
-
-DOCUMENT = TextDocument("one", "", "", "")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +27,7 @@ def factuality(doc: Doc) -> dict[str, tuple[str, str]]:
     """The factuality and the source of each event by its trigger; the word itself is the id of a source."""
     doc.user_data[ACTOR_IDS] = {token.i: token.text for token in doc}
     events = extract_events(doc)
-    found = factuality_details(doc, DOCUMENT, events, [])
+    found = factuality_details(doc, events)
     return {
         doc[event.trigger_index].text: (one["factuality"], one["source_id"])
         for event, one in zip(events, found, strict=True)
@@ -111,7 +108,7 @@ def test_events_of_nouns(parse: Language, sentence: str, noun: str, kind: str) -
     doc = parse(sentence)
     place = next(token for token in doc if token.text == noun)
     event = ExtractedEvent(0, place.idx, "", noun, "", noun, False, False, None, None, place.i, "noun")
-    assert factuality_details(doc, DOCUMENT, [event], [])[0]["factuality"] == kind
+    assert factuality_details(doc, [event])[0]["factuality"] == kind
 
 
 def test_a_long_chain_of_clauses_ends(parse: Language) -> None:

@@ -111,7 +111,7 @@ def test_the_event_of_a_place(
 ) -> None:
     doc = with_entities(parse, text, *names)
     events = extract_events(doc)
-    details = place_details(doc, TextDocument("one", text, "", ""), events, [])
+    details = place_details(doc, TextDocument("one", text, "", ""), events)
     found = {
         doc[event.trigger_index].text: one.get("place_text", "")
         for event, one in zip(events, details, strict=True)
@@ -124,7 +124,7 @@ def test_the_place_of_an_event_of_a_noun(parse: Language) -> None:
     text = "The Boston bombing killed ten people."
     doc = with_entities(parse, text, "Boston")
     event = ExtractedEvent(0, doc[2].idx, "", "bombing", "", "bombing", False, False, None, None, 2, "noun")
-    (details,) = place_details(doc, TextDocument("one", text, "", ""), [event], [])
+    (details,) = place_details(doc, TextDocument("one", text, "", ""), [event])
     assert details == {
         "place_text": "Boston",
         "place_id": "geonames:4930956",

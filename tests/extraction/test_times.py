@@ -139,7 +139,7 @@ def test_times_out_of_the_calendar_are_unknown(parse: Language, day: str) -> Non
 def test_the_event_of_a_time(parse: Language, text: str, times: dict[str, str]) -> None:
     doc = parse(text)
     events = extract_events(doc)
-    details = time_details(doc, TextDocument("one", text, "", "", date=THURSDAY), events, [])
+    details = time_details(doc, TextDocument("one", text, "", "", date=THURSDAY), events)
     assert {
         doc[event.trigger_index].text: one.get("time_text", "")
         for event, one in zip(events, details, strict=True)
@@ -150,7 +150,7 @@ def test_the_time_of_an_event_of_a_noun(parse: Language) -> None:
     text = "Monday's attack killed ten people."
     doc = parse(text)
     event = ExtractedEvent(0, doc[2].idx, "", "attack", "", "attack", False, False, None, None, 2, "noun")
-    (details,) = time_details(doc, TextDocument("one", text, "", "", date=THURSDAY), [event], [])
+    (details,) = time_details(doc, TextDocument("one", text, "", "", date=THURSDAY), [event])
     assert details == {"time_text": "Monday", "time_start": "2011-05-02", "time_end": "2011-05-02"}
 
 

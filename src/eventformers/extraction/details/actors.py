@@ -28,11 +28,12 @@ _PEOPLE = frozenset({"he", "him", "his", "himself", "she", "her", "hers", "herse
 
 
 def actor_details(
-    doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent], known: Sequence[dict[str, Any]]
+    doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent], mentions: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return `subject_id`, `object_id`, and `participants` with their `actor_id`.
 
-    The ids are those of the document; `merge_actors` gives those of all documents.
+    The ids are those of the document; `merge_actors` gives those of all documents. `mentions` are the columns
+    of `mention_details`.
     """
     clusters: Sequence[Sequence[Span]] = doc.user_data.get(CLUSTERS) or resolve(doc)
     actors: dict[str, dict[str, Any]] = {}
@@ -46,7 +47,7 @@ def actor_details(
     }
     doc.user_data[ACTOR_IDS], doc.user_data[ACTORS] = ids, actors
     found = []
-    for event, columns, indexes in zip(events, known, doc.user_data[PARTICIPANT_INDEXES], strict=True):
+    for event, columns, indexes in zip(events, mentions, doc.user_data[PARTICIPANT_INDEXES], strict=True):
         others = zip(columns["participants"], indexes, strict=True)
         found.append(
             {

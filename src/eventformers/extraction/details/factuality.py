@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
 
     from eventformers.extraction.events import ExtractedEvent
-    from eventformers.extraction.texts import TextDocument
 
 _WORDS = lexicon("factuality")
 
@@ -85,12 +84,10 @@ _POSSIBLE = _Standing(possible=True)
 _HYPOTHETICAL = _Standing(possible=True, hypothetical=True)
 
 
-def factuality_details(
-    doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent], known: Sequence[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def factuality_details(doc: Doc, events: Sequence[ExtractedEvent]) -> list[dict[str, Any]]:
     """Return `factuality` and `source_id` of each event.
 
-    The arguments are those of `Details`. `source_id` is the actor that `ACTOR_IDS` has for the head word of
+    `source_id` is the actor that `ACTOR_IDS` has for the head word of
     the source.
     """
     clauses, actors = _Clauses(doc), doc.user_data.get(ACTOR_IDS, {})

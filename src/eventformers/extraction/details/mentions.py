@@ -30,7 +30,7 @@ _OBLIQUES = frozenset({"obl", "obl:agent", "obl:arg", "nmod"})
 
 
 def mention_details(
-    doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent], _: Sequence[dict[str, Any]]
+    doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent]
 ) -> list[dict[str, Any]]:
     """Return `subject_span`, `object_span` and their places, and `participants`.
 

@@ -118,14 +118,9 @@ def _gazetteer() -> tuple[dict[str, tuple[Entry, ...]], dict[str, list[Entry]]]:
     return areas, cities
 
 
-def place_details(
-    doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent], known: Sequence[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def place_details(doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent]) -> list[dict[str, Any]]:
     """Return `place_text`, `place_id` (`geonames:2988507`), `latitude`, `longitude` and `country` (ISO 3166)
-    of each event.
-
-    The arguments are those of `Details`.
-    """
+    of each event."""
     details: list[dict[str, Any]] = [{} for _ in events]
     triggers = {event.trigger_index: event for event in events}
     found: dict[int, list[Place]] = {}

@@ -201,13 +201,8 @@ _TIME = re.compile("".join(_WORDS.pattern) % _PARTS)
 _RULES = tuple((kind, re.compile(pattern)) for kind, pattern in (*_TIMES, *_LED_TIMES))
 
 
-def time_details(
-    doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent], known: Sequence[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """Return `time_text`, `time_start` and `time_end` of each event.
-
-    The arguments are those of `Details`.
-    """
+def time_details(doc: Doc, document: TextDocument, events: Sequence[ExtractedEvent]) -> list[dict[str, Any]]:
+    """Return `time_text`, `time_start` and `time_end` of each event."""
     details: list[dict[str, Any]] = [{} for _ in events]
     triggers = {event.trigger_index for event in events}
     found: dict[int, list[_Time]] = {}
