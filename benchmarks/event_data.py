@@ -84,8 +84,10 @@ def triggers(items: Iterable[Extracted]) -> str:
             place: token for token in doc if not token.is_space for place in range(*place_given(token))
         }
         listed = listed_places(document)
-        placed = events.events if events else []
-        kind_of = {one.event.offset: one.event.trigger_kind for one in placed if one.event.offset in listed}
+        rows = events.events if events else []
+        kind_of = {
+            one["trigger_start"]: one["trigger_kind"] for one in rows if one["trigger_start"] in listed
+        }
         places = {
             mention: {place for number in mention.tokens for place in range(*document.places[number])}
             for mention in document.listed_mentions()
@@ -126,7 +128,7 @@ def judged_factuality(pipeline: str, name: str, held_out: bool = True) -> list[t
         TextDocument(str(number), row["before"] + row["sentence"], "", "") for number, row in enumerate(rows)
     ]
     found = {
-        (of_text.document.document_id, one.event.offset): one.details["factuality"]
+        (one["document_id"], one["trigger_start"]): one["factuality"]
         for of_text in extractor.extract(texts, counts)
         for one in of_text.events
     }
@@ -141,10 +143,10 @@ def judged_nouns(pipeline: str, triggers: str) -> Counter[str]:
     rows = read_judged("nouns")
     texts = [TextDocument(str(number), row["sentence"], "", "") for number, row in enumerate(rows)]
     found = {
-        (of_text.document.document_id, one.event.offset)
+        (one["document_id"], one["trigger_start"])
         for of_text in extractor.extract(texts, counts)
         for one in of_text.events
-        if one.event.trigger_kind == "noun"
+        if one["trigger_kind"] == "noun"
     }
     places = [(str(number), row["start"]) for number, row in enumerate(rows)]
     return Counter(row["is_event"] for row, place in zip(rows, places, strict=True) if place in found)

@@ -24,7 +24,6 @@ from eventformers.extraction.extractor import (
     ExtractionSettings,
     installed_pipeline,
 )
-from eventformers.extraction.shards import event_rows
 from eventformers.extraction.texts import TextDocument
 
 LONGEST_DESCRIPTION = 200
@@ -44,7 +43,7 @@ def forms(mentions: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], 
         row = mentions[int(extracted.document.document_id)]
         start = len(row["context_left"])
         places = range(start, start + len(row["mention"]))
-        event = next((one for one in event_rows(extracted) if one["trigger_start"] in places), None)
+        event = next((one for one in extracted.events if one["trigger_start"] in places), None)
         if event is not None:
             parts = (event["subject_span"], event["predicate"], event["object_span"])
             yield (

@@ -271,13 +271,11 @@ def own_mentions(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for extracted in extractor.extract(documents, ExtractionCounts()):
         name = extracted.document.document_id
         for one in extracted.events:
-            before, sentences = texts[name][: one.event.offset], texts[name].split("\n")
+            before, sentences = texts[name][: one["trigger_start"]], texts[name].split("\n")
             start = len(before) - (before.rfind("\n") + 1)
             number = before.count("\n")
             row = {"document_id": name, "text": sentences[number], "sentence": number, **place_of[name]}
-            found.append(
-                row | {"trigger_start": start, "trigger_end": start + one.trigger_end - one.event.offset}
-            )
+            found.append(row | {"trigger_start": start, "trigger_end": start + len(one["trigger"])})
     return found
 
 

@@ -526,15 +526,14 @@ def test_how_a_text_is_written_changes_no_event(english_pipeline: str, write: Ca
     texts = (WRITTEN, write(WRITTEN))
     documents = [TextDocument(str(number), text, "s", "MIT") for number, text in enumerate(texts)]
     plain, written = extractor.extract(documents, ExtractionCounts())
-    assert [one.event.fields()[2:] for one in written.events] == [
-        one.event.fields()[2:] for one in plain.events
-    ]
-    assert len(plain.events) == 9
+    rows, expected = ([row[2:] for row in one.event_row["events"]] for one in (written, plain))
+    assert rows == expected
+    assert len(plain.events) == len(written.events) == 9
     for one in written.events:
-        trigger = written.document.text[one.event.offset : one.trigger_end]
+        trigger = written.document.text[one["trigger_start"] : one["trigger_end"]]
         letters = trigger.replace("\u200b", "").replace("\u00ad", "")
-        assert letters == one.event.predicate.split()[0]
-        assert one.sentence_start <= one.event.offset < one.trigger_end <= one.sentence_end
+        assert letters == one["predicate"].split()[0]
+        assert one["sentence_start"] <= one["trigger_start"] < one["trigger_end"] <= one["sentence_end"]
 
 
 def test_other_rules_are_no_resume(

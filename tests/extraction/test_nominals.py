@@ -69,8 +69,8 @@ def extracted(settings: ExtractionSettings, text: str) -> list[str]:
     found = EventExtractor(settings).extract([TextDocument("a", text, "", "")], ExtractionCounts())
     events = [one for document in found for one in document.events]
     return [
-        f"{text[one.event.offset : one.trigger_end]} {one.details['trigger_kind']}|{one.event.subject}|"
-        f"{'not ' * one.event.negated}{one.event.predicate}|{one.event.object}"
+        f"{one['trigger']} {one['trigger_kind']}|{one['subject']}|"
+        f"{'not ' * one['negated']}{one['predicate']}|{one['object']}"
         for one in events
     ]
 

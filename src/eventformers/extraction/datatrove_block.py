@@ -26,7 +26,6 @@ from eventformers.extraction.extractor import (
     ExtractionSettings,
     cached_extractor,
 )
-from eventformers.extraction.shards import event_rows
 from eventformers.extraction.texts import TextDocument, find_text_files, read_texts
 from eventformers.strict import several
 
@@ -168,7 +167,7 @@ class ExtractEvents(PipelineStep):
                 text, document = waiting.popleft()
             document.metadata[_EVENTS] = extracted.event_row
             document.metadata[_CHAINS] = extracted.chain_rows
-            document.metadata[EVENT_ROWS] = list(event_rows(extracted))
+            document.metadata[EVENT_ROWS] = extracted.events
             yield document
         _tell(self, counts)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from eventformers.datasets_scripts.chain_readers import EventFilter, RawEvent
 from eventformers.datasets_scripts.chains import event_key
-from eventformers.datasets_scripts.events import Event, check_factuality
+from eventformers.datasets_scripts.events import Event, check_factuality, event_id, event_text
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.extraction.actors import document_actors
@@ -131,25 +131,6 @@ class ExtractionSettings:
         return EventFilter.of_settings(self.exclude_predicates, self.drop_pronoun_only)
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedEvent:
-    """A kept event with its places in the text, in characters (code points), ends exclusive.
-
-    Args:
-        event: the event; its `offset` is the start of the trigger.
-        trigger_end: end of the trigger.
-        sentence_start: start of its sentence.
-        sentence_end: end of its sentence.
-        details: the columns of `EVENT_SCHEMA` from `trigger_kind` on.
-    """
-
-    event: ExtractedEvent
-    trigger_end: int
-    sentence_start: int
-    sentence_end: int
-    details: dict[str, Any]
-
-
 @dataclass(frozen=True)
 class ExtractedDocument:
     """The kept parts of a text: a row of events, and the chains that are long enough.
@@ -160,16 +141,16 @@ class ExtractedDocument:
             factuality that are counted.
         chain_rows: `chain_id, document_id, source, license, protagonist, events`, with distinct events as
             `subject, predicate, object`.
-        events: all kept events with their places in the text.
-        chain_numbers: the numbers in `events` of the events of each chain.
+        events: all kept events, with the columns of `EVENT_SCHEMA`.
+        chains: the chains, with the columns of `CHAIN_SCHEMA`.
         actors: the actors of the events, with the columns of `DOCUMENT_ACTOR_SCHEMA`.
     """
 
     document: TextDocument
     event_row: dict[str, Any]
     chain_rows: list[dict[str, Any]]
-    events: list[PlacedEvent]
-    chain_numbers: list[list[int]]
+    events: list[dict[str, Any]]
+    chains: list[dict[str, Any]]
     actors: list[dict[str, Any]]
 
 
@@ -250,6 +231,7 @@ class EventExtractor:
             return None
         found, chains = find_chains(doc, found, self._resolver, self.settings.arguments)
         kept: dict[int, Event] = {}
+        counted: dict[int, Event] = {}
         for number, event in enumerate(found):
             raw = RawEvent(plain_event(event), event.lemma)
             reason = self._filter.reason_to_drop(raw)
@@ -265,46 +247,55 @@ class EventExtractor:
         sentences = [place_given(sentence) for sentence in doc.sents]
         verbs = {found[number].offset for number in kept}
         triggers = {token.idx: place_given(token) for token in doc if token.idx in verbs}
-        placed = []
         details = event_details(doc, document, [found[number] for number in kept])
-        for number, of_event in zip(kept, details, strict=True):
+        rows, lines = [], []
+        id_of: dict[int, str] = {}
+        for (number, plain), of_event in zip(kept.items(), details, strict=True):
             event = found[number]
             start, end = triggers[event.offset]
-            moved = replace(event, offset=start)
-            placed.append(PlacedEvent(moved, end, *sentences[event.sentence], of_event))
-        origin = {"source": document.source, "license": document.license}
-        event_row = {
-            "id": document.document_id,
-            **origin,
-            "n_sent": len(sentences),
-            "events": [one.event.fields() for one in placed if self._counts(one)],
-        }
-        of_number = dict(zip(kept, placed, strict=True))
-        counted = {number: event for number, event in kept.items() if self._counts(of_number[number])}
+            sentence_start, sentence_end = sentences[event.sentence]
+            id_of[number] = event_id(document.document_id, len(rows))
+            rows.append(
+                {
+                    "event_id": id_of[number],
+                    "document_id": document.document_id,
+                    "number": len(rows),
+                    "sentence": event.sentence,
+                    "sentence_start": sentence_start,
+                    "sentence_end": sentence_end,
+                    "trigger": document.text[start:end],
+                    "trigger_start": start,
+                    "trigger_end": end,
+                    "subject": event.subject,
+                    "predicate": event.predicate,
+                    "object": event.object,
+                    "text": event_text(plain),
+                    "lemma": event.lemma,
+                    "negated": event.negated,
+                    "passive": event.passive,
+                    **of_event,
+                }
+            )
+            if of_event["factuality"] in ("", *self.settings.factuality):
+                counted[number] = plain
+                lines.append(replace(event, offset=start).fields())
         if left_out := len(kept) - len(counted):
             counts.skipped["event_of_other_factuality"] += left_out
         counts.written.update(documents=1, sentences=len(sentences), events=len(kept))
-        number_of = {number: place for place, number in enumerate(kept)}
-        chain_rows, chain_numbers = [], []
+        origin = {"source": document.source, "license": document.license}
+        event_row = {"id": document.document_id, **origin, "n_sent": len(sentences), "events": lines}
+        chain_rows, chain_lines = [], []
         for chain_id, chain in zip(chain_ids(document.document_id, chains), chains, strict=True):
-            numbers = self._long_enough(chain, counted, counts)
-            if numbers:
-                chain_numbers.append([number_of[number] for number in numbers])
-                chain_rows.append(
-                    {
-                        "chain_id": chain_id,
-                        "document_id": document.document_id,
-                        **origin,
-                        "protagonist": chain.protagonist,
-                        "events": [kept[number] for number in numbers],
-                    }
-                )
+            if numbers := self._long_enough(chain, counted, counts):
+                names = {"chain_id": chain_id, "document_id": document.document_id}
+                protagonist = chain.protagonist
+                event_ids = [id_of[number] for number in numbers]
+                chain_rows.append({**names, "protagonist": protagonist, "event_ids": event_ids})
+                events = [kept[number] for number in numbers]
+                chain_lines.append({**names, **origin, "protagonist": protagonist, "events": events})
         actors = document_actors(doc, document.document_id, details)
         counts.written["actors"] += len(actors)
-        return ExtractedDocument(document, event_row, chain_rows, placed, chain_numbers, actors)
-
-    def _counts(self, placed: PlacedEvent) -> bool:
-        return placed.details["factuality"] in ("", *self.settings.factuality)
+        return ExtractedDocument(document, event_row, chain_lines, rows, chain_rows, actors)
 
     def _long_enough(
         self, chain: ExtractedChain, kept: dict[int, Event], counts: ExtractionCounts

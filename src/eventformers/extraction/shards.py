@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,8 +23,6 @@ from eventformers.datasets_scripts.events import (
     EVENT_SCHEMA,
     EVENTS_TABLE,
     EXTRACTED_DOCUMENTS,
-    event_id,
-    event_text,
 )
 from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.datasets_scripts.reading.tables import read_parquet
@@ -34,7 +32,7 @@ from eventformers.extraction.actors import (
     merge_actors,
     with_actor_ids,
 )
-from eventformers.extraction.extractor import EventExtractor, ExtractedDocument, ExtractionCounts, plain_event
+from eventformers.extraction.extractor import EventExtractor, ExtractedDocument, ExtractionCounts
 from eventformers.extraction.texts import TextDocument
 from eventformers.files import replaced_file, write_text
 
@@ -121,8 +119,8 @@ def extract_shard(
         extracted += extractor.extract(block, of_block)
         counts.append(of_block.to_dict())
     tables = {
-        "events": (EVENT_SCHEMA, [row for document in extracted for row in event_rows(document)]),
-        "chains": (CHAIN_SCHEMA, [row for document in extracted for row in _chain_rows(document)]),
+        "events": (EVENT_SCHEMA, [row for document in extracted for row in document.events]),
+        "chains": (CHAIN_SCHEMA, [row for document in extracted for row in document.chains]),
         "actors": (DOCUMENT_ACTOR_SCHEMA, [row for document in extracted for row in document.actors]),
     }
     if with_lines:
@@ -210,43 +208,6 @@ def _write_gzip(path: Path, lines: Iterable[str]) -> None:
 def shard_path(folder: Path, shard: int, kind: str) -> Path:
     """Return the path of a part of a shard, which is named by its suffixes."""
     return folder / f"{shard:06d}.{kind}"
-
-
-def event_rows(extracted: ExtractedDocument) -> Iterator[dict[str, Any]]:
-    """Yield the events of a document, with the columns of `EVENT_SCHEMA`."""
-    document = extracted.document
-    for number, placed in enumerate(extracted.events):
-        event = placed.event
-        yield {
-            "event_id": event_id(document.document_id, number),
-            "document_id": document.document_id,
-            "number": number,
-            "sentence": event.sentence,
-            "sentence_start": placed.sentence_start,
-            "sentence_end": placed.sentence_end,
-            "trigger": document.text[event.offset : placed.trigger_end],
-            "trigger_start": event.offset,
-            "trigger_end": placed.trigger_end,
-            "subject": event.subject,
-            "predicate": event.predicate,
-            "object": event.object,
-            "text": event_text(plain_event(event)),
-            "lemma": event.lemma,
-            "negated": event.negated,
-            "passive": event.passive,
-            **placed.details,
-        }
-
-
-def _chain_rows(extracted: ExtractedDocument) -> Iterator[dict[str, Any]]:
-    """Yield the chains of a document, with the columns of `CHAIN_SCHEMA`."""
-    for row, numbers in zip(extracted.chain_rows, extracted.chain_numbers, strict=True):
-        yield {
-            "chain_id": row["chain_id"],
-            "document_id": row["document_id"],
-            "protagonist": row["protagonist"],
-            "event_ids": [event_id(row["document_id"], number) for number in numbers],
-        }
 
 
 def read_shards(results: Path, shards: int, kind: str) -> Iterable[pa.Table]:
