@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
@@ -58,8 +57,8 @@ class CooccurrenceStatistics:
 class CooccurrenceCounter:
     """Counts, for every distinct event, the events that share documents with it.
 
-    Use it as a context manager, which removes its temporary database on exit. Add documents, then read
-    `tables()` once.
+    Use it within `contextlib.closing`, which removes its temporary database at the end. Add documents, then
+    read `tables()` once.
 
     The frequency of a pair is the number of documents that contain both events within a distance of `window`.
     Pairs of an event with itself are excluded.
@@ -114,17 +113,6 @@ class CooccurrenceCounter:
             " object VARCHAR)"
         )
         self._clear_columns()
-
-    def __enter__(self) -> CooccurrenceCounter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Remove the database and all spilled data."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -260,7 +261,7 @@ class EventChains(EventDatasetBuilder):
         names = [*self.SETTING_GROUPS["counting"], *self.SETTING_GROUPS["resource"]]
         settings = {name: getattr(self.config, name) for name in names}
         try:
-            with CooccurrenceCounter(**settings) as counter:
+            with closing(CooccurrenceCounter(**settings)) as counter:
                 for document, kept in self._chosen_documents():
                     self.report.add_source(document.source, document.license, documents=1, events=len(kept))
                     counter.add(kept)

@@ -114,26 +114,6 @@ class HeterEventForPreTrainingOutput(ModelOutput):
     attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
-@dataclass
-class HeterEventForMultipleChoiceOutput(ModelOutput):
-    """Output of the choice of a chain's next event.
-
-    Args:
-        loss: cross-entropy of the right choice, a scalar; None without labels.
-        logits: mean cosine of a choice with the events of the context over the temperature,
-            `(chains, choices)`; minus infinity where a question has fewer choices.
-        embeddings: the same as those of `HeterEventModel`, if only vectors are requested.
-        hidden_states: token vectors of every layer of the encoder for the events, if requested.
-        attentions: attention weights of every layer, if requested.
-    """
-
-    loss: torch.FloatTensor | None = None
-    logits: torch.FloatTensor | None = None
-    embeddings: torch.FloatTensor | None = None
-    hidden_states: tuple[torch.FloatTensor, ...] | None = None
-    attentions: tuple[torch.FloatTensor, ...] | None = None
-
-
 class EventVectors(NamedTuple):
     """Vectors of the distinct events of a batch, `(E, event_vector_dim)`, and of their words.
 

@@ -66,6 +66,26 @@ class EventModelOutput(ModelOutput):
     attentions: tuple[torch.FloatTensor, ...] | None = None
 
 
+@dataclass
+class EventMultipleChoiceOutput(ModelOutput):
+    """Output of a zero-shot choice.
+
+    Args:
+        loss: cross-entropy of the right choice, a scalar; None without labels.
+        logits: score of a choice over the temperature, `(questions, choices)`; minus infinity where a
+            question has fewer choices.
+        embeddings: vectors of MICO's premises; of HeterEvent's events, if only vectors are requested.
+        hidden_states: token vectors of every layer of the encoder, if requested.
+        attentions: attention weights of every layer, if requested.
+    """
+
+    loss: torch.FloatTensor | None = None
+    logits: torch.FloatTensor | None = None
+    embeddings: torch.FloatTensor | None = None
+    hidden_states: tuple[torch.FloatTensor, ...] | None = None
+    attentions: tuple[torch.FloatTensor, ...] | None = None
+
+
 def _copy_imported_code(folder: Path, *saved: type) -> None:
     """Copy the modules of this package that the saved code of classes imports, so that it runs alone."""
     package = __name__.rpartition(".")[0]

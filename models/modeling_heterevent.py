@@ -24,7 +24,6 @@ from .event_composition import (
 from .event_graph import EventGraph, build_event_graph, chains_of_rows, events_of_rows, nodes_at, start_nodes
 from .heterevent_stages import (
     EventVectors,
-    HeterEventForMultipleChoiceOutput,
     HeterEventForPreTrainingOutput,
     HeterEventModelOutput,
     MaskedWordHead,
@@ -35,7 +34,7 @@ from .heterevent_stages import (
     sequence_terms,
     supervised_terms,
 )
-from .modeling_base import EventPreTrainedModel, EventTextEncoder, layers_of
+from .modeling_base import EventMultipleChoiceOutput, EventPreTrainedModel, EventTextEncoder, layers_of
 from .training_head import weighted_sum
 
 if TYPE_CHECKING:
@@ -472,7 +471,7 @@ class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
         choices: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
         **kwargs,
-    ) -> HeterEventForMultipleChoiceOutput:
+    ) -> EventMultipleChoiceOutput:
         """Score the choices of each chain, or compute only vectors if neither chains nor choices are given.
 
         Args:
@@ -490,7 +489,8 @@ class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
                 encoder if only vectors are computed.
 
         Returns:
-            `HeterEventForMultipleChoiceOutput`; with an empty context all choices score 0.
+            `EventMultipleChoiceOutput`: the logits are the mean cosines of a choice with the events of the
+            context over the temperature; with an empty context all are 0.
 
         Raises:
             ValueError: only one of chains and choices is given.
@@ -502,7 +502,7 @@ class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
         elif chains is None and choices is None:
             kwargs.update(word_index=word_index, return_dict=True)
             output = self.heterevent(input_ids, attention_mask, role_masks, **kwargs)
-            return HeterEventForMultipleChoiceOutput(embeddings=output.embeddings, **layers_of(output))
+            return EventMultipleChoiceOutput(embeddings=output.embeddings, **layers_of(output))
         if chains is None or choices is None:
             raise ValueError(f"missing: {'chains' if chains is None else 'choices'}; accepted: both or none")
         model = self.heterevent
@@ -517,4 +517,4 @@ class HeterEventForMultipleChoice(HeterEventPreTrainedModel):
         if shape is not None:
             logits = logits.view(shape)
         loss = None if labels is None else functional.cross_entropy(logits, labels)
-        return HeterEventForMultipleChoiceOutput(loss=loss, logits=logits, **layers)
+        return EventMultipleChoiceOutput(loss=loss, logits=logits, **layers)

@@ -12,7 +12,7 @@ from .choice_rows import split_rows
 from .commonsense_losses import feature_distillation, multi_alternative_contrast
 from .configuration_mico import MicoConfig
 from .distributed import gather_rows
-from .modeling_base import EventEncoderModel, EventPreTrainedModel, layers_of
+from .modeling_base import EventEncoderModel, EventMultipleChoiceOutput, EventPreTrainedModel, layers_of
 from .training_head import check_given, training_forward, weighted_sum
 
 if TYPE_CHECKING:
@@ -40,27 +40,6 @@ class MicoForPreTrainingOutput(ModelOutput):
     loss: torch.FloatTensor | None = None
     contrastive_loss: torch.FloatTensor | None = None
     distillation_loss: torch.FloatTensor | None = None
-    embeddings: torch.FloatTensor | None = None
-    hidden_states: tuple[torch.FloatTensor, ...] | None = None
-    attentions: tuple[torch.FloatTensor, ...] | None = None
-
-
-@dataclass
-class MicoForMultipleChoiceOutput(ModelOutput):
-    """Output of MICO's zero-shot multiple choice.
-
-    Args:
-        loss: cross-entropy of the right alternative, a scalar; None without labels.
-        logits: cosine of premise and alternative over the temperature, `(batch, choices)`; minus infinity
-            if a question has fewer alternatives.
-        embeddings: vectors of the premises, not normalised, `(batch, projection_dim)`.
-        hidden_states: token vectors of every layer of the encoder for the premises, or for each text of the
-            pairs, if requested.
-        attentions: attention weights of every layer, if requested.
-    """
-
-    loss: torch.FloatTensor | None = None
-    logits: torch.FloatTensor | None = None
     embeddings: torch.FloatTensor | None = None
     hidden_states: tuple[torch.FloatTensor, ...] | None = None
     attentions: tuple[torch.FloatTensor, ...] | None = None
@@ -220,7 +199,7 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
         labels: torch.Tensor | None = None,
         token_type_ids: torch.Tensor | None = None,
         **kwargs,
-    ) -> MicoForMultipleChoiceOutput:
+    ) -> EventMultipleChoiceOutput:
         """Score the alternatives of each premise.
 
         Args:
@@ -238,7 +217,7 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
                 encoder if only vectors are computed.
 
         Returns:
-            `MicoForMultipleChoiceOutput`.
+            `EventMultipleChoiceOutput`: the logits are the cosines over the temperature.
 
         Raises:
             ValueError: a pair is not two texts.
@@ -247,7 +226,7 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
         if alternative_input_ids is None and pairs is None:
             kwargs.update(token_type_ids=token_type_ids, return_dict=True)
             output = self.mico(input_ids, attention_mask, **kwargs)
-            return MicoForMultipleChoiceOutput(embeddings=output.embeddings, **layers_of(output))
+            return EventMultipleChoiceOutput(embeddings=output.embeddings, **layers_of(output))
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
         if alternative_input_ids is None and pairs is not None:
@@ -278,4 +257,4 @@ class MicoForMultipleChoice(MicoPreTrainedModel):
         cosines = functional.cosine_similarity(premises.float(), alternatives.float(), dim=-1)
         logits = (cosines / self.config.contrastive_temperature).masked_fill(absent, float("-inf"))
         loss = None if labels is None else functional.cross_entropy(logits, labels)
-        return MicoForMultipleChoiceOutput(loss=loss, logits=logits, embeddings=premises[:, 0], **layers)
+        return EventMultipleChoiceOutput(loss=loss, logits=logits, embeddings=premises[:, 0], **layers)

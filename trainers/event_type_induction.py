@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import ShareBelowOne, TextLength
 from eventformers.trainers.callbacks import UnseenMentions
 from eventformers.trainers.data_reports import report_with, with_counts
-from eventformers.trainers.mention_augmentation import BackTranslations, WordNoise, back_translate
+from eventformers.trainers.mention_augmentation import BackTranslations, back_translate, word_noise
 from eventformers.trainers.method import (
     EventCollator,
     MethodTraining,
@@ -57,9 +57,9 @@ class EventTypeInductionCollator(EventCollator):
     Args:
         tokenizer: the encoder's tokenizer.
         seed: seed of all draws.
-        noise: draws an augmented view by word noise.
-        translations: back-translations of the sentences; None uses `noise` for all views. A mention with a
-            trigger always uses `noise`: a back-translation loses the position of the trigger.
+        word_dropout: share of the words that an augmented view by word noise drops.
+        translations: back-translations of the sentences; None uses word noise for all views. A mention
+            with a trigger always has it: a back-translation loses the position of the trigger.
         marks_trigger: put marker tokens around each trigger.
         pools_trigger: add the masks of the triggers.
         max_seq_length: maximum number of tokens of a sentence.
@@ -72,7 +72,7 @@ class EventTypeInductionCollator(EventCollator):
 
     tokenizer: PreTrainedTokenizerBase
     seed: int
-    noise: WordNoise
+    word_dropout: float = 0.1
     translations: BackTranslations | None = None
     marks_trigger: bool = False
     pools_trigger: bool = False
@@ -90,9 +90,10 @@ class EventTypeInductionCollator(EventCollator):
         generators = [np.random.default_rng((self.seed, self.epoch, row["row"])) for row in rows]
         views = []
         for mention, generator in zip(mentions, generators, strict=True):
-            by_noise = self.translations is None or mention.has_trigger
-            draw = self.noise if by_noise else cast(BackTranslations, self.translations)
-            views.append(draw(mention, generator))
+            if self.translations is None or mention.has_trigger:
+                views.append(word_noise(mention, generator, self.word_dropout))
+            else:
+                views.append(self.translations(mention, generator))
         type_ids = torch.tensor([row["type_id"] for row in rows])
         batch = {
             **self.encode(mentions),
@@ -105,11 +106,9 @@ class EventTypeInductionCollator(EventCollator):
                 batch[name] = vectors[type_ids.clamp(min=0)]
         if self.frame_examples is not None:
             drawn = [self.frame_examples.draw(generator) for generator in generators]
-            batch["frame_ids"] = torch.tensor([example.frame_id for example in drawn])
-            for name, texts in (
-                ("example", [example.sentence for example in drawn]),
-                ("definition", [example.definition for example in drawn]),
-            ):
+            batch["frame_ids"] = torch.tensor([number for number, _, _ in drawn])
+            for place, name in enumerate(("example", "definition"), start=1):
+                texts = [example[place] for example in drawn]
                 encoded = self.encode(list(map(Mention, texts)))
                 for part in ("input_ids", "attention_mask"):
                     batch[f"{name}_{part}"] = encoded[part]
@@ -182,7 +181,7 @@ def _prepare(
     collator = EventTypeInductionCollator(
         tokenizer=tokenizer,
         seed=seed,
-        noise=WordNoise(views.get("word_dropout", WordNoise.word_dropout)),
+        word_dropout=views.get("word_dropout", EventTypeInductionCollator.word_dropout),
         translations=None if isinstance(rows, IterableDataset) else _translations(rows, views),
         marks_trigger=config.marks_trigger,
         pools_trigger=config.pools_trigger,

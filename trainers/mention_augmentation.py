@@ -32,35 +32,30 @@ _BATCH_SIZE = 16
 _MAX_TOKENS = 512
 
 
-@dataclass(frozen=True)
-class WordNoise:
-    """Word noise: drops words of a mention outside its trigger.
+def word_noise(mention: Mention, generator: np.random.Generator, word_dropout: float) -> Mention:
+    """Draw a view of a mention by word noise, with the offsets of its trigger in the view.
 
-    Words are separated by blanks. A mention that would lose all its words stays unchanged.
+    Words, which are separated by blanks, are dropped outside the trigger. A mention that would lose all its
+    words stays unchanged.
 
     Args:
         word_dropout: share of the words to drop.
     """
-
-    word_dropout: float = 0.1
-
-    def __call__(self, mention: Mention, generator: np.random.Generator) -> Mention:
-        """Draw a view of a mention, with the offsets of its trigger in the view."""
-        spans = [match.span() for match in _WORD.finditer(mention.text)]
-        parts: list[str] = []
-        length, trigger_start, trigger_end = 0, NO_TRIGGER, NO_TRIGGER
-        for (start, end), draw in zip(spans, generator.random(len(spans)), strict=True):
-            of_trigger = mention.has_trigger and start < mention.trigger_end and end > mention.trigger_start
-            if not of_trigger and draw < self.word_dropout:
-                continue
-            place = length + bool(parts)
-            if of_trigger:
-                if trigger_start == NO_TRIGGER:
-                    trigger_start = place + max(mention.trigger_start - start, 0)
-                trigger_end = place + min(mention.trigger_end, end) - start
-            parts.append(mention.text[start:end])
-            length = place + end - start
-        return Mention(" ".join(parts), trigger_start, trigger_end) if parts else mention
+    spans = [match.span() for match in _WORD.finditer(mention.text)]
+    parts: list[str] = []
+    length, trigger_start, trigger_end = 0, NO_TRIGGER, NO_TRIGGER
+    for (start, end), draw in zip(spans, generator.random(len(spans)), strict=True):
+        of_trigger = mention.has_trigger and start < mention.trigger_end and end > mention.trigger_start
+        if not of_trigger and draw < word_dropout:
+            continue
+        place = length + bool(parts)
+        if of_trigger:
+            if trigger_start == NO_TRIGGER:
+                trigger_start = place + max(mention.trigger_start - start, 0)
+            trigger_end = place + min(mention.trigger_end, end) - start
+        parts.append(mention.text[start:end])
+        length = place + end - start
+    return Mention(" ".join(parts), trigger_start, trigger_end) if parts else mention
 
 
 class Translated(NamedTuple):

@@ -141,14 +141,6 @@ def streamed_mentions(
     return rows, seen_types
 
 
-class FrameExample(NamedTuple):
-    """A sentence that evokes a frame."""
-
-    sentence: str
-    definition: str
-    frame_id: int
-
-
 class FrameExamples(NamedTuple):
     """The frames with a definition and examples.
 
@@ -161,13 +153,12 @@ class FrameExamples(NamedTuple):
     sentences: list[list[str]]
     left_out: int
 
-    def draw(self, generator: np.random.Generator) -> FrameExample:
-        """Draw a frame, then one of its examples, each with equal probability."""
+    def draw(self, generator: np.random.Generator) -> tuple[int, str, str]:
+        """Draw a frame, then one of its examples, each with equal probability: the number of the frame, the
+        example, and the frame's definition."""
         number = int(generator.integers(len(self.definitions)))
         sentences = self.sentences[number]
-        return FrameExample(
-            sentences[int(generator.integers(len(sentences)))], self.definitions[number], number
-        )
+        return number, sentences[int(generator.integers(len(sentences)))], self.definitions[number]
 
     def counts(self) -> dict[str, int]:
         """Numbers for the card."""

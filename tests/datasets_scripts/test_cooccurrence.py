@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ def zipfian(num_documents: int, num_words: int, length: int, seed: int = 0) -> l
 
 def count(documents: list[str], **settings: int | str | None) -> tuple[Rows, CooccurrenceCounter]:
     settings = {"window": None, "max_co_events": None, "threads": 1, "memory_limit": "500MB", **settings}
-    with CooccurrenceCounter(**settings) as counter:  # type: ignore[arg-type]
+    with closing(CooccurrenceCounter(**settings)) as counter:  # type: ignore[arg-type]
         for document in documents:
             counter.add(words(document))
         rows: Rows = {}
@@ -132,7 +133,7 @@ def test_roles_do_not_run_into_each_other() -> None:
     first: Event = {"subject": "a b", "predicate": "c", "object": ""}
     second: Event = {"subject": "a", "predicate": "b c", "object": ""}
     assert event_text(first) == event_text(second)
-    with CooccurrenceCounter(threads=1) as counter:
+    with closing(CooccurrenceCounter(threads=1)) as counter:
         counter.add([first, second])
         (table,) = counter.tables()
     assert isinstance(table, pa.Table)
@@ -140,7 +141,7 @@ def test_roles_do_not_run_into_each_other() -> None:
 
 
 def test_nothing_stays_on_disk(tmp_path: Path) -> None:
-    with CooccurrenceCounter(threads=1, temporary_directory=tmp_path) as counter:
+    with closing(CooccurrenceCounter(threads=1, temporary_directory=tmp_path)) as counter:
         counter.add(words("a b"))
         assert list(tmp_path.iterdir())
         assert sum(table.num_rows for table in counter.tables()) == 2

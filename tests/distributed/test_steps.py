@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,7 @@ def test_the_script_of_the_page_in_a_bucket(
     ]
     assert {tuple(row["ancestors"]) for row in links if row["linked"]} == {(), ("call of the police",)}
 
-    with CooccurrenceCounter(max_co_events=None) as counter:
+    with closing(CooccurrenceCounter(max_co_events=None)) as counter:
         for document in dict.fromkeys(events["document_id"].to_pylist()):
             rows = events.filter(pa.compute.equal(events["document_id"], document))
             counter.add(read_table_events({"events": rows}))
@@ -173,7 +174,7 @@ def test_counts_of_shards_are_filtered_together(tmp_path: Path) -> None:
 
     shards = (["ab", "ac"], ["ab", "cd", "ac"])
     step = CountCoEvents(str(tmp_path / "counts"))
-    with CooccurrenceCounter(min_event_frequency=2, min_pair_frequency=2) as counter:
+    with closing(CooccurrenceCounter(min_event_frequency=2, min_pair_frequency=2)) as counter:
         for rank, texts in enumerate(shards):
             list(step.run((document(names, names) for names in texts), rank))
             for names in texts:

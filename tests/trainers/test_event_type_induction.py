@@ -30,7 +30,7 @@ from eventformers.trainers.event_type_induction import (
     streamed_mentions,
     type_name,
 )
-from eventformers.trainers.mention_augmentation import Translated, WordNoise
+from eventformers.trainers.mention_augmentation import Translated
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.run import TrainingRun, resolve_recipe
 
@@ -231,7 +231,7 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
         collator = EventTypeInductionCollator(
             AutoTokenizer.from_pretrained(tiny_encoder),
             seed=0,
-            noise=WordNoise(word_dropout=0.5),
+            word_dropout=0.5,
         )
         batch = collator([rows[0], rows[2], rows[4]])
         assert batch["sentence_types"].tolist() == [types[told[place][0]] for place in (0, 2, 4)]

@@ -14,7 +14,7 @@ from transformers import BartConfig, BartForConditionalGeneration, BertTokenizer
 from eventformers.errors import EventformersError
 from eventformers.models.mention_tokens import Mention
 from eventformers.trainers import mention_augmentation
-from eventformers.trainers.mention_augmentation import Translated, WordNoise, back_translate
+from eventformers.trainers.mention_augmentation import Translated, back_translate, word_noise
 
 TEXT = "Last night  the court re-elected\tits old chair, they said."
 TEXTS = ["the storm flooded the city", "police arrested the thief", "the firm hired a worker"]
@@ -29,19 +29,18 @@ class TestWordNoise:
     def test_the_trigger_stays_and_its_offsets_with_it(self, trigger: str) -> None:
         start = TEXT.index(trigger)
         mention = Mention(TEXT, start, start + len(trigger))
-        noise = WordNoise(0.6)
-        views = [noise(mention, _draws(seed)) for seed in range(50)]
+        views = [word_noise(mention, _draws(seed), 0.6) for seed in range(50)]
         for text, first, last in views:
             assert text[first:last] == " ".join(trigger.split())
         assert len({view.text for view in views}) > 20
 
     def test_shares_of_words(self) -> None:
         mention = Mention(" ".join(["word"] * 2000))
-        words = WordNoise(0.3)(mention, _draws(0)).text.split()
+        words = word_noise(mention, _draws(0), 0.3).text.split()
         assert len(words) == pytest.approx(1400, abs=80)
 
     def test_order_of_words(self) -> None:
-        view = WordNoise(0.4)(Mention("a b c d e f g h"), _draws(1))
+        view = word_noise(Mention("a b c d e f g h"), _draws(1), 0.4)
         words = view.text.split()
         assert 0 < len(words) < 8
         assert words == sorted(words)
@@ -49,11 +48,11 @@ class TestWordNoise:
     def test_without_noise(self) -> None:
         """The view is then the mention itself, under another dropout of the encoder."""
         mention = Mention("the storm flooded the city", 10, 17)
-        assert WordNoise(0.0)(mention, _draws(0)) == mention
+        assert word_noise(mention, _draws(0), 0.0) == mention
 
     def test_some_word_stays(self) -> None:
         mention = Mention("flooded")
-        assert {WordNoise(0.9)(mention, _draws(seed)) for seed in range(20)} == {mention}
+        assert {word_noise(mention, _draws(seed), 0.9) for seed in range(20)} == {mention}
 
 
 def _save_translator(encoder: Path, folder: Path, seed: int) -> str:

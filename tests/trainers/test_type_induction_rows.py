@@ -9,7 +9,7 @@ import pytest
 from datasets import Dataset
 
 from eventformers.errors import EventformersError
-from eventformers.trainers.type_induction_rows import FrameExample, FrameExamples, frame_examples
+from eventformers.trainers.type_induction_rows import FrameExamples, frame_examples
 
 FRAMES = (
     ("Act", [], ["She acted."]),
@@ -88,7 +88,7 @@ def test_every_frame_is_as_likely() -> None:
     frames = Counter(example.definition for example in drawn)
     assert sorted(frames) == [f"Definition of {name}." for name in ("Act", "Attack", "Raid", "Trade")]
     assert all(420 < number < 580 for number in frames.values())
-    attacks = Counter(example for example in drawn if example.frame_id == 1)
+    attacks = Counter(example for example in drawn if example[0] == 1)
     sentences = ("They attacked.", "He was hit.")
-    assert set(attacks) == {FrameExample(text, "Definition of Attack.", 1) for text in sentences}
+    assert set(attacks) == {(1, text, "Definition of Attack.") for text in sentences}
     assert all(number > 180 for number in attacks.values())

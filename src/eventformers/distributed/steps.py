@@ -6,7 +6,7 @@ import os
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -354,7 +354,7 @@ class CountCoEvents(PipelineStep):
         occurrences: Counter[tuple[str, ...]] = Counter()
         # Rare events and pairs can only be recognised in the merged counts.
         options: dict[str, Any] = {"window": self.window, "max_co_events": None, "threads": 1}
-        with CooccurrenceCounter(memory_limit=self.memory_limit, **options) as counter:
+        with closing(CooccurrenceCounter(memory_limit=self.memory_limit, **options)) as counter:
             for document in data:
                 table = pa.Table.from_pylist(_rows(document), schema=EVENT_SCHEMA)
                 table = table.filter(is_counted(table["factuality"], self.factuality))
