@@ -85,7 +85,7 @@ def test_every_frame_is_as_likely() -> None:
     examples = frame_examples(frames_of(), mentions_of())
     drawn = [examples.draw(np.random.default_rng(seed)) for seed in range(2000)]
     assert examples.draw(np.random.default_rng(3)) == drawn[3]
-    frames = Counter(example.definition for example in drawn)
+    frames = Counter(example[2] for example in drawn)
     assert sorted(frames) == [f"Definition of {name}." for name in ("Act", "Attack", "Raid", "Trade")]
     assert all(420 < number < 580 for number in frames.values())
     attacks = Counter(example for example in drawn if example[0] == 1)
