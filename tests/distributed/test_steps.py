@@ -255,39 +255,6 @@ def test_ids_are_distinct_over_shards() -> None:
     assert step.stats["skipped: repeated_document"].total == 2
 
 
-def test_a_stopped_task_is_run_again_and_a_finished_one_is_not(
-    bucket: Path, english_pipeline: str, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def embed(folder: str) -> None:
-        steps = [
-            ParquetReader(str(bucket)),
-            DistinctIds(),
-            ExtractEvents(english_pipeline),
-            Embed(str(tmp_path / folder), str(tiny_encoder), of="events"),
-        ]
-        LocalPipelineExecutor(steps, tasks=2, workers=1, logging_dir=str(tmp_path / f"{folder}-logs")).run()
-
-    embed("whole")
-    started: list[int] = []
-    step = ExtractEvents.run
-
-    def stopped(self: ExtractEvents, data: Any, rank: int = 0, world_size: int = 1) -> Any:
-        started.append(rank)
-        for number, document in enumerate(step(self, data, rank, world_size)):
-            if started == [0, 1] and number:
-                raise RuntimeError("the machine went away")
-            yield document
-
-    monkeypatch.setattr(ExtractEvents, "run", stopped)
-    monkeypatch.setattr("eventformers.distributed.steps.BLOCK_DOCUMENTS", 1)
-    with pytest.raises(RuntimeError, match="went away"):
-        embed("stopped")
-    assert [path.name for path in (tmp_path / "stopped").glob("*.parquet")] == ["00000.parquet"]
-    embed("stopped")
-    assert started == [0, 1, 1]
-    assert rows_of(str(tmp_path / "stopped"))["id"].equals(rows_of(str(tmp_path / "whole"))["id"])
-
-
 def test_tasks_of_a_process_share_what_they_load(
     bucket: Path,
     english_pipeline: str,

@@ -80,28 +80,6 @@ def test_rows_are_those_of_one_machine(texts: Path, english_pipeline: str, tmp_p
     assert build_reports(tmp_path / "built")["chains"]["rows"] == 3
 
 
-def test_finished_tasks_are_not_run_again(
-    texts: Path, english_pipeline: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ranks: list[int] = []
-    extract = ExtractEvents.run
-
-    def stopped(self: ExtractEvents, data: Any, rank: int = 0, world_size: int = 1) -> Any:
-        ranks.append(rank)
-        if len(ranks) == 2:
-            raise RuntimeError("the machine went away")
-        yield from extract(self, data, rank, world_size)
-
-    monkeypatch.setattr(ExtractEvents, "run", stopped)
-    with pytest.raises(RuntimeError, match="went away"):
-        run(texts, english_pipeline, tmp_path / "out", tasks=3, workers=1)
-    finished = sorted(path.name for path in (tmp_path / "out").glob("*.gz"))
-    assert finished == ["00000.chains.jsonl.gz", "00000.events.jsonl.gz"]
-    run(texts, english_pipeline, tmp_path / "out", tasks=3, workers=1)
-    assert ranks == [0, 1, 1, 2]
-    assert len(rows_of(sorted((tmp_path / "out").glob("*.events.jsonl.gz")))) == 4
-
-
 def test_documents_of_other_readers(english_pipeline: str) -> None:
     texts = [
         Document(STORIES["c"], "x", metadata={"source": "wikinews", "licence": "CC BY 2.5"}),
