@@ -107,8 +107,10 @@ class EventTypeInductionCollator(EventCollator):
         if self.frame_examples is not None:
             drawn = [self.frame_examples.draw(generator) for generator in generators]
             batch["frame_ids"] = torch.tensor([number for number, _, _ in drawn])
-            for place, name in enumerate(("example", "definition"), start=1):
-                texts = [example[place] for example in drawn]
+            for name, texts in (
+                ("example", [example for _, example, _ in drawn]),
+                ("definition", [definition for _, _, definition in drawn]),
+            ):
                 encoded = self.encode(list(map(Mention, texts)))
                 for part in ("input_ids", "attention_mask"):
                     batch[f"{name}_{part}"] = encoded[part]

@@ -248,7 +248,8 @@ class EventExtractor:
         verbs = {found[number].offset for number in kept}
         triggers = {token.idx: place_given(token) for token in doc if token.idx in verbs}
         details = event_details(doc, document, [found[number] for number in kept])
-        rows, lines = [], []
+        rows: list[dict[str, Any]] = []
+        lines: list[list[int | str]] = []
         id_of: dict[int, str] = {}
         for (number, plain), of_event in zip(kept.items(), details, strict=True):
             event = found[number]
