@@ -72,7 +72,6 @@ class CooccurrenceCounter:
             fixed pseudo-random order, which favours no spelling. None keeps all.
         memory_limit: memory that DuckDB may use before it spills to disk, such as "2GB".
         threads: number of worker threads; None uses all processors.
-        temporary_directory: folder of the database and of spilled data; None uses the system's.
     """
 
     def __init__(
@@ -84,7 +83,6 @@ class CooccurrenceCounter:
         max_co_events: int | None = 64,
         memory_limit: str = "2GB",
         threads: int | None = None,
-        temporary_directory: str | Path | None = None,
     ) -> None:
         self.min_event_frequency = min_event_frequency
         self.min_pair_frequency = min_pair_frequency
@@ -92,7 +90,7 @@ class CooccurrenceCounter:
         self.max_co_events = max_co_events
         self.statistics = CooccurrenceStatistics()
         self._memory_bytes = bytes_of(memory_limit)
-        self._folder = tempfile.TemporaryDirectory(prefix="cooccurrence-", dir=temporary_directory)
+        self._folder = tempfile.TemporaryDirectory(prefix="cooccurrence-")
         settings: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": memory_limit,
             "temp_directory": str(Path(self._folder.name) / "spill"),

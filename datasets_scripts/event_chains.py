@@ -84,7 +84,6 @@ class EventChainsConfig(EventDatasetConfig):
         max_co_events: maximum number of co-events of an event, the most frequent first; None keeps all.
         memory_limit: memory that counting may use before it spills to disk.
         threads: number of threads for counting; None uses all processors.
-        temporary_directory: folder that counting spills to; None uses the system's.
         min_chain_length: leave out chains of fewer distinct events.
         validation_share: expected share of documents in the split validation; 0 makes no such split.
         test_share: expected share of documents in the split test; 0 makes no such split.
@@ -94,8 +93,6 @@ class EventChainsConfig(EventDatasetConfig):
         max_chain_events: number of first events that a chain keeps; None keeps all.
         exclude_protagonists: arguments that are no protagonists of a document, beside pronouns. The word
             `nobody` stands for the amounts, times, body parts, objects and abstract nouns of `NAMES_NOBODY`.
-        window_stride: number of events between the starts of two questions of a chain; None starts each
-            question where the previous one ends.
         first_window_only: make only one question of each chain, about its first events, as in the papers.
         distractor_source: draw wrong choices from the documents of the `same` source, or of `any`, where a
             choice may be recognised by its corpus.
@@ -116,7 +113,6 @@ class EventChainsConfig(EventDatasetConfig):
     max_co_events: Count | None = 64
     memory_limit: str = "2GB"
     threads: Count | None = None
-    temporary_directory: str | None = None
     min_chain_length: Annotated[int, Range(least=2)] = 5
     validation_share: Share = 0.1
     test_share: Share = 0.1
@@ -124,7 +120,6 @@ class EventChainsConfig(EventDatasetConfig):
     document_split: Literal["train", "validation", "test"] | None = None
     max_chain_events: Annotated[int, Range(least=2)] | None = 50
     exclude_protagonists: tuple[str, ...] = ("nobody",)
-    window_stride: Count | None = None
     first_window_only: bool = True
     distractor_source: Literal["same", "any"] = "same"
     distractor_argument: Literal["any", "protagonist"] = "any"
@@ -271,7 +266,7 @@ class EventChains(EventDatasetBuilder):
             reason = str(error).split("\n", 1)[0]
             raise EventformersError(
                 f"counting co-occurrence with memory_limit={self.config.memory_limit} failed: {reason};"
-                " try a higher memory_limit, a smaller window or another temporary_directory"
+                " try a higher memory_limit, a smaller window or another TMPDIR"
             ) from error
 
     def examples(self) -> Iterator[Row]:
@@ -403,7 +398,7 @@ class EventChains(EventDatasetBuilder):
         for chain in self._chains():
             most = len(chain.events) - size
             last = min(0, most) if config.first_window_only else most
-            starts = range(0, last + 1, config.window_stride or size)
+            starts = range(0, last + 1, size)
             if not starts:
                 report.skipped["chain_too_short_for_a_question"] += 1
             keys = {event_key(event) for event in chain.events}

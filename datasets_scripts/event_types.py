@@ -26,7 +26,7 @@ from eventformers.datasets_scripts.mention_reader import (
 )
 from eventformers.datasets_scripts.reading.lines import corpus_folders, file_stem, files_inside, format_suffix
 from eventformers.datasets_scripts.reading.tables import Column, first_record, has_records, is_table
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import UnknownNameError
 from eventformers.strict import Number
 
 
@@ -47,7 +47,6 @@ class TypeSplit(NamedTuple):
 def split_types(
     counts: Counter[str],
     seen_types: Collection[str] | None = None,
-    unseen_types: Collection[str] | None = None,
     num_seen: int = 10,
     num_unseen: int = 23,
     known: Iterable[str] = (),
@@ -56,31 +55,23 @@ def split_types(
 
     Args:
         counts: number of mentions of each type.
-        seen_types: the seen types; None takes the `num_seen` most frequent of those that are not unseen.
-        unseen_types: the unseen types; None takes the `num_unseen` next in frequency.
+        seen_types: the seen types; None takes the `num_seen` most frequent ones.
         num_seen: number of seen types if they are not named.
-        num_unseen: number of unseen types if they are not named; 0 takes all others.
+        num_unseen: number of unseen types, the next in frequency; 0 takes all others.
         known: further accepted names, of types without mentions.
 
     Raises:
         UnknownNameError: a named type has no mentions.
     """
     accepted = {*counts, *known}
-    for setting, names in (("seen_types", seen_types), ("unseen_types", unseen_types)):
-        for name in names or ():
-            if name not in accepted:
-                raise UnknownNameError(f"event type in {setting}", name, accepted)
+    for name in seen_types or ():
+        if name not in accepted:
+            raise UnknownNameError("event type in seen_types", name, accepted)
     order = sorted(counts, key=lambda name: (-counts[name], name))
-    if seen_types is not None:
-        seen = [name for name in order if name in seen_types]
-    else:
-        seen = [name for name in order if name not in (unseen_types or ())][:num_seen]
+    seen = order[:num_seen] if seen_types is None else [name for name in order if name in seen_types]
     others = [name for name in order if name not in seen]
-    if unseen_types is not None:
-        unseen = [name for name in others if name in unseen_types]
-    else:
-        unseen = others[:num_unseen] if num_unseen else others
-    return TypeSplit(seen, unseen, [name for name in others if name not in unseen])
+    end = num_unseen or len(others)
+    return TypeSplit(seen, others[:end], others[end:])
 
 
 _ACE_SOURCE = "ace2005"
@@ -96,14 +87,12 @@ class EventTypesConfig(EventDatasetConfig):
     Args:
         seen_types: types whose labels may be used in training; None takes the most frequent ones, and the
             paper's ten for `ace2005`.
-        unseen_types: types to find; None takes the next most frequent ones.
         num_seen: number of seen types if none are named.
-        num_unseen: number of unseen types if none are named; 0 takes all others. Mentions of the remaining
-            types are left out and counted.
+        num_unseen: number of unseen types, which are to be found: the next most frequent ones; 0 takes all
+            others. Mentions of the remaining types are left out and counted.
     """
 
     seen_types: tuple[str, ...] | None = None
-    unseen_types: tuple[str, ...] | None = None
     num_seen: Number = 10
     num_unseen: Number = 23
 
@@ -112,14 +101,7 @@ class EventTypesConfig(EventDatasetConfig):
             self.seen_types = name_list("seen_types", self.seen_types)
         elif self.name == "ace2005":
             self.seen_types = ACE_SEEN_TYPES
-        if self.unseen_types is not None:
-            self.unseen_types = name_list("unseen_types", self.unseen_types)
         super().__post_init__()
-        if both := sorted(set(self.seen_types or ()) & set(self.unseen_types or ())):
-            raise EventformersError(
-                f"settings seen_types and unseen_types: found {', '.join(both)} in both;"
-                " accepted: each type in one of them"
-            )
 
 
 class EventTypes(EventDatasetBuilder):
@@ -198,7 +180,7 @@ class EventTypes(EventDatasetBuilder):
             mentions = [one for path in files for one in read_mentions(path, report.skipped, notes)]
         report.read["mentions"] = len(mentions)
         counts = Counter(mention.event_type for mention in mentions if mention.event_type)
-        settings = (config.seen_types, config.unseen_types, config.num_seen, config.num_unseen)
+        settings = (config.seen_types, config.num_seen, config.num_unseen)
         split = split_types(counts, *settings, known=ACE_FRAMES if config.name == "ace2005" else ())
         seen, left_out = frozenset(split.seen), frozenset(split.left_out)
         ids = DistinctIds()

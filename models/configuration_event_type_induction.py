@@ -42,7 +42,6 @@ class EventTypeInductionConfig(EventConfig):
         map_skip: beyond the paper, add the encoder's vector to the output of each map. Before any training,
             the scores of pairs are then nearly the encoder's cosines; the maps alone start from noise.
         score_scale: with `map_skip`, the initial factor of those cosines.
-        map_weight: with `map_skip`, the initial factor of the output of the map.
         score_bias: beyond the paper, initial value of a learned bias that is added to every score in the pair
             loss; attention and distances do not use it. None has no bias.
         type_name_weight: weight of the auxiliary loss with the names of types (section 3.5); the paper's main
@@ -64,6 +63,7 @@ class EventTypeInductionConfig(EventConfig):
     }
     processor: ClassVar[str] = "processing_event_type_induction.EventTypeInductionProcessor"
     retired: ClassVar[dict[str, object]] = {
+        "map_weight": 0.1,
         "finder_layers": list(FINDER_LAYERS),
         "finder_size": 128,
         "trigger_weight": 1.0,
@@ -83,7 +83,6 @@ class EventTypeInductionConfig(EventConfig):
     trained_types: list[str] | None = None
     map_skip: bool = False
     score_scale: float | int = limited(10.0, POSITIVE)
-    map_weight: float | int = limited(0.1, POSITIVE)
     score_bias: float | int | None = None
     type_name_weight: float | int = limited(0.0, NOT_NEGATIVE)
     frame_weight: float | int = limited(0.0, NOT_NEGATIVE)

@@ -34,7 +34,6 @@ class HeterEventConfig(EventConfig):
         event_skip: beyond the paper, add the encoder's own vector of an event, the mean of its token vectors,
             to the event's state, and the mean over the events to the chain's state. Before any training,
             cosines are then nearly those of the encoder; the tensor alone starts from noise.
-        state_weight: with `event_skip`, the initial factor of the Bi-GRU's states.
         gate_bias: beyond the paper, initial value of a learned bias of the gate of Eq. 10; with a negative
             one, nodes pass nearly unchanged at first. None has no bias, as printed.
         event_dropout: dropout of the event vectors. Two draws of it are the two views of a chain in Eq. 3 and
@@ -80,7 +79,7 @@ class HeterEventConfig(EventConfig):
     )
     pipelines: ClassVar[dict[str, dict]] = {**NEXT_EVENT, **EVENT_EMBEDDING}
     processor: ClassVar[str] = "processing_heterevent.HeterEventProcessor"
-    retired: ClassVar[dict[str, object]] = {"share_layers": False}
+    retired: ClassVar[dict[str, object]] = {"share_layers": False, "state_weight": 0.1}
 
     event_dim: int = limited(128, COUNT)
     chain_dim: int = 256
@@ -89,7 +88,6 @@ class HeterEventConfig(EventConfig):
     composition: Literal["tensor", "low_rank"] = "tensor"
     composition_rank: int = limited(10, COUNT)
     event_skip: bool = False
-    state_weight: float | int = limited(0.1, NOT_NEGATIVE)
     gate_bias: float | int | None = None
     event_dropout: float | int = limited(0.1, FRACTION)
     num_graph_layers: int = limited(3, COUNT)

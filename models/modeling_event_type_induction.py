@@ -124,9 +124,10 @@ class EventTypeInductionPreTrainedModel(EventPreTrainedModel):
             start_wide(module)
             if isinstance(module, FirstScores):
                 init.constant_(module.bias[-1:], NO_EVENT_START)
-        elif isinstance(module, NonlinearMap) and module.starts is not None:
-            init.constant_(module.skip_weight, module.starts[0])
-            init.constant_(module.map_weight, module.starts[1])
+        elif isinstance(module, NonlinearMap) and module.skip_start is not None:
+            init.constant_(module.skip_weight, module.skip_start)
+            # The map joins as a small part, so that cosines start near those of the encoder.
+            init.constant_(module.map_weight, 0.1)
         elif isinstance(module, ScoreBias):
             init.constant_(module.value, module.start)
 
@@ -142,8 +143,8 @@ class EventTypeInductionModel(EventEncoderModel, EventTypeInductionPreTrainedMod
         super().__init__(config, encoder=encoder)
         size = config.projection_dim
         skip_start = math.sqrt(config.score_scale * math.sqrt(size)) if config.map_skip else None
-        self.query_map = NonlinearMap(size, config.map_dropout, skip_start, config.map_weight)
-        self.key_map = NonlinearMap(size, config.map_dropout, skip_start, config.map_weight)
+        self.query_map = NonlinearMap(size, config.map_dropout, skip_start)
+        self.key_map = NonlinearMap(size, config.map_dropout, skip_start)
         self.trigger_finder = self._new_finder() if config.finds_trigger else None
         self.train(self.training)
         self.post_init()

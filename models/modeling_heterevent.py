@@ -86,7 +86,8 @@ class HeterEventPreTrainedModel(EventPreTrainedModel):
         elif isinstance(module, ChainEncoder):
             init.normal_(module.chain_token)
             if module.state_weight is not None:
-                init.constant_(module.state_weight, self.config.state_weight)
+                # The states join as a small part, so that cosines start near those of the encoder.
+                init.constant_(module.state_weight, 0.1)
 
 
 class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):

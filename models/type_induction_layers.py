@@ -20,10 +20,9 @@ class NonlinearMap(nn.Module):
 
     Args:
         skip_start: initial factor of the input vector in the sum with the map; None leaves the input out.
-        map_start: initial factor of the map in that sum; not used without `skip_start`.
     """
 
-    def __init__(self, dimension: int, dropout: float, skip_start: float | None, map_start: float):
+    def __init__(self, dimension: int, dropout: float, skip_start: float | None):
         super().__init__()
         self.layers = nn.Sequential(
             WideStartLinear(dimension, dimension),
@@ -35,7 +34,7 @@ class NonlinearMap(nn.Module):
             nn.Dropout(dropout),
             WideStartLinear(dimension, dimension),
         )
-        self.starts = None if skip_start is None else (skip_start, map_start)
+        self.skip_start = skip_start
         self.skip_weight = None if skip_start is None else nn.Parameter(torch.empty(1))
         self.map_weight = None if skip_start is None else nn.Parameter(torch.empty(1))
 

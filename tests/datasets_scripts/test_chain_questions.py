@@ -180,8 +180,7 @@ def test_windows_and_shares_are_settings(raw: Path) -> None:
     first = load_built(raw, "multistep", **alone)
     assert list(first) == ["test"]
     every = load_built(raw, "multistep", **alone, first_window_only=False)["test"]
-    overlapping = load_built(raw, "multistep", **alone, first_window_only=False, window_stride=1)["test"]
-    assert len(first["test"]) < len(every) < len(overlapping)
+    assert len(first["test"]) < len(every)
     assert built_report(raw, "mcnc")["skipped"]["chain_too_short_for_a_question"] == DOCUMENTS
 
 
@@ -246,10 +245,6 @@ def test_a_question_without_distractors_is_counted(tmp_path: Path) -> None:
     ("settings", "message"),
     [
         ({"min_chain_length": 1}, "setting min_chain_length: found 1; accepted: a whole number of 2 or more"),
-        (
-            {"window_stride": 0},
-            "setting window_stride: found 0; accepted: a whole number of 1 or more, or null",
-        ),
         ({"test_share": 1.5}, "setting test_share: found 1.5; accepted: a number from 0 to 1"),
         ({"validation_share": "many"}, "setting validation_share: found 'many'"),
         ({"validation_share": 0.6, "test_share": 0.6}, "found 0.6 and 0.6; accepted: a sum of at most 1"),

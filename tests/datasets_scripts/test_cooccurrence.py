@@ -140,8 +140,9 @@ def test_roles_do_not_run_into_each_other() -> None:
     assert table["event"].to_pylist() == [second, first]
 
 
-def test_nothing_stays_on_disk(tmp_path: Path) -> None:
-    with closing(CooccurrenceCounter(threads=1, temporary_directory=tmp_path)) as counter:
+def test_nothing_stays_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with closing(CooccurrenceCounter(threads=1)) as counter:
         counter.add(words("a b"))
         assert list(tmp_path.iterdir())
         assert sum(table.num_rows for table in counter.tables()) == 2

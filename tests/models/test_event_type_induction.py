@@ -103,7 +103,6 @@ class TestEventTypeInduction(MethodCase):
         ("map_skip", 1),
         ("score_scale", 0),
         ("score_scale", float("nan")),
-        ("map_weight", -1),
         ("score_bias", "low"),
         ("type_name_weight", -0.1),
         ("type_name_weight", float("nan")),
@@ -395,7 +394,10 @@ class TestEventTypeInduction(MethodCase):
         torch.testing.assert_close(vectors, mean_pool(model.encoder.eval()(ids, mask)[0], content_mask(mask)))
 
     def test_skip_starts_from_the_cosines_of_the_encoder(self, tiny_encoder: Path) -> None:
-        model = _model(tiny_encoder, map_skip=True, score_scale=8.0, map_weight=1e-4)
+        model = _model(tiny_encoder, map_skip=True, score_scale=8.0)
+        for layer in (model.query_map, model.key_map):
+            assert layer.map_weight.item() == pytest.approx(0.1)
+            layer.map_weight.data.fill_(1e-4)
         output = model(*random_texts(6, 9, 100, seed=6))
         scores = output.query @ output.key.T / model.config.projection_dim**0.5
         torch.testing.assert_close(scores, 8 * output.embeddings @ output.embeddings.T, atol=1e-2, rtol=0)

@@ -98,7 +98,6 @@ class TestHeterEvent(MethodCase):
         ("pooling", "max"),
         ("event_dim", 0),
         ("event_dim", 2.5),
-        ("state_weight", -7),
         ("chain_dim", 7),
         ("chain_dim", 0),
         ("projection_dim", 12),

@@ -31,13 +31,11 @@ def _cosines(vectors: torch.Tensor) -> torch.Tensor:
 def skipping(tiny_encoder_without_dropout: Path) -> HeterEventModel:
     torch.manual_seed(0)
     size = HeterEventModel.from_encoder(str(tiny_encoder_without_dropout), **SMALL).config
-    return HeterEventModel.from_encoder(
-        str(tiny_encoder_without_dropout),
-        **{**SMALL, "chain_dim": size.encoder_config.hidden_size},
-        event_skip=True,
-        state_weight=1e-4,
-        gate_bias=-12.0,
-    ).eval()
+    fields = {**SMALL, "chain_dim": size.encoder_config.hidden_size, "event_skip": True, "gate_bias": -12.0}
+    model = HeterEventModel.from_encoder(str(tiny_encoder_without_dropout), **fields).eval()
+    assert model.chain_encoder.state_weight.item() == pytest.approx(0.1)
+    model.chain_encoder.state_weight.data.fill_(1e-4)
+    return model
 
 
 def test_cosines_start_as_those_of_the_encoder(skipping: HeterEventModel) -> None:
@@ -48,12 +46,12 @@ def test_cosines_start_as_those_of_the_encoder(skipping: HeterEventModel) -> Non
         torch.testing.assert_close(_cosines(vectors), expected, atol=2e-3, rtol=0)
 
 
-def test_an_open_gate_moves_the_nodes(tiny_encoder_without_dropout: Path, skipping: HeterEventModel) -> None:
-    fields = {**SMALL, "chain_dim": skipping.config.chain_dim, "event_skip": True, "state_weight": 1e-4}
-    opened = HeterEventModel.from_encoder(str(tiny_encoder_without_dropout), **fields, gate_bias=12.0).eval()
+def test_an_open_gate_moves_the_nodes(skipping: HeterEventModel) -> None:
+    for layer in skipping.graph_layers:
+        layer.gate_bias.data.fill_(12.0)
     inputs = event_inputs(skipping.config.encoder_config.vocab_size)
-    expected = _cosines(opened(**inputs).candidates)
-    assert (_cosines(opened(**inputs).embeddings) - expected).abs().max() > 0.05
+    expected = _cosines(skipping(**inputs).candidates)
+    assert (_cosines(skipping(**inputs).embeddings) - expected).abs().max() > 0.05
 
 
 def test_starts_are_kept_with_the_weights(skipping: HeterEventModel, tmp_path: Path) -> None:
