@@ -30,36 +30,19 @@ INPUTS_IMPORT = "from eventformers.evaluate_metrics.inputs import "
 """How the script of a metric of this package begins the import of `SHARED_INPUTS`."""
 
 
-def load_metric(
-    name: str,
-    *,
-    keep_in_memory: bool = False,
-    num_process: int = 1,
-    process_id: int = 0,
-    experiment_id: str | None = None,
-) -> evaluate.EvaluationModule:
+def load_metric(name: str, *, keep_in_memory: bool = False) -> evaluate.EvaluationModule:
     """Load a metric of this package, from any working directory and without network access.
 
     Args:
         name: one of `METRICS`.
-        keep_in_memory: keep added batches in memory instead of a file of the `evaluate` cache; only with one
-            process.
-        num_process: number of processes that each add a part; only rank 0 gets the scores.
-        process_id: rank of this process.
-        experiment_id: a name shared by the processes of one computation.
+        keep_in_memory: keep added batches in memory instead of a file of the `evaluate` cache.
 
     Raises:
         UnknownNameError: the metric is unknown.
     """
     if name not in METRICS:
         raise UnknownNameError("metric", name, METRICS)
-    return evaluate.load(
-        str(Path(__file__).parent / name),
-        keep_in_memory=keep_in_memory,
-        num_process=num_process,
-        process_id=process_id,
-        experiment_id=experiment_id,
-    )
+    return evaluate.load(str(Path(__file__).parent / name), keep_in_memory=keep_in_memory)
 
 
 class MetricEntry(TypedDict):

@@ -207,7 +207,6 @@ def write_card(
     folder: str | Path,
     card: ModelCard,
     *,
-    overwrite: bool = False,
     run_usage: bool = True,
     earlier: str | Path | None = None,
 ) -> bool:
@@ -217,7 +216,6 @@ def write_card(
 
     Args:
         folder: the saved model, complete, since the usage examples load it.
-        overwrite: also replace a card that somebody else wrote.
         run_usage: run the usage examples, in fresh processes and on the CPU, and show their output.
         earlier: the folder that this one will replace, whose `README.md` decides; None for `folder` itself.
 
@@ -227,7 +225,7 @@ def write_card(
     path = Path(folder) / CARD_FILE
     try:
         standing = path if earlier is None else Path(earlier) / CARD_FILE
-        if not overwrite and card_state(standing) == "foreign":
+        if card_state(standing) == "foreign":
             logger.warning("%s was written or edited by hand and is kept", standing)
             return False
         if run_usage:

@@ -367,8 +367,6 @@ def test_a_card_is_written_replaced_and_kept_once_edited(tmp_path, caplog):
     assert not write_card(tmp_path, make_card(), run_usage=False)
     assert path.read_bytes() == edited
     assert "is kept" in caplog.text
-    assert write_card(tmp_path, make_card(), overwrite=True, run_usage=False)
-    assert card_state(path) == "ours"
 
 
 @pytest.mark.parametrize("change", [lambda text: text + "One more line.\n", lambda text: "Mine\n" + text])

@@ -14,7 +14,7 @@ _BEFORE_NOUNS = frozenset({"amod", "compound", "nmod", "nummod", "poss", "quantm
 _MOST_STEPS = 20
 
 
-def trigger_of(span: Span, triggers: Collection[int], labels: Collection[str] = ()) -> int | None:
+def trigger_of(span: Span, triggers: Collection[int]) -> int | None:
     """The trigger that a time or a place belongs to; None if the parse gives none.
 
     It is the nearest one above: "the attack on Monday" is that of a noun, if that noun is an event, else of
@@ -23,7 +23,6 @@ def trigger_of(span: Span, triggers: Collection[int], labels: Collection[str] = 
     Args:
         span: the time or place.
         triggers: token indexes of the events.
-        labels: dependencies that end the way, such as that of a subject.
     """
     word = span.root
     while word.dep_ in _BEFORE_NOUNS and word.head.i != word.i:
@@ -37,7 +36,7 @@ def trigger_of(span: Span, triggers: Collection[int], labels: Collection[str] = 
             return word.i
         # The predicate of "wants to buy" is one event, whose trigger is its first verb.
         ends = is_clause_head(word) and word.dep_ != "xcomp"
-        if ends or word.head.i == word.i or word.dep_ in labels:
+        if ends or word.head.i == word.i:
             return None
         word = word.head
     return None
