@@ -42,36 +42,21 @@ def pairs_of(row: Row) -> list[Pair]:
     return [frozenset(events[start : start + 2]) for start in range(0, len(events), 2)]
 
 
-def test_documents_have_the_plain_json_lines_format():
-    for document in read_documents():
+def test_documents_are_short_stories_of_plain_texts_that_repeat_nothing():
+    documents = read_documents()
+    assert len({document["document_id"] for document in documents}) == len(documents) >= 400
+    for document in documents:
+        name, events = document["document_id"], document["events"]
         assert set(document) == {"document_id", "source", "license", "events"}
-        assert document["source"] == "eventformers-samples"
-        assert document["license"] == "Apache-2.0"
-        for subject, predicate, object_ in document["events"]:
-            assert TEXT.fullmatch(subject), document["document_id"]
-            assert TEXT.fullmatch(predicate), document["document_id"]
-            assert not object_ or TEXT.fullmatch(object_), document["document_id"]
-
-
-def test_every_document_is_a_short_story():
-    lengths = {document["document_id"]: len(document["events"]) for document in read_documents()}
-    assert len(lengths) >= 400
-    assert {name: length for name, length in lengths.items() if not 6 <= length <= 10} == {}
-
-
-def test_every_scenario_is_told_several_times():
-    scenarios = Counter(document["document_id"].rsplit("-", 1)[0] for document in read_documents())
+        assert (document["source"], document["license"]) == ("eventformers-samples", "Apache-2.0")
+        assert len(set(map(tuple, events))) == len(events), name
+        assert 6 <= len(events) <= 10, name
+        for subject, predicate, object_ in events:
+            assert all(TEXT.fullmatch(text) for text in (subject, predicate, object_ or "none")), name
+    assert max(Counter(frozenset(map(tuple, one["events"])) for one in documents).values()) == 1
+    scenarios = Counter(document["document_id"].rsplit("-", 1)[0] for document in documents)
     assert len(scenarios) >= 70
     assert min(scenarios.values()) >= 6
-
-
-def test_documents_repeat_neither_each_other_nor_their_own_events():
-    documents = read_documents()
-    assert len({document["document_id"] for document in documents}) == len(documents)
-    tellings = Counter(frozenset(map(tuple, document["events"])) for document in documents)
-    assert max(tellings.values()) == 1
-    for document in documents:
-        assert len(set(map(tuple, document["events"]))) == len(document["events"]), document["document_id"]
 
 
 def test_stories_have_long_chains():
@@ -106,30 +91,10 @@ def test_cloze_items_have_one_held_out_event_and_wrong_ones(name: str):
     assert f"{files} | {counts[0]} and {counts[1]} items" in readme
 
 
-@pytest.mark.parametrize(
-    ("name", "count", "fields"),
-    [
-        ("hard.txt", 120, 12),
-        ("hard_extend.txt", 66, 12),
-        ("transitive.txt", 60, 7),
-        ("verbs_in_context.txt", 24, 7),
-    ],
-)
-def test_similarity_rows_have_the_raw_format(name: str, count: int, fields: int):
-    rows = read_rows(SAMPLES / "similarity" / name)
-    assert len(rows) == count
-    for row in rows:
-        assert len(row) == fields, row
-        assert all(TEXT.fullmatch(text) for event in events_of(row) for text in event), row
-
-
-def test_similarity_rows_do_not_repeat():
-    pairs = [
-        pair
-        for name in SIMILARITY_FILES
-        for row in read_rows(SAMPLES / "similarity" / name)
-        for pair in pairs_of(row)
-    ]
+def test_similarity_rows_have_plain_texts_and_do_not_repeat():
+    rows = [row for name in SIMILARITY_FILES for row in read_rows(SAMPLES / "similarity" / name)]
+    assert all(TEXT.fullmatch(text) for row in rows for event in events_of(row) for text in event)
+    pairs = [pair for row in rows for pair in pairs_of(row)]
     assert [pair for pair, count in Counter(pairs).items() if count > 1] == []
     assert all(len(pair) == 2 for pair in pairs)
 
