@@ -15,6 +15,8 @@ from __future__ import annotations
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -214,14 +216,7 @@ def _rows(tables: Iterable[pa.Table]) -> Iterator[dict[str, Any]]:
 
 
 def _by_document(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    actors: list[dict[str, Any]] = []
-    for row in rows:
-        if actors and row["document_id"] != actors[0]["document_id"]:
-            yield actors[0]["document_id"], actors
-            actors = []
-        actors.append(row)
-    if actors:
-        yield actors[0]["document_id"], actors
+    return ((name, list(actors)) for name, actors in groupby(rows, itemgetter("document_id")))
 
 
 class _Merger:
