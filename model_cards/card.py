@@ -78,7 +78,7 @@ class TrainedOn:
     raw_files: Sequence[Mapping[str, object]] = ()
     read: Mapping[str, int] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
-    sources: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     statistics: Mapping[str, object] = field(default_factory=dict)
     split_rows: Mapping[str, int] = field(default_factory=dict)
     validation_rows: int | None = None
@@ -375,7 +375,7 @@ def _sources(data: TrainedOn) -> str:
     rows = []
     # The last count is that of the smallest parts, such as the events of documents.
     for name, source in sorted(
-        data.sources.items(), key=lambda item: (-_count(item[1], kinds[-1]) if kinds else 0, item[0])
+        data.sources.items(), key=lambda item: (-item[1].get(kinds[-1], 0) if kinds else 0, item[0])
     ):
         license_name = str(source.get("license") or "not stated")
         hub = hub_licenses([license_name])[0]
@@ -386,18 +386,13 @@ def _sources(data: TrainedOn) -> str:
             [
                 markdown.cell(name),
                 markdown.cell(shown),
-                *(markdown.number(_count(source, kind)) for kind in kinds),
+                *(markdown.number(source.get(kind, 0)) for kind in kinds),
             ]
         )
     if len(rows) > 1 and kinds:
-        sums = (sum(_count(source, kind) for source in data.sources.values()) for kind in kinds)
+        sums = (sum(source.get(kind, 0) for source in data.sources.values()) for kind in kinds)
         rows.append(["**all**", "", *(f"**{markdown.number(total)}**" for total in sums)])
     return markdown.table(["source", "licence", *kinds], rows)
-
-
-def _count(source: Mapping[str, object], kind: str) -> int:
-    value = source.get(kind)
-    return value if isinstance(value, int) else 0
 
 
 def _settings_table(settings: Mapping[str, object]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hierarchy_builds import write
 
 from eventformers.datasets_scripts import hierarchy_readers
 from eventformers.datasets_scripts.hierarchy_readers import (
@@ -36,11 +37,6 @@ MENTION = {
     "context_lang": "en",
     "label_id": "830917",
 }
-
-
-def write(path: Path, *rows: object) -> Path:
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-    return path
 
 
 def test_a_mention_of_xlel_wd(tmp_path: Path) -> None:

@@ -7,12 +7,7 @@ from __future__ import annotations
 
 import math
 
-Vector = list[float]
-Matrix = list[list[float]]
-
-
-def _sigmoid(value: float) -> float:
-    return 1 / (1 + math.exp(-value))
+from slow_grounding_losses import Matrix, Vector, _sigmoid
 
 
 def _dot(left: Vector, right: Vector) -> float:
