@@ -25,9 +25,13 @@ class CheckedMetric(evaluate.Metric, ABC):
     FEATURES: ClassVar[datasets.Features]
     """The inputs: numbers (`float64`) or names (`string`), or lists of these."""
 
+    @staticmethod
     @abstractmethod
-    def _compute(self, *arguments: Any, **inputs: Any) -> Any:
-        raise NotImplementedError
+    def scores(*arguments: Any, **inputs: Any) -> Any:
+        """Return the scores of the inputs, by their names."""
+
+    def _compute(self, **inputs: Any) -> Any:
+        return self.scores(**inputs)
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(

@@ -72,6 +72,7 @@ class ClusteringNmi(CheckedMetric):
     """Agreement of clusters with types."""
 
     DESCRIPTION, INPUTS_DESCRIPTION, CITATION = _DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION
+    scores = staticmethod(clustering_nmi)
     FEATURES = datasets.Features(
         {"predictions": datasets.Value("int64"), "references": datasets.Value("string")}
     )
@@ -79,6 +80,3 @@ class ClusteringNmi(CheckedMetric):
     def checked(self, name: str, values: Any) -> list[Any]:
         """Return clusters as integers and types as names; `evaluate` itself would cut fractions."""
         return (cluster_numbers if name == "predictions" else type_names)(listed(name, values))
-
-    def _compute(self, predictions: list[int], references: list[str]) -> dict[str, float | int]:
-        return clustering_nmi(predictions, references)

@@ -64,6 +64,7 @@ class Coreference(CheckedMetric):
     """Agreement of clusters of mentions."""
 
     DESCRIPTION, INPUTS_DESCRIPTION, CITATION = _DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION
+    scores = staticmethod(coreference)
     FEATURES = datasets.Features(
         {"predictions": datasets.Value("string"), "references": datasets.Value("string")}
     )
@@ -71,6 +72,3 @@ class Coreference(CheckedMetric):
     def checked(self, name: str, values: Any) -> list[Any]:
         """Return clusters as texts."""
         return cluster_labels(name, listed(name, values))
-
-    def _compute(self, predictions: list[str], references: list[str]) -> dict[str, float | int]:
-        return coreference(predictions, references)

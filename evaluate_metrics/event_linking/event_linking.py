@@ -59,12 +59,10 @@ class EventLinking(CheckedMetric):
     """Agreement of sets of events with the gold events of mentions."""
 
     DESCRIPTION, INPUTS_DESCRIPTION, CITATION = _DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION
+    scores = staticmethod(event_linking)
     FEATURES = datasets.Features(
         {
             "predictions": datasets.List(datasets.Value("string")),
             "references": datasets.List(datasets.Value("string")),
         }
     )
-
-    def _compute(self, predictions: list[list[str]], references: list[list[str]]) -> dict[str, float]:
-        return event_linking(predictions, references)

@@ -55,9 +55,7 @@ class HardSimilarity(CheckedMetric):
     """Accuracy over rows of a similar and a dissimilar pair of events."""
 
     DESCRIPTION, INPUTS_DESCRIPTION, CITATION = _DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION
+    scores = staticmethod(hard_similarity)
     FEATURES = datasets.Features(
         {"similar": datasets.Value("float64"), "dissimilar": datasets.Value("float64")}
     )
-
-    def _compute(self, similar: list[float], dissimilar: list[float]) -> dict[str, float | int]:
-        return hard_similarity(similar, dissimilar)

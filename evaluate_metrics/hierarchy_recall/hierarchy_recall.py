@@ -56,12 +56,10 @@ class HierarchyRecall(CheckedMetric):
     """Recall of the gold events of mentions among their first candidates."""
 
     DESCRIPTION, INPUTS_DESCRIPTION, CITATION = _DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION
+    scores = staticmethod(hierarchy_recall)
     FEATURES = datasets.Features(
         {
             "predictions": datasets.List(datasets.Value("string")),
             "references": datasets.List(datasets.Value("string")),
         }
     )
-
-    def _compute(self, predictions: list[list[str]], references: list[list[str]]) -> dict[str, float]:
-        return hierarchy_recall(predictions, references)

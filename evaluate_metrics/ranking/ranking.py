@@ -52,7 +52,5 @@ class Ranking(CheckedMetric):
     """Reciprocal rank and hits of the right answers of queries."""
 
     DESCRIPTION, INPUTS_DESCRIPTION, CITATION = _DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION
+    scores = staticmethod(ranking)
     FEATURES = datasets.Features({"predictions": datasets.Value("float64")})
-
-    def _compute(self, predictions: list[float]) -> dict[str, float | int]:
-        return ranking(predictions)

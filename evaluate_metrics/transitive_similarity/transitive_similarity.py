@@ -47,9 +47,7 @@ class TransitiveSimilarity(CheckedMetric):
     """Spearman's rank correlation of predicted similarities with human ratings."""
 
     DESCRIPTION, INPUTS_DESCRIPTION, CITATION = _DESCRIPTION, _KWARGS_DESCRIPTION, _CITATION
+    scores = staticmethod(transitive_similarity)
     FEATURES = datasets.Features(
         {"predictions": datasets.Value("float64"), "references": datasets.Value("float64")}
     )
-
-    def _compute(self, predictions: list[float], references: list[float]) -> dict[str, float]:
-        return transitive_similarity(predictions, references)
