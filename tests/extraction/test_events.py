@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from benchmark_scripts import load_benchmark
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.extraction.events import ARGUMENT_FORMS, extract_events
@@ -406,3 +407,17 @@ def test_refuses_what_was_not_parsed() -> None:
         extract_events(doc)
     with pytest.raises(UnknownNameError, match="Did you mean 'heads'"):
         extract_events(doc, "head")
+
+
+def test_f1_of_an_installed_pipeline(english_pipeline: str) -> None:
+    """Against the annotated sentences of `benchmarks/extraction_accuracy.jsonl`."""
+    import spacy
+
+    accuracy = load_benchmark("extraction_accuracy")
+    sentences = accuracy.read_annotations()
+    found = accuracy.extracted(spacy.load(english_pipeline), sentences)
+    scores = {part: accuracy.agreement(sentences, found, part).f1 for part in accuracy.PARTS}
+    assert scores["subject, predicate, object"] > 0.825
+    assert scores["subject, predicate"] > 0.85
+    assert scores["predicate, object"] > 0.91
+    assert scores["predicate, negation"] > 0.945

@@ -7,16 +7,26 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer, NomicBertConfig, NomicBertModel
+from transformers import (
+    AutoModel,
+    AutoTokenizer,
+    ModernBertConfig,
+    NomicBertConfig,
+    NomicBertModel,
+    PreTrainedConfig,
+    Qwen3Config,
+)
 
 from eventformers import SwccForPreTraining, SwccModel
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import load_encoder
+from eventformers.loading.model_files import read_weight_files
 from eventformers.loading.models import folder_revision
 
 
@@ -214,3 +224,31 @@ def test_an_encoder_whose_weights_are_renamed_when_saved(tmp_path: Path, tiny_en
     (tmp_path / "model" / "config.json").write_text(json.dumps(saved))
     with pytest.raises(EventformersError, match=r"for which the config\.json has no place"):
         load_encoder(tmp_path / "model", device="cpu")
+
+
+SIZES: dict[str, Any] = {
+    **{"vocab_size": 50, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1},
+    **{"num_attention_heads": 2, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2},
+    "max_position_embeddings": 32_768,
+}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        Qwen3Config(**SIZES, num_key_value_heads=1, head_dim=8),
+        ModernBertConfig(**SIZES, cls_token_id=1, sep_token_id=2),
+    ],
+    ids=lambda config: config.model_type,
+)
+def test_a_rotary_model_has_any_position_limit(config: PreTrainedConfig, tmp_path: Path) -> None:
+    AutoModel.from_config(config).save_pretrained(tmp_path)
+    assert read_weight_files(str(tmp_path)) is not None
+
+
+@pytest.mark.parametrize("name", ["hidden_size", "max_position_embeddings"])
+def test_sizes_far_above_the_weights_are_refused(name: str, folder: Path) -> None:
+    content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**content, name: 10**9}), encoding="utf-8")
+    with pytest.raises(EventformersError, match=f"found {name} 1000000000; accepted: at most"):
+        read_weight_files(str(folder))

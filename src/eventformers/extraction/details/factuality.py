@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eventformers.extraction.details.actors import ACTOR_IDS
-from eventformers.extraction.details.attachment import clause_of
 from eventformers.extraction.grammar import (
     DIRECT_OBJECTS,
     LINKED,
     RELATIVE_CLAUSES,
     RELATIVE_PRONOUNS,
     child_of,
+    clause_of,
     copula_of,
     is_clause_head,
     is_finite,

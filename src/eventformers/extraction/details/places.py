@@ -24,8 +24,7 @@ import numpy as np
 
 from eventformers.datasets_scripts.chain_readers import REPORTING_PREDICATES
 from eventformers.errors import EventformersError
-from eventformers.extraction.details.attachment import trigger_of
-from eventformers.extraction.grammar import SUBJECTS, child_of
+from eventformers.extraction.grammar import SUBJECTS, child_of, trigger_of
 from eventformers.extraction.lexicon import lexicon
 from eventformers.extraction.normalising import place_given
 

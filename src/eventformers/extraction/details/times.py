@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from eventformers.extraction.details.attachment import clause_of, trigger_of
-from eventformers.extraction.grammar import LINKED, SUBJECTS, child_of
+from eventformers.extraction.grammar import LINKED, SUBJECTS, child_of, clause_of, trigger_of
 from eventformers.extraction.lexicon import lexicon
 from eventformers.extraction.normalising import place_given
 
