@@ -18,7 +18,13 @@ def event(document: str, sentence: tuple[int, int], start: str | None = "", end:
 
 
 def weighed(
-    text: str, entry: EventText, *, date: str | None = "", start: str | None = "", end: str = ""
+    text: str,
+    entry: EventText,
+    *,
+    date: str | None = "",
+    start: str | None = "",
+    end: str = "",
+    language: str = "en",
 ) -> bool:
     """True if the entry stays a candidate of an event in the last sentence of a text."""
     first = text.rindex(". ") + 2 if ". " in text else 0
@@ -27,6 +33,7 @@ def weighed(
         [event("d", (first, len(text)), start, end)],
         {"d": {"text": text, "date": date}},  # type: ignore[dict-item]
         [entry, EventText("floods", "a flood after the storm; an election, an attack")],
+        language,
     )
     assert found.scores[0, 0] == pytest.approx(0.7) or found.events[0, 0] == -1
     return bool(found.events[0, 0] == 0)
@@ -51,6 +58,11 @@ def test_names_of_an_entry_are_in_the_document(text: str, title: str, stays: boo
     assert weighed(text, EventText(title)) == stays
 
 
+def test_german_nouns_are_no_names() -> None:
+    assert weighed("Die Bürger stimmten ab.", EventText("Wahl"), language="de")
+    assert not weighed("Die Bürger stimmten ab.", EventText("Wahl"))
+
+
 @pytest.mark.parametrize(
     ("title", "given", "stays"),
     [
@@ -60,6 +72,10 @@ def test_names_of_an_entry_are_in_the_document(text: str, title: str, stays: boo
         ("2015–17 election", {"start": "2016"}, True),
         ("2015–17 election", {"start": "2017"}, True),
         ("2015-17 election", {"start": "2018"}, False),
+        ("1999–02 election", {"start": "2001"}, True),
+        ("1999–02 election", {"start": "1950"}, False),
+        ("2014-05 election", {"start": "2014"}, True),
+        ("2014-05 election", {"start": "2030"}, False),
         # Without a time of its own: the years of the document and of its date.
         ("2019 election", {"date": "2019-12-31"}, True),
         ("2018 election", {"date": "2019-12-31"}, False),

@@ -72,7 +72,7 @@ def link_events(run: StepRun) -> None:
     blocks = [slice(start, start + _BLOCK_EVENTS) for start in range(0, max(1, len(rows)), _BLOCK_EVENTS)]
     number_of = min(CANDIDATES, len(index.event_ids))
     nearest = Candidates.joined([index.search(queries[block], number_of) for block in blocks])
-    found = weigh_by_documents(nearest, rows, read, known)
+    found = weigh_by_documents(nearest, rows, read, known, language)
     tables = [LINK_SCHEMA.empty_table()]
     for block in blocks:
         candidates = found.take(range(*block.indices(len(rows))))

@@ -22,6 +22,12 @@ _SUPPORT = 0.5
 """Weight of the document in a score, chosen with the next two on 191 judged links of Wikinews."""
 
 _AGREEING = 3
+_LONGEST_TURN = 20
+"""Number of years that a range with two figures at its end may have over the turn of a century."""
+
+_NOUNS_CAPITALISED = frozenset(("de", "lb"))
+"""Languages whose nouns all begin with a capital, so that names cannot be told from them."""
+
 _NAMED = 0.5
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _YEARS = re.compile(r"\b(1[5-9]\d\d|20\d\d)(?:[–-](\d{4}|\d\d|present)\b(?!-))?")
@@ -32,20 +38,22 @@ def weigh_by_documents(
     events: Sequence[Mapping[str, Any]],
     documents: Mapping[str, Mapping[str, str]],
     entries: Sequence[EventText],
+    language: str = "en",
 ) -> Candidates:
     """Refuse candidates that the document contradicts, and move the other scores towards the document.
 
     A candidate is refused if the sentence has none of the names in its title, or the document fewer than half
     of them, or if its title has years in which the event did not happen: its own time, else any year that the
     document names or the year of its date. Names are capitalised words that no entry has in lower case,
-    compared by their first four letters, as in "Iran" and "Iranian". The score of a candidate becomes a mean
-    with its three best scores among the events of the document.
+    compared by their first four letters, as in "Iran" and "Iranian"; in German there are none. The score of a
+    candidate becomes a mean with its three best scores among the events of the document.
 
     Args:
         candidates: those of the events, with scores of the index.
         events: rows of `EVENT_SCHEMA`, with `document_id`, the places of the sentence, and times.
         documents: `text` and `date` of each document, by its id.
         entries: the texts of the index's events, by position.
+        language: the language of the entries.
 
     Returns:
         The candidates that are left, best first.
@@ -54,7 +62,8 @@ def weigh_by_documents(
 
     @cache
     def of_entry(place: int) -> tuple[set[str], set[int]]:
-        return _names(entries[place].title, lower), _years(entries[place].title)
+        names = set() if language in _NOUNS_CAPITALISED else _names(entries[place].title, lower)
+        return names, _years(entries[place].title)
 
     @cache
     def of_text(document_id: str) -> tuple[set[str], set[int]]:
@@ -95,6 +104,8 @@ def _years(text: str) -> set[int]:
     """The years that a text names, those of ranges such as "2019–20" and "2014–present" included."""
     found: set[int] = set()
     for first, last in _YEARS.findall(text):
-        end = {"": first, "present": "2100"}.get(last, first[: -len(last)] + last)
-        found.update({int(first)}, range(int(first), int(end) + 1))
+        end = int({"": first, "present": "2100"}.get(last, first[: -len(last)] + last))
+        # "1999–02" ends in the next century; "2014-05" is a month.
+        end += 100 if end + 100 <= int(first) + _LONGEST_TURN else 0
+        found.update({int(first)}, range(int(first), end + 1))
     return found
