@@ -150,7 +150,7 @@ def chain_training(
     settings: BaselineSettings | None = None,
     seed: int = DEFAULT_SEED,
     show_progress: bool = False,
-    **data_settings: object,
+    **data_settings: Any,
 ) -> ChainTraining:
     """Load the training split of `chains` for a baseline, which several tasks can share.
 
@@ -178,7 +178,7 @@ def chain_training(
     return ChainTraining(name, chosen, seed, load_training_chains(data, **data_settings), show_progress)
 
 
-def load_training_chains(data: str | Path | None, **settings: object) -> TrainingChains:
+def load_training_chains(data: str | Path | None, **settings: Any) -> TrainingChains:
     """Load the training split of `chains`.
 
     Args:

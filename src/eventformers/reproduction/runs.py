@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.fingerprints import joint_fingerprint
@@ -202,7 +203,7 @@ class Reproduction:
         return f"{source}@{model_revision(source)}"
 
     @cached_property
-    def chain_settings(self) -> dict[str, object]:
+    def chain_settings(self) -> dict[str, Any]:
         """The settings that split documents, which all rows have in common."""
         data = resolve_recipe(self.method, self.recipe, self.settings, self.seed).data
         return {name: data[name] for name in EventChains.SETTING_GROUPS["chain"] if name in data}
