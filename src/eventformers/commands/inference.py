@@ -104,7 +104,13 @@ def complete(
         ),
     ],
     model: options.Model = None,
-    data: options.RawData = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="Raw files, a built dataset or a Hub id. Default: the graph of the index, or without "
+            "--index the bundled samples."
+        ),
+    ] = None,
     malformed: options.Malformed = "error",
     config: Annotated[
         str | None, typer.Option(help="The graph: conceptnet or atomic, or either with _inductive.")
