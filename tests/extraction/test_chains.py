@@ -11,7 +11,7 @@ import pytest
 from eventformers.datasets_scripts.chain_readers import RawDocument, RawEvent
 from eventformers.datasets_scripts.chains import document_chains
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.extraction.chains import chain_ids, coreference_clusters, find_chains, resolver_of
+from eventformers.extraction.chains import coreference_clusters, find_chains, resolver_of
 from eventformers.extraction.events import extract_events
 from eventformers.extraction.extractor import plain_event
 
@@ -152,11 +152,6 @@ def test_subject_and_object_the_same() -> None:
     doc = parsed_text("Anna/NNP/2/nsubj saw/VBD/2/ROOT Anna/NNP/2/dobj")
     assert chains_of(doc) == {"anna": ["anna saw anna"]}
     assert chains_of(doc, lambda text: [[(0, 1), (2, 3)]]) == {"anna": ["anna saw anna"]}
-
-
-def test_namesakes_have_ids_of_their_own(doc: Doc) -> None:
-    _, chains = find_chains(doc, extract_events(doc), lambda text: [[(2, 3)], [(6, 7)]])
-    assert chain_ids("d", chains) == ["d/peter", "d/peter~2"]
 
 
 def clusters_for_a_name(doc: Doc) -> list[list[tuple[int, int]]]:

@@ -152,6 +152,17 @@ def test_coreference_by_a_function(english_pipeline: str, tmp_path: Path) -> Non
     assert [event["predicate"] for event in chain["events"]] == [*ANNA, "closed"]
 
 
+def namesakes(doc: Any) -> list[list[tuple[int, int]]]:
+    return [[(token.i, token.i + 1)] for token in doc if token.text == "Anna"][:2]
+
+
+def test_namesakes_have_ids_of_their_own(english_pipeline: str, tmp_path: Path) -> None:
+    options = {"pipeline": english_pipeline, "coreference": namesakes, "min_chain_length": 1}
+    finished = eventformers.extract(texts_in(tmp_path / "stories"), tmp_path / "out", **options)
+    rows = rows_of(finished.folder / "chains.jsonl")
+    assert [row["chain_id"] for row in rows] == ["story-0/anna", "story-0/anna~2"]
+
+
 @pytest.mark.process
 def test_processes_and_resuming_change_nothing(
     english_pipeline: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from eventformers.datasets_scripts.chain_readers import PRONOUNS
 from eventformers.datasets_scripts.chains import NO_PROTAGONISTS
-from eventformers.datasets_scripts.document_splits import DistinctIds
 from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.extraction.coreference import resolve
 from eventformers.extraction.events import ExtractedEvent
@@ -113,12 +112,6 @@ def _protagonist(cluster: Sequence[Span], arguments: str) -> str:
     return mention_text(head) if arguments == "spans" else head_text(head)
 
 
-def chain_ids(document_id: str, chains: Sequence[ExtractedChain]) -> list[str]:
-    """Build the id of each chain from document and protagonist; a number distinguishes equal names."""
-    ids = DistinctIds("~")
-    return [ids.of(f"{document_id}/{chain.protagonist}") for chain in chains]
-
-
 Resolver = Callable[["Doc"], Iterable[Iterable["Span | tuple[int, int]"]]]
 """Returns the clusters of a parsed text; a mention is a span, or the index of its first token and the index
 after its last token."""
@@ -126,7 +119,9 @@ after its last token."""
 CLUSTERS = "eventformers_clusters"
 """Key of the clusters that were read in the `user_data` of a parsed text."""
 
-COREFERENCE_SOURCES = ("auto", "heads", "spacy", "fastcoref", "coreferee")
+_RESOLVERS = ("spacy", "fastcoref", "coreferee")
+COREFERENCE_SOURCES = ("auto", "heads", *_RESOLVERS)
+_EXTENSIONS = {"fastcoref": "coref_clusters", "coreferee": "coref_chains"}
 _SPACY_PREFIX = "coref_clusters_"
 
 
@@ -177,10 +172,10 @@ def coreference_clusters(doc: Doc, coreference: str | Resolver = "auto") -> list
     elif coreference == "heads":
         return None
     elif coreference == "auto":
-        name = next((name for name in _READERS if _carries(doc, name)), None)
+        name = next((name for name in _RESOLVERS if _carries(doc, name)), None)
         if name is None and doc.lang_ != "en":
             return None
-        clusters = resolve(doc) if name is None else _READERS[name](doc)
+        clusters = resolve(doc) if name is None else _written(doc, name)
     else:
         # spaCy's resolver writes nothing to a text without clusters, so missing clusters are not an error
         # there.
@@ -189,7 +184,7 @@ def coreference_clusters(doc: Doc, coreference: str | Resolver = "auto") -> list
                 f"the spaCy pipeline wrote no clusters of {coreference}; accepted: a pipeline with that"
                 " component, or coreference by heads"
             )
-        clusters = _READERS[coreference](doc)
+        clusters = _written(doc, coreference)
     found = [sorted(cluster, key=lambda span: (span.start, span.end)) for cluster in clusters]
     doc.user_data[CLUSTERS] = sorted((one for one in found if one), key=lambda cluster: cluster[0].start)
     return doc.user_data[CLUSTERS]
@@ -203,22 +198,18 @@ def _carries(doc: Doc, name: str) -> bool:
     return doc.has_extension(extension) and doc._.get(extension) is not None
 
 
-def _of_spacy(doc: Doc) -> Iterator[list[Span]]:
-    for name, spans in doc.spans.items():
-        if name.startswith(_SPACY_PREFIX):
-            yield list(spans)
-
-
-def _of_fastcoref(doc: Doc) -> Iterator[list[Span]]:
-    for cluster in doc._.coref_clusters:
-        spans = [doc.char_span(start, end, alignment_mode="expand") for start, end in cluster]
-        yield [span for span in spans if span is not None]
-
-
-def _of_coreferee(doc: Doc) -> Iterator[list[Span]]:
-    # A mention of several people lists the head of each.
-    for chain in doc._.coref_chains:
-        yield [doc[index : index + 1] for mention in chain for index in mention.token_indexes]
+def _written(doc: Doc, name: str) -> Iterator[list[Span]]:
+    """Yield the clusters that a resolver wrote to a text."""
+    if name == "spacy":
+        yield from (list(spans) for key, spans in doc.spans.items() if key.startswith(_SPACY_PREFIX))
+    elif name == "fastcoref":
+        for cluster in doc._.coref_clusters:
+            spans = [doc.char_span(start, end, alignment_mode="expand") for start, end in cluster]
+            yield [span for span in spans if span is not None]
+    else:
+        # A mention of several people lists the head of each.
+        for chain in doc._.coref_chains:
+            yield [doc[index : index + 1] for mention in chain for index in mention.token_indexes]
 
 
 def _of_callable(doc: Doc, resolver: Resolver) -> Iterator[list[Span]]:
@@ -236,11 +227,3 @@ def _of_callable(doc: Doc, resolver: Resolver) -> Iterator[list[Span]]:
             else:
                 spans.append(mention)
         yield spans
-
-
-_EXTENSIONS = {"fastcoref": "coref_clusters", "coreferee": "coref_chains"}
-_READERS: dict[str, Callable[[Doc], Iterator[list[Span]]]] = {
-    "spacy": _of_spacy,
-    "fastcoref": _of_fastcoref,
-    "coreferee": _of_coreferee,
-}

@@ -199,7 +199,17 @@ class _Clauses:
         for number, sentence in enumerate(self.doc.sents):
             for token in sentence:
                 if token.dep_ == "cop" and not is_clause_head(token.head):
-                    yield from self._copula(number, token)
+                    # A copula that depends on the predicate noun or adjective, as in Universal Dependencies.
+                    linked = token.head
+                    words = [token.lower_]
+                    if linked.pos_ in ("ADJ", "ADV", "VERB"):
+                        words.append(linked.lower_)
+                        target = prepositional_object(linked, words)
+                    else:
+                        words += [child.lower_ for child in linked.lefts if child.dep_ == "case"]
+                        target = linked
+                    negated, subject = self._polarity.is_negated(linked), self._grammatical_subject(linked)
+                    yield from self._made(number, token, subject, words, target, False, negated)
                 elif is_clause_head(token) and not (
                     self._joins_its_head(token) or is_handle(token) or is_elliptical(token)
                 ):
@@ -207,7 +217,11 @@ class _Clauses:
 
     def _event(self, sentence: int, verb: Token) -> Iterator[ExtractedEvent]:
         words, last = [verb.lower_, *_particles(verb)], verb
-        while (complement := self._joined_complement(last)) is not None:
+        while (
+            (complement := child_of(last, {"xcomp"})) is not None
+            and is_clause_head(complement)
+            and self._takes_complements(last)
+        ):
             if self.spans:
                 words += [child.lower_ for child in complement.lefts if child.lower_ == "to"]
             words += [complement.lower_, *_particles(complement)]
@@ -230,21 +244,6 @@ class _Clauses:
             )
         negated = self._polarity.is_negated(last)
         yield from self._made(sentence, verb, subject, words, target, passive, negated)
-
-    def _copula(self, sentence: int, copula: Token) -> Iterator[ExtractedEvent]:
-        """The event of a copula that depends on the predicate noun or adjective, as in Universal
-        Dependencies."""
-        linked = copula.head
-        words, target = [copula.lower_], None
-        if linked.pos_ in ("ADJ", "ADV", "VERB"):
-            words.append(linked.lower_)
-            target = prepositional_object(linked, words)
-        else:
-            words += [child.lower_ for child in linked.lefts if child.dep_ == "case"]
-            target = linked
-        negated = self._polarity.is_negated(linked)
-        subject = self._grammatical_subject(linked)
-        yield from self._made(sentence, copula, subject, words, target, False, negated)
 
     def _made(
         self,
@@ -336,7 +335,13 @@ class _Clauses:
         an object: "said the state of emergency is over"."""
         if child_of(verb, _NO_SUBJECTS | {"mark"}) is not None or not is_finite(verb):
             return None
-        noun = _inverted_subject(verb)
+        # The speaker after a verb that follows what is said.
+        noun = child_of(verb, DIRECT_OBJECTS) if verb.lemma_.lower() in _WORDS.verbs_of_speech else None
+        follows_mark = verb.i > verb.sent.start and verb.nbor(-1).is_punct
+        if noun is not None and not (
+            follows_mark and noun.left_edge.i == verb.i + 1 and not coordinator(verb)
+        ):
+            noun = None
         # "hours spread over years" may have a participle.
         is_clear = (
             verb.tag_ != "VBD" or verb.pos_ == "AUX" or verb.head.lemma_.lower() in _WORDS.verbs_of_speech
@@ -418,28 +423,18 @@ class _Clauses:
 
     def _is_passive(self, verb: Token) -> bool:
         if verb.i not in self._passive:
-            self._passive[verb.i] = self._find_passive(verb)
+            labels = {child.dep_ for child in verb.children}
+            passive = not labels.isdisjoint(_PASSIVE_MARKS)
+            if not passive and labels.isdisjoint(HELPERS | SUBJECTS) and is_past_participle(verb):
+                passive = verb.dep_ in ("acl", "advcl") or (
+                    verb.dep_ == "conj" and (verb.head.dep_ in LINKED or self._is_passive(verb.head))
+                )
+            self._passive[verb.i] = passive
         return self._passive[verb.i]
-
-    def _find_passive(self, verb: Token) -> bool:
-        labels = {child.dep_ for child in verb.children}
-        if labels & _PASSIVE_MARKS:
-            return True
-        if labels & HELPERS or labels & SUBJECTS or not is_past_participle(verb):
-            return False
-        if verb.dep_ == "conj":
-            return verb.head.dep_ in LINKED or self._is_passive(verb.head)
-        return verb.dep_ in ("acl", "advcl")
 
     def _joins_its_head(self, verb: Token) -> bool:
         """True if a verb is an open complement that belongs to the predicate of its head."""
         return verb.dep_ == "xcomp" and is_clause_head(verb.head) and self._takes_complements(verb.head)
-
-    def _joined_complement(self, verb: Token) -> Token | None:
-        complement = child_of(verb, {"xcomp"})
-        if complement is None or not is_clause_head(complement) or not self._takes_complements(verb):
-            return None
-        return complement
 
     def _takes_complements(self, verb: Token) -> bool:
         if child_of(verb, DIRECT_OBJECTS | LINKED) is not None or self._is_passive(verb):
@@ -549,17 +544,3 @@ def _object_before_prepositions(verb: Token, place: int) -> Token | None:
         if child.dep_ == "prep" and child.left_edge.i == end:
             end = child.right_edge.i + 1
     return found if end == place else None
-
-
-def _inverted_subject(verb: Token) -> Token | None:
-    """The speaker after a verb that follows what is said, if the parse takes it as the object."""
-    speaker = child_of(verb, DIRECT_OBJECTS)
-    is_inverted = (
-        speaker is not None
-        and verb.lemma_.lower() in _WORDS.verbs_of_speech
-        and verb.i > verb.sent.start
-        and verb.nbor(-1).is_punct
-        and speaker.left_edge.i == verb.i + 1
-        and not coordinator(verb)
-    )
-    return speaker if is_inverted else None

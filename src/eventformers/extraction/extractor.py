@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from eventformers.datasets_scripts.chain_readers import EventFilter, RawEvent
 from eventformers.datasets_scripts.chains import event_key
+from eventformers.datasets_scripts.document_splits import DistinctIds
 from eventformers.datasets_scripts.events import Event, check_factuality, event_id, event_text
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.errors import EventformersError, UnknownNameError, shown
@@ -22,7 +23,6 @@ from eventformers.extraction.actors import document_actors
 from eventformers.extraction.chains import (
     ExtractedChain,
     Resolver,
-    chain_ids,
     coreference_clusters,
     find_chains,
     resolver_of,
@@ -202,7 +202,15 @@ class EventExtractor:
         """
         batch: list[tuple[TextDocument, NormalisedText]] = []
         characters = 0
-        for document, text in self._accepted(documents, counts):
+        longest = self.pipeline.max_length
+        for document in documents:
+            text = self.parser.normalised(document.text) if len(document.text) <= longest else None
+            if text is None or len(text) > longest:
+                counts.skipped[f"document_over_{longest}_characters"] += 1
+                continue
+            if other_language(text.text, self.pipeline.lang):
+                counts.skipped["document_in_another_language"] += 1
+                continue
             if batch and characters + len(text) > _CHARACTERS_AT_ONCE:
                 yield from self._extract_batch(batch, counts)
                 batch, characters = [], 0
@@ -285,11 +293,12 @@ class EventExtractor:
         counts.written.update(documents=1, sentences=len(sentences), events=len(kept))
         origin = {"source": document.source, "license": document.license}
         event_row = {"id": document.document_id, **origin, "n_sent": len(sentences), "events": lines}
-        chain_rows, chain_lines = [], []
-        for chain_id, chain in zip(chain_ids(document.document_id, chains), chains, strict=True):
+        chain_rows, chain_lines, ids = [], [], DistinctIds("~")
+        for chain in chains:
+            protagonist = chain.protagonist
+            chain_id = ids.of(f"{document.document_id}/{protagonist}")
             if numbers := self._long_enough(chain, counted, counts):
                 names = {"chain_id": chain_id, "document_id": document.document_id}
-                protagonist = chain.protagonist
                 event_ids = [id_of[number] for number in numbers]
                 chain_rows.append({**names, "protagonist": protagonist, "event_ids": event_ids})
                 events = [kept[number] for number in numbers]
@@ -313,19 +322,6 @@ class EventExtractor:
         counts.skipped["repeated_event_in_chain"] += len(numbers) - len(first)
         counts.written.update(chains=1, chain_events=len(first))
         return list(first.values())
-
-    def _accepted(
-        self, documents: Iterable[TextDocument], counts: ExtractionCounts
-    ) -> Iterator[tuple[TextDocument, NormalisedText]]:
-        longest = self.pipeline.max_length
-        for document in documents:
-            text = self.parser.normalised(document.text) if len(document.text) <= longest else None
-            if text is None or len(text) > longest:
-                counts.skipped[f"document_over_{longest}_characters"] += 1
-            elif other_language(text.text, self.pipeline.lang):
-                counts.skipped["document_in_another_language"] += 1
-            else:
-                yield document, text
 
 
 def plain_event(event: ExtractedEvent) -> Event:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,7 +46,13 @@ def restored_case(
     """
     if vocabulary.language != "en" or not vocabulary.has_words:
         return text, ()
-    sentences = list(_sentences(text, breaks))
+    sentences: list[tuple[int, int]] = []
+    for start, end in pairwise((0, *breaks, len(text))):
+        for match in _SENTENCE_END.finditer(text, start, end):
+            sentences.append((start, match.end()))
+            start = match.end()
+        if start < end:
+            sentences.append((start, end))
     headlines = tuple(place for place in sentences if _is_headline(text[slice(*place)], vocabulary))
     if not headlines:
         return text, ()
@@ -68,15 +75,6 @@ def restored_case(
             if len(form) == len(word):
                 characters[match.start() : match.end()] = form
     return "".join(characters), headlines
-
-
-def _sentences(text: str, breaks: Sequence[int]) -> Iterator[tuple[int, int]]:
-    for start, end in zip((0, *breaks), (*breaks, len(text)), strict=True):
-        for match in _SENTENCE_END.finditer(text, start, end):
-            yield start, match.end()
-            start = match.end()
-        if start < end:
-            yield start, end
 
 
 def _is_headline(sentence: str, vocabulary: Vocabulary) -> bool:
@@ -157,22 +155,18 @@ def _lacks_verb(span: Span, vocabulary: Vocabulary) -> bool:
     for token in span:
         if is_clause_head(token) and vocabulary.has_verb(token.lower_):
             if token.tag_ in ("VBP", "VBZ"):
+                # "engineer" in "Google fires engineer", where the parser takes "fires" as its subject
                 subject = child_of(token, SUBJECTS)
-                if subject is not None and not _may_be_object(token, subject, vocabulary):
+                if subject is not None and not (
+                    token.tag_ == "VBP"
+                    and token.i == subject.i + 1 > 1
+                    and child_of(token, DIRECT_OBJECTS | {"prt"}) is None
+                    and _may_be_verb(subject, vocabulary)
+                ):
                     return False
             elif token.tag_ != "VB" or child_of(token, {"aux"}) is None:
                 return False
     return True
-
-
-def _may_be_object(verb: Token, subject: Token, vocabulary: Vocabulary) -> bool:
-    """True for "engineer" in "Google fires engineer", if the parser takes "fires" as its subject."""
-    return (
-        verb.tag_ == "VBP"
-        and verb.i == subject.i + 1 > 1
-        and child_of(verb, DIRECT_OBJECTS | {"prt"}) is None
-        and _may_be_verb(subject, vocabulary)
-    )
 
 
 def _may_be_verb(token: Token, vocabulary: Vocabulary) -> bool:

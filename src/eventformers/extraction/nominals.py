@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,8 +117,12 @@ def with_nominals(
     nominal = {token.i for token in triggers}
     sentence_of = {token.i: number for number, sentence in enumerate(doc.sents) for token in sentence}
     kept, light, denied = [], {}, set()
-    for event in map(partial(_without_measure, doc), events):
+    for event in events:
         verb = doc[event.trigger_index]
+        target = None if event.object_index is None else doc[event.object_index]
+        if target is not None and target.dep_ == "pobj" and is_measure(target):
+            predicate = event.predicate.removesuffix(f" {target.head.lower_}")
+            event = replace(event, predicate=predicate, object="", object_index=None)
         if event.negated and (linked := child_of(verb, {"attr"})) is not None:
             denied.add(linked.i)
         if event.object_index in nominal and _is_light(verb):
@@ -146,14 +150,6 @@ def with_nominals(
             # "They are no threat", "they are not a threat"
             kept.append(replace(made, negated=made.negated or trigger.i in denied))
     return sorted(kept, key=lambda event: event.trigger_index)
-
-
-def _without_measure(doc: Doc, event: ExtractedEvent) -> ExtractedEvent:
-    target = None if event.object_index is None else doc[event.object_index]
-    if target is None or target.dep_ != "pobj" or not is_measure(target):
-        return event
-    predicate = event.predicate.removesuffix(f" {target.head.lower_}")
-    return replace(event, predicate=predicate, object="", object_index=None)
 
 
 def _event(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
@@ -89,12 +88,6 @@ def write_wide(folder: Path, format_name: str, path: Path) -> None:
     # Also where only datasets are read, without DuckDB.
     import duckdb
 
-    writers: dict[str, Callable[[Path, pa.RecordBatchReader], None]] = {
-        "parquet": _write_parquet,
-        "xlsx": _write_xlsx,
-        "csv": lambda file, rows: _write_csv(file, rows, b""),
-        "csv-bom": lambda file, rows: _write_csv(file, rows, "\ufeff".encode()),
-    }
     with (
         TemporaryDirectory(prefix="eventformers-") as spilled,
         closing(duckdb.connect(config={"temp_directory": spilled})) as database,
@@ -108,7 +101,14 @@ def write_wide(folder: Path, format_name: str, path: Path) -> None:
                     f"{events:,} events for an xlsx file; accepted: at most {XLSX_ROWS:,}, or csv or parquet"
                 )
         rows = pa.RecordBatchReader.from_stream(database.sql(query))
-        writers[format_name](temporary, rows)
+        if format_name == "parquet":
+            with pq.ParquetWriter(temporary, rows.schema) as writer:
+                for batch in rows:
+                    writer.write_batch(batch)
+        elif format_name == "xlsx":
+            _write_xlsx(temporary, rows)
+        else:
+            _write_csv(temporary, rows, "\ufeff".encode() if format_name == "csv-bom" else b"")
 
 
 def wide_query(database: duckdb.DuckDBPyConnection, folder: Path) -> str:
@@ -138,12 +138,6 @@ def wide_query(database: duckdb.DuckDBPyConnection, folder: Path) -> str:
         ]
     # The names are ours; values are not part of the query.
     return f"SELECT {', '.join(columns)} FROM events e {' '.join(joins)} ORDER BY e.file_row_number"  # noqa: S608
-
-
-def _write_parquet(path: Path, rows: pa.RecordBatchReader) -> None:
-    with pq.ParquetWriter(path, rows.schema) as writer:
-        for batch in rows:
-            writer.write_batch(batch)
 
 
 def _write_csv(path: Path, rows: pa.RecordBatchReader, mark: bytes) -> None:

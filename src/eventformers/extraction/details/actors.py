@@ -4,7 +4,7 @@ for (`coreference`). English only."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from eventformers.extraction.actor_kinds import kind_of_name, kind_of_noun
@@ -62,7 +62,12 @@ def actor_details(
 def _actor(cluster: Sequence[Span]) -> dict[str, Any] | None:
     """What an actor is called and what it is; None for a thing without a name."""
     heads = [span.root for span in cluster]
-    names = list(_names(cluster))
+    # Without titles, articles and possessive endings.
+    names = [
+        " ".join(words)
+        for span in cluster
+        if (span.root.pos_ == "PROPN" or kind_of_name(span.root)) and (words := name_in(span))
+    ]
     kinds = Counter(filter(None, (kind_of_name(head) for head in heads)))
     nouns = [span for span, head in zip(cluster, heads, strict=True) if head.pos_ == "NOUN"]
     kind = max(kinds, key=lambda one: kinds[one]) if kinds else ""
@@ -81,11 +86,3 @@ def _actor(cluster: Sequence[Span]) -> dict[str, Any] | None:
         "mentions": len(cluster),
         "is_named": bool(names),
     }
-
-
-def _names(cluster: Sequence[Span]) -> Iterator[str]:
-    """The names among the mentions, without titles, articles and possessive endings."""
-    for span in cluster:
-        is_name = span.root.pos_ == "PROPN" or kind_of_name(span.root)
-        if is_name and (words := name_in(span)):
-            yield " ".join(words)

@@ -111,7 +111,14 @@ class _Clauses:
         """The factuality of an event, and the one who says so."""
         trigger = self.doc[event.trigger_index]
         if event.trigger_kind == "verb":
-            word = _last_verb(trigger, event.predicate)
+            # "buy" of "wants to buy"
+            word = trigger
+            while (
+                (complement := child_of(word, {"xcomp"})) is not None
+                and is_clause_head(complement)
+                and complement.lower_ in event.predicate.split()[1:]
+            ):
+                word = complement
             is_almost = any(child.dep_ == "advmod" and child.lower_ in _WORDS.almost for child in word.lefts)
             standing, negated = self._of_verb(word), event.negated or is_almost
         else:
@@ -286,18 +293,6 @@ class _Clauses:
     def _of_quotation(self, token: Token) -> _Standing:
         number = self._quotations.around(token)
         return _FACT if number is None else _Standing(reported=True, source=self._quotations.speaker(number))
-
-
-def _last_verb(verb: Token, predicate: str) -> Token:
-    """The last verb of a predicate: "buy" of "wants to buy"."""
-    words = predicate.split()
-    while (
-        (complement := child_of(verb, {"xcomp"})) is not None
-        and is_clause_head(complement)
-        and complement.lower_ in words[1:]
-    ):
-        verb = complement
-    return verb
 
 
 def _own(verb: Token) -> _Standing:

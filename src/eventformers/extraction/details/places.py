@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -131,21 +131,17 @@ def place_details(doc: Doc, document: TextDocument, events: Sequence[ExtractedEv
         if places := found.get(event.trigger_index):
             known_ones = [one for one in places if one.entry is not None]
             exact = [one for one in known_ones if one.entry and one.entry.latitude is not None]
-            columns.update(_columns((exact or known_ones or places)[0], document.text))
+            place = (exact or known_ones or places)[0]
+            start, end = place_given(place.span)
+            columns["place_text"] = document.text[start:end]
+            if (entry := place.entry) is not None:
+                columns |= {
+                    "place_id": "" if entry.id is None else f"geonames:{entry.id}",
+                    "latitude": entry.latitude,
+                    "longitude": entry.longitude,
+                    "country": entry.country,
+                }
     return details
-
-
-def _columns(place: Place, text: str) -> dict[str, Any]:
-    start, end = place_given(place.span)
-    columns: dict[str, Any] = {"place_text": text[start:end]}
-    if (entry := place.entry) is not None:
-        columns |= {
-            "place_id": "" if entry.id is None else f"geonames:{entry.id}",
-            "latitude": entry.latitude,
-            "longitude": entry.longitude,
-            "country": entry.country,
-        }
-    return columns
 
 
 def _is_scene(name: Token, trigger: Token) -> bool:
@@ -186,7 +182,18 @@ def find_places(doc: Doc) -> Iterator[Place]:
     within = {index for span in named for index in range(span.start, span.end)}
     # Buildings are often named after places elsewhere.
     candidates = [_candidates(span) if span.label_ != "FAC" else () for span in named]
-    context = _context(doc, candidates)
+    # How often the text names each country, a part of it, its nationality, or a city known everywhere.
+    countries = [
+        entries[0].country
+        for entries in candidates
+        if len({one.country for one in entries}) == 1
+        and any(one.latitude is None or one.people >= _MANY_PEOPLE for one in entries)
+    ]
+    nationalities = (span.text for span in doc.ents if span.label_ == "NORP")
+    countries += [
+        _WORDS.nationalities.get(name) or _beginnings().get(name[:_LETTERS], "") for name in nationalities
+    ]
+    context = Counter(filter(None, countries))
     states = {one.state for entries in candidates for one in entries if one.state and one.latitude is None}
     for span, entries in zip(named, candidates, strict=True):
         yield Place(span, _meant(entries, context, states))
@@ -216,9 +223,13 @@ def _candidates(span: Span) -> Sequence[Entry]:
             return areas
         if entries := cities.get(one):
             break
-    area = _area_after(span)
-    if area is None:
+    # "Paris, Texas", "Banstead in Surrey"
+    following = _AFTER.match(span.doc[span.end : span.end + _MOST_WORDS_AFTER].text)
+    after = following[1].strip() if following else ""
+    areas = _areas(after) or _areas(after.partition(".")[0])
+    if len(areas) != 1:
         return entries or ()
+    [area] = areas
     inside = [
         one for one in entries or () if (one.country, one.state) == (area.country, area.state or one.state)
     ]
@@ -226,33 +237,6 @@ def _candidates(span: Span) -> Sequence[Entry]:
         return inside or entries or ()
     # A small town has no entry of its own, but its country.
     return [Entry(None, area.country, area.state)] if span.label_ == "GPE" else ()
-
-
-def _area_after(span: Span) -> Entry | None:
-    """The country, state or region in "Paris, Texas" or "Banstead in Surrey"."""
-    following = span.doc[span.end : span.end + _MOST_WORDS_AFTER].text
-    match = _AFTER.match(following)
-    if match is None:
-        return None
-    name = match[1].strip()
-    areas = _areas(name) or _areas(name.partition(".")[0])
-    return areas[0] if len(areas) == 1 else None
-
-
-def _context(doc: Doc, candidates: Iterable[Sequence[Entry]]) -> Counter[str]:
-    """How often a text names each country, a part of it, its nationality, or a city known everywhere."""
-    countries = [
-        entries[0].country
-        for entries in candidates
-        if len({one.country for one in entries}) == 1
-        and any(one.latitude is None or one.people >= _MANY_PEOPLE for one in entries)
-    ]
-    beginnings = _beginnings()
-    nationalities = (span.text for span in doc.ents if span.label_ == "NORP")
-    countries += [
-        _WORDS.nationalities.get(name) or beginnings.get(name[:_LETTERS], "") for name in nationalities
-    ]
-    return Counter(filter(None, countries))
 
 
 @cache

@@ -19,7 +19,7 @@ from eventformers.extraction.lexicon import lexicon
 from eventformers.extraction.normalising import place_given
 
 if TYPE_CHECKING:
-    from spacy.tokens import Doc, Span, Token
+    from spacy.tokens import Doc, Span
 
     from eventformers.extraction.events import ExtractedEvent
     from eventformers.extraction.texts import TextDocument
@@ -210,28 +210,21 @@ def time_details(doc: Doc, document: TextDocument, events: Sequence[ExtractedEve
         if trigger is not None:
             found.setdefault(trigger, []).append(time)
     for columns, event in zip(details, events, strict=True):
-        times = found.get(event.trigger_index) or _shared(doc[event.trigger_index], found)
+        verb = doc[event.trigger_index]
+        times = found.get(verb.i, [])
+        if not times and verb.dep_ == "conj" and child_of(verb, SUBJECTS) is None:
+            # "On Monday he met her and left"
+            times = [time for time in found.get(verb.head.i, ()) if time.span.start < verb.head.i]
         if times:
-            columns.update(_columns(times, document.text))
+            # The most exact time, with the clock time of another one.
+            best = max(times, key=lambda time: (bool(time.value[0] or time.value[1]), *map(len, time.value)))
+            start, end = best.value
+            clock = next((time.clock for time in times if time.clock), "")
+            if clock and start == end and len(start) == len("2004-11-05"):
+                start = end = f"{start}T{clock}"
+            first, last = place_given(best.span)
+            columns |= {"time_text": document.text[first:last], "time_start": start, "time_end": end}
     return details
-
-
-def _shared(verb: Token, found: Mapping[int, list[_Time]]) -> list[_Time]:
-    """The times before a verb that another one is joined to: "On Monday he met her and left"."""
-    if verb.dep_ != "conj" or child_of(verb, SUBJECTS) is not None:
-        return []
-    return [time for time in found.get(verb.head.i, ()) if time.span.start < verb.head.i]
-
-
-def _columns(times: Sequence[_Time], text: str) -> dict[str, Any]:
-    """The columns of the most exact time, with the clock time of another one."""
-    best = max(times, key=lambda time: (bool(time.value[0] or time.value[1]), *map(len, time.value)))
-    start, end = best.value
-    clock = next((time.clock for time in times if time.clock), "")
-    if clock and start == end and len(start) == len("2004-11-05"):
-        start = end = f"{start}T{clock}"
-    first, last = place_given(best.span)
-    return {"time_text": text[first:last], "time_start": start, "time_end": end}
 
 
 def find_times(doc: Doc, document_date: str) -> Iterator[_Time]:
@@ -254,9 +247,13 @@ def find_times(doc: Doc, document_date: str) -> Iterator[_Time]:
         if span.root.dep_ == "compound" and (span.root.head.pos_ == "PROPN" or is_feast):
             # "The Sunday Times", "at Christmas parties"
             continue
-        in_range = waiting is not None and _is_range(
-            waiting.span, text[waiting.span.end_char : match.start()]
-        )
+        in_range = False
+        if waiting is not None:
+            # "from 1995 to 1999", "between May and July 2004"
+            between = text[waiting.span.end_char : match.start()].strip().lower()
+            before = doc[waiting.span.start - 1].lower_ if waiting.span.start else ""
+            is_dash = between in ("to", "through", "-", "–", "—")
+            in_range = is_dash or (between == "and" and before == "between")
         if not match["led"] or in_range or _is_led(match):
             time = _time(span, match, anchor)
             if waiting is not None and in_range:
@@ -318,13 +315,6 @@ def _clock(text: str) -> str:
     if "m" in text.lower():
         hour = hour % 12 + (12 if "p" in text.lower() else 0)
     return f"{hour:02d}:{minute:02d}" if hour < 24 else ""
-
-
-def _is_range(first: Span, between: str) -> bool:
-    """True if a time goes on after these words: "from 1995 to 1999", "between May and July 2004"."""
-    between = between.strip().lower()
-    before = first.doc[first.start - 1].lower_ if first.start else ""
-    return between in ("to", "through", "-", "–", "—") or (between == "and" and before == "between")
 
 
 def _range(first: _Time, second: _Time, anchor: date | None) -> _Time:
