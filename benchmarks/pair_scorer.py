@@ -79,10 +79,10 @@ class Training:
         whole = {one.name: one.text for one in read_ecbplus(path / f"{ARCHIVE}.zip") if one.name in names}
         encoder = EventEncoder.from_pretrained(None)
         vectors = mention_vectors(encoder, rows)
-        pairs = MentionPairs(parsed_mentions(rows), whole, vectors, vectors, encoder.encode)
+        pairs = MentionPairs(parsed_mentions(rows), whole, vectors, vectors.__getitem__, encoder.encode)
         self.rows, self.vectors = rows, vectors
         self.first, self.second = pairs_within(np.array([int(row["topic"]) for row in rows]))
-        self.features = np.empty((len(self.first), NUM_FEATURES + 1), dtype=np.float32)
+        self.features = np.empty((len(self.first), NUM_FEATURES), dtype=np.float32)
         self.features[::2] = pairs.features(self.first[::2], self.second[::2])
         sentences = document_texts(rows)
         pairs.documents = text_overlaps([sentences[name] for name in whole], stop_words="english")
@@ -106,7 +106,8 @@ class Training:
             held = self.folds == fold
             scorer = self.scorer(~held)
             with torch.inference_mode():
-                logits[held] = scorer.logits(torch.from_numpy(self.features[held])).mean(0).numpy()
+                untuned = scorer.logits(torch.from_numpy(self.features[held]), torch.zeros(()))
+                logits[held] = untuned.mean(0).numpy()
         return logits
 
 
@@ -226,14 +227,13 @@ def train(
     inputs, targets = torch.from_numpy(features), torch.from_numpy(labels.astype(np.float32))
     torch.manual_seed(seed)
     scorer = PairScorer()
-    read = inputs[:, :-1]
-    scorer.mean, scorer.deviation = read.mean(0), read.std(0).clamp(min=1e-6)
+    scorer.mean, scorer.deviation = inputs.mean(0), inputs.std(0).clamp(min=1e-6)
     optimizer = torch.optim.AdamW(scorer.parameters(), weight_decay=0.01)
     steps = epochs * -(-len(targets) // batch_size)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 6e-3, total_steps=steps)
     for _ in range(epochs):
         for batch in torch.randperm(len(targets)).split(batch_size):
-            logits = scorer.logits(inputs[batch])
+            logits = scorer.logits(inputs[batch], torch.zeros(()))
             loss = binary_cross_entropy_with_logits(logits, targets[batch].expand_as(logits))
             optimizer.zero_grad()
             # The networks share no weights: the sum trains each as if alone.
@@ -289,7 +289,8 @@ def end_to_end(path: Path) -> dict[str, float]:
     rows = own_mentions(gold)
     encoder = EventEncoder.from_pretrained(None)
     vectors, tuned = mention_vectors(encoder, rows), mention_vectors(tuned_encoder(encoder), rows)
-    pairs = MentionPairs(parsed_mentions(rows), document_texts(gold), vectors, tuned, encoder.encode)
+    texts = document_texts(gold)
+    pairs = MentionPairs(parsed_mentions(rows), texts, vectors, tuned.__getitem__, encoder.encode)
     subtopics = np.unique([row["subtopic"] for row in rows], return_inverse=True)[1]
     groups = same_events(pairs, packaged_scorer(), topics=subtopics).tolist()
     free: dict[tuple[str, str], list[Mapping[str, Any]]] = {}

@@ -428,7 +428,7 @@ def test_stories_are_the_events_that_several_documents_tell_of(
     monkeypatch.setattr(events_module, "encode_mentions", encode)
     monkeypatch.setattr(stories, "tuned_encoder", lambda encoder: encoder)
     # Events are the same if their sentences are.
-    monkeypatch.setattr(stories, "packaged_scorer", lambda: lambda features: (features[:, 0] > 0.9).float())
+    monkeypatch.setattr(stories, "packaged_scorer", lambda: lambda read, _: (read[:, 0] > 0.9).float())
     events, documents = tables()
     rows, texts = events.to_pylist(), documents.to_pylist()
     # A third document repeats the first sentence of the first one, and says when and where it was.

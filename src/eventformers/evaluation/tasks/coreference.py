@@ -276,8 +276,9 @@ class Coreference(TaskKind):
         tuned = tuned_encoder(model)
 
         def by_pairs(rows: Sequence[Row], topics: Labels) -> Grouping:
+            read_tuned = encode(rows, tuned).__getitem__
             pairs = MentionPairs(
-                parsed_mentions(rows), document_texts(rows), encode(rows), encode(rows, tuned), model.encode
+                parsed_mentions(rows), document_texts(rows), encode(rows), read_tuned, model.encode
             )
             # Without topics, only similar documents are compared.
             given = topics if topics.any() else None

@@ -2,7 +2,7 @@
 
 It reads features of a pair, not its text: cosines of frozen vectors, the overlap of words of the documents,
 sentences and arguments, and equal lemmas. The logit rises with the cosine of vectors that an encoder with
-trained upper layers gives.
+trained upper layers gives. Since no cosine is above 1, most pairs are refused without them.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ REPORTING = frozenset({
 # fmt: on
 """Lemmas of English verbs of reporting: two of them are seldom the same event."""
 
+_AT_ONCE = 20_000
 _FARTHEST = 10.0
 _PREFIX = 4
 
@@ -67,7 +68,7 @@ class MentionPairs:
         mentions: the mentions.
         documents: the text of each document by its id.
         vectors: vectors of the triggers in their sentences, `(n, d)`, at length 1.
-        tuned: likewise, by `tuned_encoder`.
+        read_tuned: returns those of the mentions at some positions by `tuned_encoder`.
         encode: encodes the distinct triggers alone, in lower case.
     """
 
@@ -76,10 +77,10 @@ class MentionPairs:
         mentions: Sequence[Mention],
         documents: Mapping[str, str],
         vectors: Vectors,
-        tuned: Vectors,
+        read_tuned: Callable[[Positions], Vectors],
         encode: Callable[[Sequence[str]], Vectors],
     ) -> None:
-        self.vectors, self.tuned = vectors, tuned
+        self.vectors, self._read_tuned = vectors, read_tuned
         triggers = [one["text"][one["trigger_start"] : one["trigger_end"]].lower() for one in mentions]
         distinct = list(dict.fromkeys(triggers))
         row_of = {trigger: row for row, trigger in enumerate(distinct)}
@@ -113,8 +114,7 @@ class MentionPairs:
         )
 
     def features(self, first: Positions, second: Positions) -> NDArray[np.float32]:
-        """Compute the features of pairs, `(pairs, 22)`: those of the networks, and last how much nearer the
-        tuned vectors are.
+        """Compute the features of pairs that the networks read, `(pairs, 21)`.
 
         Args:
             first: position of one mention of each pair.
@@ -127,8 +127,8 @@ class MentionPairs:
         same_document = equal(self.document)
         distance = np.minimum(np.abs(self._sentence[first] - self._sentence[second]), _FARTHEST)
         columns = [
-            np.einsum("nd,nd->n", self.vectors[first], self.vectors[second]),
-            np.einsum("nd,nd->n", *(self._triggers[self._trigger[side]] for side in (first, second))),
+            _cosines(self.vectors, first, second),
+            _cosines(self._triggers, self._trigger[first], self._trigger[second]),
             _products(self.sentences, first, second),
             _products(self._windows, first, second),
             _products(self.documents, self.document[first], self.document[second]),
@@ -144,13 +144,20 @@ class MentionPairs:
         for words in self._arguments:
             named = np.diff(words.indptr) > 0
             columns += [_products(words, first, second), named[first] & named[second]]
-        columns.append(np.einsum("nd,nd->n", self.tuned[first], self.tuned[second]) - columns[0])
         return np.stack(columns, axis=1).astype(np.float32)
+
+    def nearer(self, first: Positions, second: Positions) -> NDArray[np.float32]:
+        """Return how much nearer the tuned vectors of pairs are, `(pairs,)`; only those are read."""
+        members, places = np.unique(np.stack([first, second]), return_inverse=True)
+        one, other = places.reshape(2, -1)
+        tuned = self._read_tuned(members)
+        cosines = _cosines(tuned, one, other) - _cosines(self.vectors, first, second)
+        return cosines.astype(np.float32)
 
 
 class PairScorer(nn.Module):
-    """Networks with two hidden layers, whose logits rise with the last feature of `MentionPairs`; the mean of
-    their probabilities is the score.
+    """Networks with two hidden layers, whose logits rise with how much nearer the tuned vectors are; the mean
+    of their probabilities is the score.
 
     Args:
         num_features: number of features of a pair.
@@ -174,15 +181,15 @@ class PairScorer(nn.Module):
             for _ in range(num_networks)
         )
 
-    def logits(self, features: torch.Tensor) -> torch.Tensor:
+    def logits(self, features: torch.Tensor, nearer: torch.Tensor) -> torch.Tensor:
         """Return the logit of each pair by each network, `(networks, pairs)`."""
-        scaled = (features[:, :-1] - self.mean) / self.deviation
+        scaled = (features - self.mean) / self.deviation
         logits = torch.stack([network(scaled).squeeze(1) for network in self.networks])
-        return logits + self.tuned_weight * features[:, -1]
+        return logits + self.tuned_weight * nearer
 
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
+    def forward(self, features: torch.Tensor, nearer: torch.Tensor) -> torch.Tensor:
         """Return the probability of each pair, `(pairs,)`."""
-        return torch.sigmoid(self.logits(features)).mean(0)
+        return torch.sigmoid(self.logits(features, nearer)).mean(0)
 
     def save(self, path: Path) -> None:
         """Write the weights."""
@@ -238,6 +245,12 @@ def text_overlaps(texts: Sequence[str], **options: Any) -> csr_array:
     except ValueError:
         # No text has a word that counts.
         return csr_array((len(texts), 1), dtype=np.float32)
+
+
+def _cosines(rows: NDArray[np.floating], first: Positions, second: Positions) -> NDArray[np.floating]:
+    blocks = [slice(start, start + _AT_ONCE) for start in range(0, len(first), _AT_ONCE)]
+    products = [np.einsum("nd,nd->n", rows[first[one]], rows[second[one]]) for one in blocks]
+    return np.concatenate(products) if products else np.empty(0)
 
 
 def _products(rows: csr_array, first: Positions, second: Positions) -> NDArray[np.floating]:

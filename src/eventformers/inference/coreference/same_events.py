@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import squareform
 
-from eventformers.inference.coreference.pair_scorer import MentionPairs, PairScorer
+from eventformers.inference.coreference.pair_scorer import NUM_FEATURES, MentionPairs, PairScorer
 from eventformers.inference.encoding.vectors import Positions
 from eventformers.inference.induction.mention_distances import Labels
 
@@ -58,6 +58,7 @@ def same_events(
     threshold: float = THRESHOLD,
     days: Sequence[float] | NDArray[np.float64] = (),
     topics: Labels | None = None,
+    across: bool = False,
 ) -> Labels:
     """Group mentions that refer to the same event.
 
@@ -76,6 +77,7 @@ def same_events(
         days: the day of each document as a number, NaN if unknown; documents more than 30 days apart are not
             compared. Empty if none is known.
         topics: the topic of each mention, `(n,)`; None for none.
+        across: leave out groups that can only have mentions of one document.
 
     Returns:
         The group of each mention, `(n,)`, numbered from 0 in the order of their first mentions.
@@ -85,12 +87,32 @@ def same_events(
         first, second = candidate_pairs(pairs, np.asarray(days, dtype=np.float64))
     else:
         first, second = pairs_within(topics)
-    probabilities = np.empty(len(first), dtype=np.float32)
+    parts = [(first[:0], np.empty((0, NUM_FEATURES), np.float32), np.empty(0, np.float32))]
     for start in range(0, len(first), _PAIRS_AT_ONCE):
         block = slice(start, start + _PAIRS_AT_ONCE)
-        with torch.inference_mode():
-            probabilities[block] = scorer(torch.from_numpy(pairs.features(first[block], second[block])))
+        of_block = pairs.features(first[block], second[block])
+        # No tuned vectors are nearer than equal ones.
+        highest = _probabilities(scorer, of_block, 1 - of_block[:, 0])
+        kept = np.flatnonzero(highest >= _LEAST_PROBABILITY)
+        parts.append((start + kept, of_block[kept], highest[kept]))
+    chosen, features, highest = (np.concatenate(part) for part in zip(*parts, strict=True))
+    first, second = first[chosen], second[chosen]
+    if across:
+        linked = highest >= threshold
+        graph = csr_array((linked[linked], (first[linked], second[linked])), shape=(number, number))
+        part = connected_components(graph, directed=False)[1]
+        of_part = np.unique(np.stack([part, pairs.document]), axis=1)[0]
+        inside = (part[first] == part[second]) & (np.bincount(of_part) > 1)[part[first]]
+        first, second, features = first[inside], second[inside], features[inside]
+    probabilities = _probabilities(scorer, features, pairs.nearer(first, second))
     return linked_pairs(first, second, probabilities, number, threshold)
+
+
+@torch.inference_mode()
+def _probabilities(
+    scorer: PairScorer, features: NDArray[np.float32], nearer: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    return scorer(torch.from_numpy(features), torch.from_numpy(nearer)).numpy()
 
 
 def linked_pairs(
@@ -111,7 +133,7 @@ def linked_pairs(
         (probabilities[kept].astype(np.float64), (first[kept], second[kept])), shape=(number, number)
     )
     graph = graph + graph.T
-    for members in _components(graph, np.arange(number), threshold / 2):
+    for members in _components(graph, np.arange(number), threshold):
         distances = 1 - graph[members][:, members].toarray()
         np.fill_diagonal(distances, 0)
         joined = linkage(squareform(distances, checks=False), "average")
