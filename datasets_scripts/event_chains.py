@@ -276,7 +276,20 @@ class EventChains(EventDatasetBuilder):
             DataFormatError: a line of a raw file cannot be read.
         """
         if self.config.name in _CLOZE_CONFIGS:
-            yield from self._cloze_rows()
+            report, count, random_picks, ambiguous = self.report, 0, 0.0, 0
+            for path in self.split_files[self.split]:
+                origin = {"source": path.stem, "license": license_of_source(path.stem)}
+                items = read_cloze_items(path, report.skipped)
+                for item in report.skipped.parsed(items, partial(checked_question, path=path), "item"):
+                    count += 1
+                    random_picks += 1 / (len(item.wrong) + 1)
+                    ambiguous += item.held_out[0] in item.wrong
+                    report.add_source(origin["source"], origin["license"], items=1)
+                    choices = place_held_out(item, SeededDraws(self.config.distractor_seed, item.item_id))
+                    yield {"item_id": item.item_id, **origin, "context": item.context, **choices}
+            report.read["items"] = count
+            report.statistics["items_with_true_event_among_wrong"] = ambiguous
+            report.statistics["random_pick_percent"] = round(100 * random_picks / max(count, 1), 1)
         elif self.config.name == "documents":
             for document, kept in self._chosen_documents():
                 self.report.add_source(document.source, document.license, documents=1, events=len(kept))
@@ -413,23 +426,6 @@ class EventChains(EventDatasetBuilder):
                     continue
                 report.add_source(chain.source, chain.license, questions=1)
                 yield {**_chain_origin(chain), **question}
-
-    def _cloze_rows(self) -> Iterator[Row]:
-        report = self.report
-        count, random_picks, ambiguous = 0, 0.0, 0
-        for path in self.split_files[self.split]:
-            origin = {"source": path.stem, "license": license_of_source(path.stem)}
-            items = read_cloze_items(path, report.skipped)
-            for item in report.skipped.parsed(items, partial(checked_question, path=path), "item"):
-                count += 1
-                random_picks += 1 / (len(item.wrong) + 1)
-                ambiguous += item.held_out[0] in item.wrong
-                report.add_source(origin["source"], origin["license"], items=1)
-                choices = place_held_out(item, SeededDraws(self.config.distractor_seed, item.item_id))
-                yield {"item_id": item.item_id, **origin, "context": item.context, **choices}
-        report.read["items"] = count
-        report.statistics["items_with_true_event_among_wrong"] = ambiguous
-        report.statistics["random_pick_percent"] = round(100 * random_picks / max(count, 1), 1)
 
 
 def _origin(item: RawDocument | Chain) -> dict[str, object]:

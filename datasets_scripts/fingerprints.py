@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -29,15 +27,13 @@ def input_fingerprint(
     """
     parts = {
         "files": [[path.name, file_digest(path)] for path in raw_files],
-        "code": [_code_digest(module) for module in sorted(modules, key=lambda module: module.__name__)],
+        "code": [
+            file_digest(Path(str(module.__file__)))
+            for module in sorted(modules, key=lambda module: module.__name__)
+        ],
         "settings": {name: settings[name] for name in sorted(settings)},
     }
     return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()
-
-
-@cache
-def _code_digest(module: ModuleType) -> str:
-    return hashlib.sha256(inspect.getsource(module).encode()).hexdigest()
 
 
 def dataset_fingerprint(dataset: Dataset | DatasetDict) -> str:

@@ -222,37 +222,24 @@ def _prepare_stage(
     arguments = _make_arguments(recipe, stage.folder, options, data.validation is not None)
     if (longest := getattr(data.collator, "max_seq_length", None)) is not None:
         check_text_length(model.config, tokenizer, longest)
-    _check_together(method, model, arguments, data, options)
-    return model, tokenizer, data, arguments
-
-
-def _check_together(
-    method: Method,
-    model: EventPreTrainedModel,
-    arguments: EventTrainingArguments,
-    prepared: TrainingData,
-    options: StageOptions,
-) -> None:
-    """Check the settings that depend on the model or the data."""
     if arguments.push_to_hub:
-        check_publishable(prepared.description)
+        check_publishable(data.description)
     if arguments.gradient_cache_chunk_size is not None and not hasattr(model, "encode_views"):
         raise EventformersError(
             f"gradient_cache_chunk_size: {method.title} cannot encode a batch in chunks; accepted: null; "
             "lower per_device_train_batch_size to save memory"
         )
-    if options.adapters is None:
-        return
-    if getattr(model.config, "freeze_encoder", False):
+    if options.adapters and getattr(model.config, "freeze_encoder", False):
         raise EventformersError(
             "--lora adapts the encoder, but freeze_encoder=true freezes it; accepted: --lora with "
             "freeze_encoder=false and encoder_cache_tokens=null, or a run without --lora"
         )
-    if arguments.start_weight_share and not is_plain_lora(options.adapters):
+    if options.adapters and arguments.start_weight_share and not is_plain_lora(options.adapters):
         raise EventformersError(
             f"start_weight_share={arguments.start_weight_share} averages weights, which "
             f"{kind_of(options.adapters)} does not add to; accepted: start_weight_share=0, or --lora"
         )
+    return model, tokenizer, data, arguments
 
 
 def _make_trainable(

@@ -20,7 +20,6 @@ from eventformers.evaluation.tasks.base import TaskRows
 from eventformers.evaluation.tasks.induction import InductionSettings, induce_types, mention_model
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding.batches import equal_length_batches
-from eventformers.inference.induction.fitted_types import load_fitted_types
 from eventformers.inference.induction.induce import induce
 from eventformers.inference.induction.mention_encoding import (
     cluster_dependence,
@@ -29,7 +28,7 @@ from eventformers.inference.induction.mention_encoding import (
     has_trigger,
     token_factors,
 )
-from eventformers.inference.induction.report import write_induction
+from eventformers.inference.induction.report import load_fitted_types, write_induction
 from eventformers.models.mention_tokens import TRIGGER_MARKERS
 from eventformers.models.mention_tokens import Mention as TokenisedMention
 from eventformers.models.modeling_event_type_induction import EventTypeInductionModel

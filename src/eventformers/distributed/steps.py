@@ -36,9 +36,8 @@ from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding.event_tables import read_table_events
 from eventformers.inference.grounding.ground import ground
 from eventformers.inference.grounding.knowledge_base import KnowledgeBase, load_knowledge_base
-from eventformers.inference.induction.fitted_types import FittedTypes, load_fitted_types
 from eventformers.inference.induction.mention_files import load_mentions
-from eventformers.inference.induction.report import MENTIONS_FILE
+from eventformers.inference.induction.report import MENTIONS_FILE, FittedTypes, load_fitted_types
 from eventformers.inference.search.candidate_index import SearchKind
 from eventformers.strict import several
 

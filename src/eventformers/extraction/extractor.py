@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from hashlib import sha256
@@ -12,6 +12,8 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from eventformers.datasets_scripts.chain_readers import EventFilter, RawEvent
 from eventformers.datasets_scripts.chains import event_key
@@ -29,7 +31,6 @@ from eventformers.extraction.chains import (
 )
 from eventformers.extraction.details import event_details
 from eventformers.extraction.details.places import check_gazetteer
-from eventformers.extraction.entities import find_entities, separate_recogniser
 from eventformers.extraction.events import ARGUMENT_FORMS, ExtractedEvent, check_annotation, extract_events
 from eventformers.extraction.headlines import with_verbs
 from eventformers.extraction.language import other_language
@@ -78,6 +79,8 @@ _SPACY_FACTORIES = (
     }
 )
 _SPACY_COREFERENCE = "experimental_coref"
+_NEIGHBOURS = 4
+"""Words before and after a name that the recogniser sees: the width of its convolutions."""
 
 
 @dataclass(frozen=True)
@@ -455,6 +458,46 @@ class TextParser:
                 if token.idx in breaks:
                     token.is_sent_start = True
         return doc
+
+
+def separate_recogniser(pipeline: Language) -> EntityRecognizer | None:
+    """The entity recogniser of a pipeline, also a disabled one, if it has only one and that computes its own
+    vectors."""
+    names = [name for name in pipeline.component_names if pipeline.get_pipe_meta(name).factory == "ner"]
+    if len(names) != 1:
+        return None
+    recogniser = pipeline.get_pipe(names[0])
+    listens = any(part.name.endswith("listener") for part in recogniser.model.walk())
+    return None if listens else recogniser
+
+
+def find_entities(docs: Sequence[Doc], recogniser: EntityRecognizer) -> None:
+    """Write the entities of tagged texts to `Doc.ents`, beside those that are there.
+
+    The recogniser reads the names and `_NEIGHBOURS` words around them, a quarter to a half of a text, and
+    finds what it finds in the whole. Dates and numbers that have no name near them are not read.
+    """
+    from spacy.tokens import Doc, Span
+    from spacy.util import filter_spans
+
+    read: list[tuple[Doc, list[int]]] = []
+    for doc in docs:
+        near = np.zeros(len(doc), dtype=bool)
+        for token in doc:
+            is_capitalised = token.tag_ in ("JJ", "NN", "NNS") and token.shape_.startswith("X")
+            if is_capitalised or token.tag_ in ("NNP", "NNPS"):
+                near[max(0, token.i - _NEIGHBOURS) : token.i + _NEIGHBOURS + 1] = True
+        if near.any():
+            read.append((doc, np.flatnonzero(near).tolist()))
+    parts = []
+    for doc, places in read:
+        tokens = [doc[place] for place in places]
+        words, spaces = [token.text for token in tokens], [bool(token.whitespace_) for token in tokens]
+        parts.append(Doc(doc.vocab, words=words, spaces=spaces))
+    for (doc, places), part in zip(read, recogniser.pipe(parts, batch_size=max(len(parts), 1)), strict=True):
+        bounds = ((places[one.start], places[one.end - 1] + 1, one) for one in part.ents)
+        found = [Span(doc, start, end, one.label) for start, end, one in bounds if end - start == len(one)]
+        doc.ents = filter_spans([*doc.ents, *found])
 
 
 @dataclass

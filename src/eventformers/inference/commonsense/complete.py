@@ -34,7 +34,7 @@ from eventformers.inference.commonsense.neighbour_votes import (
 )
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_reader import ACCEPTED_CONTAINERS, all_columns, values_in
-from eventformers.inference.encoding.vectors import Positions, Vectors
+from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
 from eventformers.inference.search.candidate_index import SearchKind
 from eventformers.inference.search.index_folder import SEARCHES, holds_index, read_record
@@ -397,7 +397,25 @@ def _nearest_alternatives(
     if votes is None:
         scores, positions = index.alternatives.nearest(vector, number)
     else:
-        scores, positions = _voted(index, vector, number, votes)
+        # The nearest to the expanded query, and all with a vote: votes only add to a score, so any other
+        # alternative ranks below `number` others.
+        cosines, near_premises = index.premises.nearest(vector, votes.neighbours)
+        given = neighbour_votes(
+            cosines[None],
+            near_premises[None],
+            index.offsets,
+            index.known,
+            len(index.alternatives.rows),
+            votes.temperature,
+        )
+        voted = given.indices
+        vectors = index.alternatives.vectors[voted]
+        moved = expanded(vector[None], given[:, voted], vectors, votes.expansion)[0]
+        near_cosines, near = index.alternatives.nearest(moved, number)
+        others = np.setdiff1d(voted, near)
+        positions = np.concatenate([near, others])
+        moved_cosines = np.concatenate([near_cosines, index.alternatives.products(moved, others)])
+        scores = moved_cosines + votes.weight * given.toarray()[0, positions]
     best = [place for place in np.argsort(-scores, kind="stable") if int(positions[place]) not in out][:top]
     cosines = index.alternatives.products(vector, positions[best])
     return tuple(
@@ -409,33 +427,6 @@ def _nearest_alternatives(
         )
         for place, cosine in zip(best, cosines, strict=True)
     )
-
-
-def _voted(
-    index: AlternativeIndex, vector: Vectors, number: int, settings: Votes
-) -> tuple[Vectors, Positions]:
-    """Return scores and positions of a set that contains the `number` alternatives with the highest scores.
-
-    The set holds the nearest to the expanded query and all with a vote. Votes only add to a score, so any
-    other alternative ranks below `number` others.
-    """
-    cosines, premises = index.premises.nearest(vector, settings.neighbours)
-    votes = neighbour_votes(
-        cosines[None],
-        premises[None],
-        index.offsets,
-        index.known,
-        len(index.alternatives.rows),
-        settings.temperature,
-    )
-    voted = votes.indices
-    vectors = index.alternatives.vectors[voted]
-    moved = expanded(vector[None], votes[:, voted], vectors, settings.expansion)[0]
-    near_cosines, near = index.alternatives.nearest(moved, number)
-    others = np.setdiff1d(voted, near)
-    positions = np.concatenate([near, others])
-    moved_cosines = np.concatenate([near_cosines, index.alternatives.products(moved, others)])
-    return moved_cosines + settings.weight * votes.toarray()[0, positions], positions
 
 
 def _nearest_premises(index: AlternativeIndex, vector: Vectors, number: int) -> tuple[NearestPremise, ...]:

@@ -388,38 +388,34 @@ class GrowingTree:
         return np.array(self._children, dtype=np.int64).reshape(-1, 2)
 
     def grow(self, sums: GraphSums | ProductSums, *, show_progress: bool = False) -> None:
-        """Merge clusters, the nearest first, until there is one or no pair is left."""
-        with Progress(console=Console(stderr=True), disable=not show_progress) as bar:
-            task = bar.add_task("merges", total=len(self.sizes) - 1)
-            for merged in self._rounds(sums):
-                bar.advance(task, merged)
-
-    def _rounds(self, sums: GraphSums | ProductSums) -> Iterator[int]:
-        """Merge in rounds; yield the number of merges of each."""
+        """Merge clusters in rounds, the nearest first, until there is one or no pair is left."""
         earlier = len(self._children)
         heights = np.full(len(self.sizes), -np.inf)
         height_of: list[float] = []
         draw = np.random.default_rng(SEED)
-        while len(self.sizes) > 1:
-            pairs = sums.pairs(self.sizes)
-            if not len(pairs.first):
-                break
-            chosen = nearest_to_each_other(pairs, len(self.sizes), draw)
-            first, second = pairs.first[chosen], pairs.second[chosen]
-            # Rounding must not put a merge before those of its parts.
-            heights[first] = np.maximum.reduce([-pairs.similarity[chosen], heights[first], heights[second]])
-            height_of += heights[first].tolist()
-            parts = zip(self._nodes[first].tolist(), self._nodes[second].tolist(), strict=True)
-            self._nodes[first] = [self._joined(*pair) for pair in parts]
-            self.sizes[first] += self.sizes[second]
-            kept = np.ones(len(self.sizes), dtype=bool)
-            kept[second] = False
-            renamed = np.cumsum(kept, dtype=np.int32) - 1
-            renamed[second] = renamed[first]
-            sums.merge(first, second, renamed)
-            self.clusters = renamed[self.clusters]
-            self.sizes, self._nodes, heights = self.sizes[kept], self._nodes[kept], heights[kept]
-            yield len(first)
+        with Progress(console=Console(stderr=True), disable=not show_progress) as bar:
+            task = bar.add_task("merges", total=len(self.sizes) - 1)
+            while len(self.sizes) > 1:
+                pairs = sums.pairs(self.sizes)
+                if not len(pairs.first):
+                    break
+                chosen = nearest_to_each_other(pairs, len(self.sizes), draw)
+                first, second = pairs.first[chosen], pairs.second[chosen]
+                # Rounding must not put a merge before those of its parts.
+                above = [-pairs.similarity[chosen], heights[first], heights[second]]
+                heights[first] = np.maximum.reduce(above)
+                height_of += heights[first].tolist()
+                parts = zip(self._nodes[first].tolist(), self._nodes[second].tolist(), strict=True)
+                self._nodes[first] = [self._joined(*pair) for pair in parts]
+                self.sizes[first] += self.sizes[second]
+                kept = np.ones(len(self.sizes), dtype=bool)
+                kept[second] = False
+                renamed = np.cumsum(kept, dtype=np.int32) - 1
+                renamed[second] = renamed[first]
+                sums.merge(first, second, renamed)
+                self.clusters = renamed[self.clusters]
+                self.sizes, self._nodes, heights = self.sizes[kept], self._nodes[kept], heights[kept]
+                bar.advance(task, len(first))
         # Sort the merges after the earlier ones; merges of one round are not yet in order with others.
         order = np.argsort(height_of, kind="stable")
         start = len(self.clusters) + earlier

@@ -301,10 +301,8 @@ def _rows_by_language(languages: Sequence[str] | None, number: int) -> dict[str,
     names, inverse = np.unique(np.array(languages, dtype=object), return_inverse=True)
     order = np.argsort(inverse, kind="stable")
     parts = np.split(order, np.cumsum(np.bincount(inverse))[:-1])
-    return {str(name): _together(rows) for name, rows in zip(names, parts, strict=True)}
-
-
-def _together(rows: Positions) -> Rows:
-    """Return consecutive rows as a slice, which avoids a copy."""
-    first, last = int(rows[0]), int(rows[-1])
-    return slice(first, last + 1) if last - first + 1 == len(rows) else rows
+    # Consecutive rows as a slice, which avoids a copy.
+    return {
+        str(name): slice(int(rows[0]), int(rows[-1]) + 1) if rows[-1] - rows[0] + 1 == len(rows) else rows
+        for name, rows in zip(names, parts, strict=True)
+    }

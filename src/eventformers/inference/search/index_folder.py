@@ -287,10 +287,26 @@ def open_index(
     record = read_record(folder, kind)
     check_index(folder, record, model, fingerprint)
     check_files(folder, record, DIGESTED_BYTES)
-    tables = {name: _open_table(folder, name, record) for name in kind.tables}
-    for name, table in tables.items():
-        if chosen_kind(search, len(table.rows)) == "ivf":
-            tables[name] = replace(table, approximate=open_search(folder, name, table))
+    tables = {}
+    for name in kind.tables:
+        try:
+            file = pa.ipc.open_file(pa.memory_map(str(folder / f"{name}.arrow")))
+            rows = file.read_all().select(list(record.tables[name]))
+            rows.validate(full=True)
+            vectors = np.lib.format.open_memmap(folder / f"{name}.npy", mode="r")
+            if vectors.ndim != 2 or vectors.dtype != np.float32:
+                raise ValueError(f"{name}.npy holds {vectors.dtype} of shape {vectors.shape}")
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+            raise EventformersError(f"{folder}: damaged: {first_line(error)}; {AGAIN}") from error
+        if not len(rows) == len(vectors) == record.rows[name] or vectors.shape[1] != record.dimension:
+            raise EventformersError(
+                f"{folder}: {len(rows):,} {name}, {len(vectors):,} vectors and a record of "
+                f"{record.rows[name]:,} do not match; {AGAIN}"
+            )
+        table = IndexTable(rows, vectors)
+        if chosen_kind(search, len(rows)) == "ivf":
+            table = replace(table, approximate=open_search(folder, name, table))
+        tables[name] = table
     return record, tables
 
 
@@ -456,25 +472,6 @@ def _replaced_files(folder: Path, tables: Iterable[str], overwrite: bool) -> lis
     if not overwrite:
         raise EventformersError(f"{folder} holds an index; accepted: overwrite=True to replace it")
     return [glob.escape(name) for name in present]
-
-
-def _open_table(folder: Path, name: str, record: IndexRecord) -> IndexTable:
-    try:
-        file = pa.ipc.open_file(pa.memory_map(str(folder / f"{name}.arrow")))
-        rows = file.read_all().select(list(record.tables[name]))
-        rows.validate(full=True)
-        vectors = np.lib.format.open_memmap(folder / f"{name}.npy", mode="r")
-        if vectors.ndim != 2 or vectors.dtype != np.float32:
-            raise ValueError(f"{name}.npy holds {vectors.dtype} of shape {vectors.shape}")
-    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-        reason = first_line(error)
-        raise EventformersError(f"{folder}: damaged: {reason}; {AGAIN}") from error
-    if not len(rows) == len(vectors) == record.rows[name] or vectors.shape[1] != record.dimension:
-        raise EventformersError(
-            f"{folder}: {len(rows):,} {name}, {len(vectors):,} vectors and a record of "
-            f"{record.rows[name]:,} do not match; {AGAIN}"
-        )
-    return IndexTable(rows, vectors)
 
 
 _DIGEST_BYTES = 16
