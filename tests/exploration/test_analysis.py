@@ -440,7 +440,8 @@ def test_stories_are_the_events_that_several_documents_tell_of(
     possible = {**copy, "event_id": "c#1", "factuality": "possible"}
     # What one document alone tells is no story.
     twice = {**rows[1], "event_id": "b#99", "object": "money"}
-    facts = [{**row, "factuality": "fact", "trigger_kind": "verb"} for row in [*rows, twice, copy]]
+    given_to_all = {"factuality": "fact", "trigger_kind": "verb", "time_text": "", "place_text": ""}
+    facts = [{**row, **given_to_all} for row in [*rows, twice, copy]]
     given = {
         "events.parquet": pa.Table.from_pylist([*facts, possible], schema=EVENT_SCHEMA),
         "documents.parquet": pa.Table.from_pylist([*texts, again], schema=DOCUMENT_SCHEMA),
@@ -460,6 +461,10 @@ def test_stories_are_the_events_that_several_documents_tell_of(
     assert told["actors"] == ["Jo Thief"]
     assert (told["sources"], told["first_document_id"]) == (2, "c")
     assert not {"c#1", "b#99"} & {event for members in of_story.values() for event in members}
+    # States are no events.
+    states = [{**row, "trigger_kind": "adjective"} for row in facts]
+    given["events.parquet"] = pa.Table.from_pylist(states, schema=EVENT_SCHEMA)
+    assert RunStep(stories.STORIES, tmp_path, given, encoder).written("stories").num_rows == 0
 
 
 def test_no_event_is_no_story(encoder: EventEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

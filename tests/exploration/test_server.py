@@ -33,15 +33,20 @@ EXTRACTED = SAMPLES / "texts" / "extracted"
 Call = Callable[..., dict[str, Any]]
 
 
+def same_lemmas(pairs: Any, *given: object, **options: object) -> Any:
+    """No events of the samples are in two documents; those with the same lemma count as the same."""
+    every = np.arange(len(pairs.lemma))
+    pairs.nearer(every, every)
+    return pairs.lemma
+
+
 @pytest.fixture(scope="module")
 def exploration(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("explored") / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("eventformers.loading.encoders._default_encoder", lambda: tiny_encoder)
         patch.setattr("eventformers.exploration.stories.tuned_encoder", lambda encoder: encoder)
-        # Few events of the samples are in two documents, and none with names.
-        patch.setattr("eventformers.exploration.stories.THRESHOLD", 0.1)
-        patch.setattr("eventformers.inference.coreference.same_events.SHARED_NAMES", 0)
+        patch.setattr("eventformers.exploration.stories.same_events", same_lemmas)
         eventformers.explore(
             EXTRACTED, out, events=tiny_encoder, types=tiny_encoder, stories=True, skip=["map", "page"]
         )

@@ -159,6 +159,41 @@ def test_reports_of_unknown_or_far_days_need_common_names(encoder: EventEncoder)
     assert compared(near, "", "") == compared([], "", "") == 1
 
 
+def test_reports_of_far_days_need_the_same_event(encoder: EventEncoder) -> None:
+    def compared(first: dict[str, Any], second: dict[str, Any], days: tuple[float, float] = (0, 9)) -> int:
+        rows = mentions()
+        for row, told in zip((rows[0], rows[2]), (first, second), strict=True):
+            row |= {"names": {"tarnmouth"}, **told}
+        return len(candidate_pairs(pairs(encoder, rows), np.array([*days, 0.0]))[0])
+
+    for key in ("objects", "places", "numbers", "own_numbers"):
+        assert compared({key: {"a"}}, {key: {"b"}}) == 0
+        assert compared({key: {"a"}}, {key: {"b"}}, (0, 3)) == 1
+        assert compared({key: {"a"}}, {key: {"a", "b"}}) == compared({key: {"a"}}, {}) == 1
+    indefinite = {"indefinite": True}
+    assert compared(indefinite, indefinite) == 0
+    assert compared(indefinite, {}) == 1
+    assert compared(*[{**indefinite, "own_numbers": {"11"}}] * 2) == 1
+    assert compared({}, {"lemma": "inundate"}) == 0
+
+
+def test_plurals_and_reports_of_unlike_sentences_are_not_compared(
+    encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compared(**told: Any) -> int:
+        rows = mentions()
+        rows[0] |= told
+        rows[2] |= {**told, "plural": False}
+        return len(candidate_pairs(pairs(encoder, rows), np.zeros(3))[0])
+
+    assert compared(trigger_kind="noun", plural=True) == 0
+    assert compared(trigger_kind="noun", plural=False) == compared(trigger_kind="verb", plural=True) == 1
+    assert compared(lemma="say") == 1
+    monkeypatch.setattr(groups, "REPORTED_OVERLAP", 0.99)
+    assert compared(lemma="say") == 0
+    assert compared(lemma="flood") == 1
+
+
 def test_stock_sentences_are_not_compared(encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = mentions()
     rows[2]["text"] = rows[0]["text"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -15,6 +16,7 @@ from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.exploration import STATE_FOLDER
 from eventformers.exploration.curation import curate
 from eventformers.exploration.events import kept_vectors, mention_vectors
+from eventformers.exploration.single_events import is_plural, is_single, numbers_of
 from eventformers.exploration.steps import Context, Step, StepRun, keys_file
 from eventformers.exploration.types import MENTIONS
 from eventformers.files import file_digest
@@ -31,9 +33,9 @@ from eventformers.inference.induction.type_naming import has_only_stop_words
 STORIES_TABLE = "stories.parquet"
 EVENT_STORIES_TABLE = "event_stories.parquet"
 
-THRESHOLD = 0.9
+THRESHOLD = 0.7
 """Minimum mean probability between two groups that become one. A report shares few of its events with
-others, unlike the events that ECB+ annotates, so only near certainty is right."""
+others, unlike the events that ECB+ annotates, so it is higher than the scorer's own."""
 
 MOST_ACTORS = 5
 """Number of participants that a story lists, the most frequent first."""
@@ -48,7 +50,7 @@ _COLUMNS = (
     *("event_id", "document_id", "sentence", "sentence_start", "sentence_end", "trigger_start"),
     *("trigger_end", "trigger_kind", "lemma", "text", "subject", "object", "factuality"),
     *("subject_id", "object_id", "subject_span", "object_span", "participants", "time_start", "time_end"),
-    *("place_text", "place_id", "country"),
+    *("time_text", "place_text", "place_id", "country"),
 )
 STORIES_SCHEMA = pa.schema(
     [
@@ -69,7 +71,8 @@ Row = Mapping[str, Any]
 def find_stories(run: StepRun) -> None:
     """Group the events that are the same event, and describe each group of two or more documents.
 
-    Only events of the factuality that is counted are grouped, without those of stop words such as "be". The
+    Only events of the factuality that is counted are grouped, without those of stop words such as "be", and
+    without groups that have no mention of a single event. The
     id of a story is that of its first event, and its name is the text of the event that most of its events
     have, the first of equally frequent ones; a story of the earlier exploration keeps both. Time, place and
     participants are those most of its events have; participants have the names of their actors. The first
@@ -88,35 +91,7 @@ def find_stories(run: StepRun) -> None:
     ]
     documents = run.table(DOCUMENTS_TABLE, ["document_id", "date", "source", "text"]).to_pylist()
     texts = {row["document_id"]: row["text"] for row in documents}
-    mentions = [
-        {
-            **row,
-            "text": texts[row["document_id"]][row["sentence_start"] : row["sentence_end"]],
-            "trigger_start": row["trigger_start"] - row["sentence_start"],
-            "trigger_end": row["trigger_end"] - row["sentence_start"],
-            "participants": {
-                word
-                for name in (row["subject"], row["object"], *row["actors"])
-                for word in name.lower().split()
-                if not has_only_stop_words(word)
-            },
-            "arguments": (
-                f"{row['subject_span'] or row['subject']} {row['actors'][0]}",
-                f"{row['object_span'] or row['object']} {row['actors'][1]}",
-                " ".join(one["text"] for one in row["participants"] or ()),
-            ),
-            # The ids of those without a name have their document.
-            "names": {
-                one
-                for one in (
-                    *(row["subject_id"], row["object_id"], row["place_id"]),
-                    *(one["actor_id"] for one in row["participants"] or ()),
-                )
-                if one and "@" not in one
-            },
-        }
-        for row in rows
-    ]
+    mentions = [_mention(row, texts[row["document_id"]]) for row in rows]
     # Without a model of types, the same encoder has read most of them.
     also = MENTIONS if run.context.settings.models.get("types") is None else None
     encoder = run.context.encoder(_ROLE)
@@ -145,8 +120,11 @@ def find_stories(run: StepRun) -> None:
         of_label: dict[int, list[Row]] = {}
         for label, row in zip(labels.tolist(), rows, strict=True):
             of_label.setdefault(label, []).append(row)
+        single = {label for label, one in zip(labels.tolist(), mentions, strict=True) if one["single"]}
         groups = [
-            members for members in of_label.values() if len({row["document_id"] for row in members}) > 1
+            members
+            for label, members in of_label.items()
+            if label in single and len({row["document_id"] for row in members}) > 1
         ]
     reports = {row["document_id"]: row for row in documents}
     known = _known(run, groups)
@@ -173,6 +151,44 @@ def find_stories(run: StepRun) -> None:
     ]
     run.write(EVENT_STORIES_TABLE, pa.Table.from_pylist(links, schema=EVENT_STORIES_SCHEMA))
     run.counts["stories"] = len(stories)
+
+
+def _mention(row: Row, text: str) -> dict[str, Any]:
+    """What the scorer and `candidate_pairs` read of an event."""
+    sentence = text[row["sentence_start"] : row["sentence_end"]]
+    start, end = (row[name] - row["sentence_start"] for name in ("trigger_start", "trigger_end"))
+    form = sentence[start:end], row["lemma"], row["trigger_kind"]
+    subject, object_ = row["subject_span"] or row["subject"], row["object_span"] or row["object"]
+    others = [one["text"] for one in row["participants"] or ()]
+    rest_of_clause = re.split(r"[,;:]\s", sentence[end:], maxsplit=1)[0]
+    return {
+        **row,
+        "text": sentence,
+        "trigger_start": start,
+        "trigger_end": end,
+        "participants": _words(row["subject"], row["object"], *row["actors"]),
+        "objects": _words(object_, row["actors"][1]),
+        "arguments": (f"{subject} {row['actors'][0]}", f"{object_} {row['actors'][1]}", " ".join(others)),
+        # The ids of those without a name have their document.
+        "names": {
+            one
+            for one in (
+                *(row["subject_id"], row["object_id"], row["place_id"]),
+                *(one["actor_id"] for one in row["participants"] or ()),
+            )
+            if one and "@" not in one
+        },
+        "places": _words(row["place_text"]),
+        "numbers": numbers_of(sentence),
+        "own_numbers": numbers_of(" ".join((row["time_text"], subject, object_, rest_of_clause))),
+        "plural": is_plural(*form),
+        "indefinite": object_.lower().startswith(("a ", "an ", "another ")),
+        "single": is_single(*form, sentence[:start]),
+    }
+
+
+def _words(*texts: str) -> set[str]:
+    return {word for text in texts for word in text.lower().split() if not has_only_stop_words(word)}
 
 
 def _known(run: StepRun, groups: Sequence[Sequence[Row]]) -> pa.Table:

@@ -55,7 +55,11 @@ Mention = Mapping[str, Any]
 number of the `sentence`; the `lemma` of the trigger, and its `trigger_kind` (`verb`, `noun`, `adjective`);
 the words that name its `participants`, which may be none; its `arguments`: the texts of its subject, its
 object, and its other participants, times and places, each "" if unknown. Optional: `time_start`
-and `time_end`, as in events, and the `names` in it, which may be none."""
+and `time_end`, as in events; the `names`, the words of `objects` and `places`, the `numbers` of its sentence
+and its `own_numbers`, which may each be none; whether it is a `plural` noun or has an `indefinite` object."""
+
+DIFFERING = ("objects", "places", "numbers", "own_numbers")
+"""What a mention may name, of which two reports that are not of the same days need a common one."""
 
 NUM_FEATURES = 21
 """Number of features of a pair that the networks read."""
@@ -100,18 +104,21 @@ class MentionPairs:
         self._sentence = np.array([one["sentence"] for one in mentions], dtype=np.float64)
         lemmas = [one["lemma"] for one in mentions]
         self.lemma = np.unique(lemmas, return_inverse=True)[1]
-        self._prefix = np.unique([lemma[:_PREFIX] for lemma in lemmas], return_inverse=True)[1]
-        self._noun = np.array([one["trigger_kind"] == "noun" for one in mentions])
+        self.prefix = np.unique([lemma[:_PREFIX] for lemma in lemmas], return_inverse=True)[1]
+        self.noun = np.array([one["trigger_kind"] == "noun" for one in mentions])
         self._kind = np.unique([one["trigger_kind"] for one in mentions], return_inverse=True)[1]
-        self._reports = np.array([lemma in REPORTING for lemma in lemmas])
+        self.reports = np.array([lemma in REPORTING for lemma in lemmas])
         self.days = np.array([_days(one.get("time_start", ""), one.get("time_end", "")) for one in mentions])
-        self.participants, self.names = (
-            csr_array(
+        self.plural, self.indefinite = (
+            np.array([one.get(key, False) for one in mentions]) for key in ("plural", "indefinite")
+        )
+        self.known: dict[str, csr_array] = {
+            key: csr_array(
                 MultiLabelBinarizer(sparse_output=True).fit_transform([one.get(key, ()) for one in mentions]),
                 dtype=np.int32,
             )
-            for key in ("participants", "names")
-        )
+            for key in ("participants", "names", *DIFFERING)
+        }
 
     def features(self, first: Positions, second: Positions) -> NDArray[np.float32]:
         """Compute the features of pairs that the networks read, `(pairs, 21)`.
@@ -135,10 +142,10 @@ class MentionPairs:
             same_document,
             equal(self.lemma),
             equal(self._trigger),
-            equal(self._prefix),
+            equal(self.prefix),
             equal(self._kind),
-            self._noun[first] + 1.0 * self._noun[second],
-            self._reports[first] + 1.0 * self._reports[second],
+            self.noun[first] + 1.0 * self.noun[second],
+            self.reports[first] + 1.0 * self.reports[second],
             np.where(same_document, distance, _FARTHEST),
         ]
         for words in self._arguments:

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import squareform
 
-from eventformers.inference.coreference.pair_scorer import NUM_FEATURES, MentionPairs, PairScorer
+from eventformers.inference.coreference.pair_scorer import DIFFERING, NUM_FEATURES, MentionPairs, PairScorer
 from eventformers.inference.encoding.vectors import Positions
 from eventformers.inference.induction.mention_distances import Labels
 
@@ -44,6 +44,9 @@ LONGEST_TIME = 31
 STOCK_SENTENCE, STOCK_OVERLAP = 0.9, 0.25
 """TF-IDF cosines: sentences that are more alike, in documents that are less, are stock phrases."""
 
+REPORTED_OVERLAP = 0.5
+"""Minimum TF-IDF cosine of two sentences whose triggers are reporting verbs: who says something says more."""
+
 _DOCUMENTS_AT_ONCE = 512
 _MENTIONS_AT_ONCE = 128
 _PAIRS_AT_ONCE = 20_000
@@ -65,8 +68,9 @@ def same_events(
     Mentions are compared within a document and with those of its most similar documents, so the cost grows
     with the number of mentions, not of their pairs. Mentions of two documents that both name participants,
     but no common one, are not compared, nor are those of other times: a series of reports has similar events.
-    With days, neither are stock sentences, and reports that are not of the same days need common names or
-    times.
+    With days, neither are stock sentences, a noun and its plural, and what different sentences report; and
+    reports that are not of the same days need common names or times and lemmas that begin alike, and no other
+    objects, places or numbers, nor an indefinite object ("a speech") both times.
     With given topics, all mentions of a topic are compared instead, and no others.
     Groups grow by average linkage on the probabilities, where a pair that is not compared counts as 0.
 
@@ -156,10 +160,10 @@ def candidate_pairs(pairs: MentionPairs, days: NDArray[np.float64]) -> tuple[Pos
     order = np.argsort(pairs.document, kind="stable")
     first_days, last_days = pairs.days.T
     is_short = last_days - first_days < LONGEST_TIME
-    num_names = pairs.names.sum(axis=1)
+    names = pairs.known["names"]
+    num_names = names.sum(axis=1)
     starts = np.searchsorted(pairs.document[order], np.arange(pairs.documents.shape[0] + 1))
     members = [order[start:end] for start, end in pairwise(starts)]
-    named = pairs.participants.sum(axis=1) > 0
     found: list[tuple[Positions, Positions]] = []
     for document, near in enumerate(_near_documents(pairs.documents, days)):
         others = np.concatenate([members[document], *(members[other] for other in near.tolist())])
@@ -167,23 +171,31 @@ def candidate_pairs(pairs: MentionPairs, days: NDArray[np.float64]) -> tuple[Pos
             own = members[document][start : start + _MENTIONS_AT_ONCE]
             alike = pairs.vectors[own] @ pairs.vectors[others].T >= LEAST_COSINE
             alike |= pairs.lemma[own][:, None] == pairs.lemma[others]
-            shared = (pairs.participants[own] @ pairs.participants[others].T).toarray()
-            strangers = (shared == 0) & named[own][:, None] & named[others]
+            strangers = _are_other(pairs.known["participants"], own, others)
             # An unknown day is apart from none, and the same as none.
             after = first_days[own][:, None] - last_days[others]
             before = first_days[others] - last_days[own][:, None]
             strangers |= np.fmax(after, before) > DAYS_APART
             if len(days):
                 apart = ~(np.abs(days[pairs.document[others]] - days[document]) <= SERIES_DAYS)
-                common = (pairs.names[own] @ pairs.names[others].T).toarray()
+                common = _shared(names, own, others)
                 is_same_time = np.maximum(after, before) <= DAYS_APART
                 is_same_time &= is_short[own][:, None] & is_short[others]
                 of_either = num_names[own][:, None] + num_names[others] - common
                 few = common < SHARED_NAMES * np.maximum(of_either, 1)
-                strangers |= apart & few & ~is_same_time
+                differ = (few & ~is_same_time) | (pairs.prefix[own][:, None] != pairs.prefix[others])
+                indefinite = pairs.indefinite[own][:, None] & pairs.indefinite[others]
+                differ |= indefinite & (_shared(pairs.known["own_numbers"], own, others) == 0)
+                for key in DIFFERING:
+                    differ |= _are_other(pairs.known[key], own, others)
+                strangers |= apart & differ
+                is_noun = pairs.noun[own][:, None] & pairs.noun[others]
+                strangers |= is_noun & (pairs.plural[own][:, None] != pairs.plural[others])
                 unlike = (pairs.documents[[document]] @ pairs.documents[pairs.document[others]].T).toarray()
-                copies = (pairs.sentences[own] @ pairs.sentences[others].T).toarray() >= STOCK_SENTENCE
-                strangers |= copies & (unlike < STOCK_OVERLAP)
+                alike_sentences = (pairs.sentences[own] @ pairs.sentences[others].T).toarray()
+                strangers |= (alike_sentences >= STOCK_SENTENCE) & (unlike < STOCK_OVERLAP)
+                reports = pairs.reports[own][:, None] | pairs.reports[others]
+                strangers |= reports & (alike_sentences < REPORTED_OVERLAP)
             alike &= ~strangers | (pairs.document[own][:, None] == pairs.document[others])
             row, column = np.nonzero(alike)
             one, other = own[row], others[column]
@@ -196,6 +208,16 @@ def candidate_pairs(pairs: MentionPairs, days: NDArray[np.float64]) -> tuple[Pos
     distinct = np.unique(first * number + second)
     first, second = distinct // number, distinct % number
     return first[first != second], second[first != second]
+
+
+def _shared(known: csr_array, own: Positions, others: Positions) -> NDArray[np.int32]:
+    return (known[own] @ known[others].T).toarray()
+
+
+def _are_other(known: csr_array, own: Positions, others: Positions) -> NDArray[np.bool_]:
+    """True for mentions that both name something, but nothing in common, `(own, others)`."""
+    named = np.diff(known.indptr) > 0
+    return (_shared(known, own, others) == 0) & named[own][:, None] & named[others]
 
 
 def _near_documents(documents: csr_array, days: NDArray[np.float64]) -> list[Positions]:
