@@ -227,7 +227,7 @@ def known(tmp_path: Path) -> Path:
 def test_links_reach_the_score_that_entries_have_among_each_other(
     encoder: EventEncoder, known: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    events, _ = tables()
+    events, documents = tables()
     found = run_step(links.LINKS, tmp_path, encoder, knowledge_base=known)
     rows = found.written("links").to_pylist()
     # "Election of mayor 1" names nothing that a document has.
@@ -243,6 +243,12 @@ def test_links_reach_the_score_that_entries_have_among_each_other(
     for row in everything.written("links").to_pylist():
         is_flood = row["linked"] and row["knowledge_base_id"] == "flood"
         assert row["ancestors"] == (["Storm"] if is_flood else [])
+    place = events.schema.get_field_index("factuality")
+    kinds = pa.array(["negated"] + ["fact"] * (events.num_rows - 1))
+    changed = events.set_column(place, events.schema.field(place), kinds), documents
+    monkeypatch.setitem(globals(), "tables", lambda: changed)
+    facts = run_step(links.LINKS, tmp_path, encoder, knowledge_base=known)
+    assert facts.counts["linked_events"] == events.num_rows - 1
     monkeypatch.setattr(linking, "usual_score", lambda index: 2.0)
     nothing = run_step(links.LINKS, tmp_path, encoder, knowledge_base=known)
     assert nothing.counts["linked_events"] == 0

@@ -180,9 +180,9 @@ def explore(
         graph_config: config of the graph; None takes that of an index or of a built dataset, or else
             `conceptnet`.
         min_chain_length: minimum number of distinct events of a chain.
-        factuality: kinds of factuality of the events in chains, in the sizes and examples of types, and in
-            the lists and counts of the page: `fact`, `negated`, `possible`, `reported` or `all`. The tables
-            of events have all events.
+        factuality: kinds of factuality of the events in chains and links, in the sizes and examples of
+            types, and in the lists and counts of the page: `fact`, `negated`, `possible`, `reported` or
+            `all`. The tables of events have all events.
         actors: table of names of one's own (CSV: `alias`, `name`, `kind`), which decides before the rules.
         skip: names of steps to leave out, with those that need them.
         processes: number of parsing processes.

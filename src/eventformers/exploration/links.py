@@ -8,7 +8,7 @@ from typing import cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, LINK_SCHEMA
+from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, LINK_SCHEMA, is_counted
 from eventformers.exploration import STATE_FOLDER
 from eventformers.exploration.events import kept_vectors
 from eventformers.exploration.steps import Step, StepRun, keys_file
@@ -18,7 +18,7 @@ from eventformers.inference.grounding.knowledge_base import (
     load_knowledge_base,
 )
 from eventformers.inference.grounding.linking import find_threshold
-from eventformers.inference.grounding.retrieve_rerank import CANDIDATES, Ranked, grounding_model
+from eventformers.inference.grounding.retrieve_rerank import Ranked, grounding_model
 from eventformers.inference.search.candidate_index import CandidateIndex, Candidates
 from eventformers.models.grounding_tokens import EventText, MentionText
 
@@ -29,9 +29,12 @@ TOP = 3
 
 _ENTRIES, _MENTIONS = f"{STATE_FOLDER}/entries.parquet", f"{STATE_FOLDER}/linked.parquet"
 _BLOCK_EVENTS = 16_384
+_NEAREST = 64
+"""Number of entries from which the document of an event chooses."""
+
 _COLUMNS = (
     *("event_id", "document_id", "sentence_start", "sentence_end", "trigger_start", "trigger_end"),
-    *("time_start", "time_end"),
+    *("time_start", "time_end", "trigger", "trigger_kind", "lemma", "passive", "factuality"),
 )
 
 
@@ -61,7 +64,8 @@ def link_events(run: StepRun) -> None:
         run.notes.append(f"Of the {len(languages)} languages of the knowledge base, {language} is read.")
     documents = run.table(DOCUMENTS_TABLE, ["document_id", "text", "title", "date"])
     read = {row["document_id"]: row for row in documents.to_pylist()}
-    rows = run.table(EVENTS_TABLE, _COLUMNS).to_pylist()
+    events = run.table(EVENTS_TABLE, _COLUMNS)
+    rows, counted = events.to_pylist(), is_counted(events["factuality"], settings.factuality).to_pylist()
     mentions = []
     for row in rows:
         document, (start, end) = read[row["document_id"]], (row["trigger_start"], row["trigger_end"])
@@ -70,9 +74,9 @@ def link_events(run: StepRun) -> None:
         mentions.append(MentionText(*parts, document["title"], document["date"]))
     queries, _ = kept_vectors(run, _MENTIONS, mentions, model.read_mentions)
     blocks = [slice(start, start + _BLOCK_EVENTS) for start in range(0, max(1, len(rows)), _BLOCK_EVENTS)]
-    number_of = min(CANDIDATES, len(index.event_ids))
+    number_of = min(_NEAREST, len(index.event_ids))
     nearest = Candidates.joined([index.search(queries[block], number_of) for block in blocks])
-    found = weigh_by_documents(nearest, rows, read, known, language)
+    found = weigh_by_documents(nearest, rows, counted, read, known, language)
     tables = [LINK_SCHEMA.empty_table()]
     for block in blocks:
         candidates = found.take(range(*block.indices(len(rows))))
@@ -114,6 +118,8 @@ LINKS = Step(
     writes=(LINKS_TABLE, *(file for name in (_ENTRIES, _MENTIONS) for file in (name, keys_file(name)))),
     models=("grounding",),
     settings=lambda context: (
-        {"knowledge_base": identity} if (identity := context.data_identity("knowledge_base")) else None
+        {"knowledge_base": identity, "factuality": list(context.settings.factuality)}
+        if (identity := context.data_identity("knowledge_base"))
+        else None
     ),
 )
