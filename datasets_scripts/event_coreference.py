@@ -43,6 +43,7 @@ from eventformers.datasets_scripts.reading.tables import (
     csv_file_rows,
     first_record,
     has_records,
+    needed,
     read_records,
 )
 from eventformers.errors import DataFormatError, EventformersError, shown
@@ -336,18 +337,11 @@ def read_ecbplus(path: Path, topics: Collection[str] | None = None) -> Iterator[
     """
     listed: dict[tuple[str, str], set[int]] = defaultdict(set)
 
-    def header(names: Collection[str], path: Path) -> Collection[str]:
-        if missing := [name for name in _SENTENCE_COLUMNS if name not in names]:
-            accepted = f"the columns {', '.join(_SENTENCE_COLUMNS)}"
-            raise DataFormatError(path, 1, f"no column {', '.join(missing)}", accepted)
-        return _SENTENCE_COLUMNS
-
-    for line, row in csv_file_rows(path.parent / SENTENCE_LIST, SkippedRows(), header, row="sentence"):
+    sentences = path.parent / SENTENCE_LIST
+    for line, row in csv_file_rows(sentences, SkippedRows(), needed(*_SENTENCE_COLUMNS), row="sentence"):
         topic, document, number = (str(row[name]).strip() for name in _SENTENCE_COLUMNS)
         if not number.isdecimal():
-            raise DataFormatError(
-                path.parent / SENTENCE_LIST, line, f"the sentence {shown(number)}", "a number"
-            )
+            raise DataFormatError(sentences, line, f"the sentence {shown(number)}", "a number")
         listed[topic, f"{topic}_{document}"].add(int(number))
     empty = True
     for topic, name, file, root in _roots(path, topics):

@@ -166,9 +166,9 @@ class EventTypes(EventDatasetBuilder):
                 file, line and mention.
             UnknownNameError: a setting names a type without mentions.
         """
-        return self._frame_rows() if self.config.name == "frames" else self._mention_rows()
-
-    def _mention_rows(self) -> Iterator[Mapping[str, object]]:
+        if self.config.name == "frames":
+            yield from self._frame_rows()
+            return
         config, report = self.config, self.report
         notes: Counter[str] = Counter()
         files = self.split_files[self.split]

@@ -97,7 +97,16 @@ def split_files(graph: str, files: Iterable[Path]) -> dict[str, list[Path]]:
         for family in (*_FAMILIES, *_TABLE_FAMILIES)
     ]
     if graph == "atomic":
-        families.append(_csv_files(by_name))
+        of_csv = {
+            split: [by_name[name]]
+            for split, short in _CSV_SPLITS.items()
+            if (name := f"v4_atomic_{short}.csv") in by_name
+        }
+        own = [path for name, path in by_name.items() if name.endswith(".csv") and name not in _TABLE_NAMES]
+        whole = by_name.get(_CSV_OF_ALL_SPLITS) or (own[0] if len(by_name) == len(own) == 1 else None)
+        if whole is not None and not of_csv:
+            of_csv = {split: [whole] for split in _splits_of_csv(whole)}
+        families.append(of_csv)
     families.sort(key=lambda family: -sum(map(bool, family.values())))
     of_split = {split: next((one[split] for one in families if one.get(split)), []) for split in SPLITS}
     found = {split: paths for split, paths in of_split.items() if paths}
@@ -173,19 +182,6 @@ def read_triples(
                 read["duplicate_triples"] += 1
             seen.add(digest)
             yield triple
-
-
-def _csv_files(by_name: Mapping[str, Path]) -> dict[str, list[Path]]:
-    found = {
-        split: [by_name[name]]
-        for split, short in _CSV_SPLITS.items()
-        if (name := f"v4_atomic_{short}.csv") in by_name
-    }
-    single = [path for name, path in by_name.items() if name.endswith(".csv") and name not in _TABLE_NAMES]
-    whole = by_name.get(_CSV_OF_ALL_SPLITS) or (single[0] if len(by_name) == len(single) == 1 else None)
-    if whole is None or found:
-        return found
-    return {split: [whole] for split in _splits_of_csv(whole)}
 
 
 @cached_by_file

@@ -140,7 +140,16 @@ def _of_pair(texts: Sequence[str], pair: tuple[str, str], folder: Path) -> dict[
     path = folder / f"{sha256(json.dumps(identity).encode()).hexdigest()[:32]}.json"
     # Of several processes, one translates, and the others read its file.
     with one_writer(path, wait=True):
-        known = _read(path)
+        known: dict[str, Translated] = {}
+        try:
+            cached = json.loads(path.read_text(encoding="utf-8"))["texts"]
+            known = {text: Translated(*back) for text, back in cached.items()}
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise EventformersError(
+                f"cannot read the translations in {path}; remove the file: {' '.join(str(error).split())}"
+            ) from error
         missing = sorted((text for text in texts if text not in known), key=len)
         if not missing:
             return known
@@ -154,18 +163,6 @@ def _of_pair(texts: Sequence[str], pair: tuple[str, str], folder: Path) -> dict[
                 known[text] = Translated(second.text, first.was_cut or second.was_cut)
             write_text(path, json.dumps({"models": list(pair), "texts": known}, ensure_ascii=False))
         return known
-
-
-def _read(path: Path) -> dict[str, Translated]:
-    try:
-        texts = json.loads(path.read_text(encoding="utf-8"))["texts"]
-        return {text: Translated(*back) for text, back in texts.items()}
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise EventformersError(
-            f"cannot read the translations in {path}; remove the file: {' '.join(str(error).split())}"
-        ) from error
 
 
 class Translator:

@@ -202,7 +202,14 @@ def apply_settings(recipe: Recipe, settings: Sequence[str], accepted: Mapping[st
         if key == "seed" and not section and stage is None:
             changed.seed = value
         elif key == "stages" and not section and stage is None:
-            changed.stages = _choose_stages(value, stages)
+            if not isinstance(value, list) or not value:
+                raise EventformersError(
+                    f"--set stages received {shown(value)}; accepted: a list of {', '.join(stages)}"
+                )
+            for name in value:
+                if name not in stages:
+                    raise UnknownNameError("stage of the recipe", str(name), stages)
+            changed.stages = [stages[name] for name in value]
             stages = {stage["name"]: stage for stage in changed.stages}
             changed.changed["stages"] = value
         elif len(homes) > 1:
@@ -220,17 +227,6 @@ def apply_settings(recipe: Recipe, settings: Sequence[str], accepted: Mapping[st
             for other in stages.values():
                 other.get(homes[0], {}).pop(key, None)
     return changed
-
-
-def _choose_stages(names: Any, known: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    if not isinstance(names, list) or not names:
-        raise EventformersError(
-            f"--set stages received {shown(names)}; accepted: a list of {', '.join(known)}"
-        )
-    for name in names:
-        if name not in known:
-            raise UnknownNameError("stage of the recipe", str(name), known)
-    return [known[name] for name in names]
 
 
 def read_settings(settings: Sequence[str]) -> dict[str, Any]:

@@ -330,9 +330,17 @@ def check_resume(record: Mapping[str, Any], output: Path, stages: Sequence[Stage
     if not can_resume(output):
         raise EventformersError(f"{output}: found no checkpoint to resume; run without --resume")
     path = output / RUN_FILE
-    before, rows, processes, different = read_record(
-        path, lambda earlier: _compare_runs(earlier, record, output)
-    )
+    # Earlier versions do not record the last three.
+    usual = {**{key: record[key] for key in ("dtype", "processes")}, "peft": None}
+
+    def of_record(earlier: Mapping[str, Any]) -> tuple[list[Stage], dict[str, str | None], int, list[str]]:
+        known = {**usual, **earlier}
+        different = [key for key in ("encoder", "lora", "peft", "dtype") if known[key] != record[key]]
+        planned = plan_stages(Recipe(**known["recipe"]), output)
+        return planned, dict(known.get("rows", {})), int(known["processes"]), different
+
+    planned, rows, processes, different = read_record(path, of_record)
+    before = {stage.folder: stage for stage in planned}
     for stage in stages:
         is_finished = stage.record is not None
         if not is_finished and last_whole_checkpoint(stage.folder) is None:
@@ -377,19 +385,6 @@ def check_rows(
         f"{output}: the run to resume was trained on other rows (fingerprint {str(before)[:12]}) than these "
         f"(fingerprint {str(now)[:12]}); restore the data, or pass another -o"
     )
-
-
-def _compare_runs(
-    earlier: Mapping[str, Any], record: Mapping[str, Any], output: Path
-) -> tuple[dict[Path, Stage], dict[str, str | None], int, list[str]]:
-    """Return the stages of an earlier run by folder, its rows, the number of its processes, and its other
-    settings that differ."""
-    stages = plan_stages(Recipe(**earlier["recipe"]), output)
-    # Earlier versions do not record these three.
-    earlier = {**{key: record[key] for key in ("dtype", "processes")}, "peft": None, **earlier}
-    different = [key for key in ("encoder", "lora", "peft", "dtype") if earlier[key] != record[key]]
-    rows = dict(earlier.get("rows", {}))
-    return {stage.folder: stage for stage in stages}, rows, int(earlier["processes"]), different
 
 
 def continuous_history(stages: Sequence[FinishedStage]) -> list[dict[str, float]]:

@@ -164,6 +164,18 @@ class _Records:
             yield f"{item[1]}\n"
 
 
+def needed(*names: str) -> Header:
+    """Make the check of a table that needs these columns, of which no others are read."""
+
+    def header(found: Sequence[str], path: Path) -> Collection[str]:
+        if missing := [name for name in names if name not in found]:
+            accepted = f"the columns {', '.join(names)}"
+            raise DataFormatError(path, 1, f"no column {', '.join(missing)}", accepted)
+        return names
+
+    return header
+
+
 def csv_file_rows(
     path: Path,
     skipped: SkippedRows,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from eventformers.datasets_scripts.events import ACTOR_SCHEMA, schema_of
 from eventformers.datasets_scripts.malformed import SkippedRows
-from eventformers.datasets_scripts.reading.tables import csv_file_rows
+from eventformers.datasets_scripts.reading.tables import csv_file_rows, needed
 from eventformers.errors import DataFormatError, shown
 from eventformers.extraction.actor_kinds import KINDS
 from eventformers.extraction.coreference import words_of_name
@@ -70,7 +70,7 @@ def read_actors(path: Path) -> dict[str, GivenActor]:
         DataFormatError: the file is malformed, a kind is unknown, or an alias has two names.
     """
     found: dict[str, GivenActor] = {}
-    for line, row in csv_file_rows(path, SkippedRows(), _check_columns, row="alias"):
+    for line, row in csv_file_rows(path, SkippedRows(), needed("alias", "name", "kind"), row="alias"):
         alias, name, kind = (" ".join(str(row[column]).split()) for column in ("alias", "name", "kind"))
         if not (alias and name):
             raise DataFormatError(path, line, f"alias {shown(alias)} of {shown(name)}", "an alias and a name")
@@ -85,13 +85,6 @@ def read_actors(path: Path) -> dict[str, GivenActor]:
                     path, line, f"{shown(key)} again, which is {known}", "one name an alias"
                 )
     return found
-
-
-def _check_columns(names: Collection[str], path: Path) -> Collection[str]:
-    wanted = GivenActor._fields
-    if missing := [name for name in ("alias", *wanted) if name not in names]:
-        raise DataFormatError(path, 1, f"no column {', '.join(missing)}", "the columns alias, name, kind")
-    return ("alias", *wanted)
 
 
 def document_actors(doc: Doc, document_id: str, details: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

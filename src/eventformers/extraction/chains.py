@@ -54,7 +54,14 @@ def find_chains(
     """
     clusters = coreference_clusters(doc, coreference)
     if clusters is None:
-        return list(events), _chains_of_heads(doc, events)
+        of_heads: dict[str, dict[int, int]] = {}
+        for number, event in enumerate(events):
+            indexes = [index for index in (event.subject_index, event.object_index) if index is not None]
+            for head in dict.fromkeys(head_text(doc[index]) for index in indexes):
+                if head not in NO_PROTAGONISTS and any(map(str.isalnum, head)):
+                    of_heads.setdefault(head, {}).setdefault(event.offset, number)
+        chains = [ExtractedChain(head, list(numbers.values())) for head, numbers in of_heads.items()]
+        return list(events), chains
     names = [_protagonist(cluster, arguments) for cluster in clusters]
     cluster_of = clusters_by_head(clusters)
     named: list[ExtractedEvent] = []
@@ -75,17 +82,6 @@ def find_chains(
     return named, [
         ExtractedChain(names[cluster], list(numbers.values())) for cluster, numbers in groups.items()
     ]
-
-
-def _chains_of_heads(doc: Doc, events: Sequence[ExtractedEvent]) -> list[ExtractedChain]:
-    groups: dict[str, dict[int, int]] = {}
-    for number, event in enumerate(events):
-        indexes = [index for index in (event.subject_index, event.object_index) if index is not None]
-        heads = dict.fromkeys(head_text(doc[index]) for index in indexes)
-        for head in heads:
-            if head not in NO_PROTAGONISTS and any(map(str.isalnum, head)):
-                groups.setdefault(head, {}).setdefault(event.offset, number)
-    return [ExtractedChain(head, list(numbers.values())) for head, numbers in groups.items()]
 
 
 def clusters_by_head(clusters: Sequence[Sequence[Span]]) -> dict[int, int]:

@@ -237,11 +237,12 @@ class _Clauses:
                 words.append(agent[0])
                 target = agent[1]
         else:
-            target = (
-                self._omitted_object(verb, last, words)
-                or self._object(last, words)
-                or self._shared_object(last)
-            )
+            target = self._omitted_object(verb, last, words) or self._object(last, words)
+            end = last if target is not None else self._last_joined(last)
+            if end.i != last.i and last.lemma_.lower() not in _WORDS.intransitive:
+                # The object of the last joined verb, which this one shares: "arrested and beat protesters".
+                shared = None if self._is_passive(end) else child_of(end, DIRECT_OBJECTS)
+                target = shared if shared is not None and shared.i > end.i else None
         negated = self._polarity.is_negated(last)
         yield from self._made(sentence, verb, subject, words, target, passive, negated)
 
@@ -458,14 +459,6 @@ class _Clauses:
                 return verb
             last = following
         return last if coordinator(last) in ("and", "or") else verb
-
-    def _shared_object(self, verb: Token) -> Token | None:
-        """The object of the last joined verb, which this one shares: "arrested and beat protesters"."""
-        last = self._last_joined(verb)
-        if last.i == verb.i or verb.lemma_.lower() in _WORDS.intransitive or self._is_passive(last):
-            return None
-        found = child_of(last, DIRECT_OBJECTS)
-        return None if found is None or found.i < last.i else found
 
     def _omitted_object(self, verb: Token, last: Token, words: list[str]) -> Token | None:
         """The noun before a relative clause without a relative pronoun, if the clause lacks an object: "cars

@@ -429,7 +429,22 @@ class TextParser:
         A hyphenated word is one word, and a sentence begins wherever a paragraph does. The lemmas of verbs
         are those of `Vocabulary.lemma`.
         """
-        pairs = [(self._words(text), context) for context, text in texts]
+        pairs = []
+        for context, text in texts:
+            doc = self.pipeline.make_doc(text.text)
+            doc.user_data[NORMALISED] = text
+            # Some tokenizers parse.
+            if not doc.has_annotation("DEP"):
+                spans = (doc.char_span(*match.span()) for match in _HYPHENATED.finditer(text.text))
+                with doc.retokenize() as retokenizer:
+                    for span in spans:
+                        if span is not None and len(span) > 1:
+                            retokenizer.merge(span)
+                breaks = set(text.breaks)
+                for token in doc:
+                    if token.idx in breaks:
+                        token.is_sent_start = True
+            pairs.append((doc, context))
         parsed = self.pipeline.pipe(pairs, as_tuples=True, batch_size=max(len(pairs), 1))
         if self.recogniser is not None:
             parsed = list(parsed)
@@ -442,22 +457,6 @@ class TextParser:
                 if (lemma := self._vocabulary.lemma(token)) != token.lemma_:
                     token.lemma_ = lemma
             yield doc, context
-
-    def _words(self, text: NormalisedText) -> Doc:
-        doc = self.pipeline.make_doc(text.text)
-        doc.user_data[NORMALISED] = text
-        # Some tokenizers parse.
-        if not doc.has_annotation("DEP"):
-            spans = (doc.char_span(*match.span()) for match in _HYPHENATED.finditer(text.text))
-            with doc.retokenize() as retokenizer:
-                for span in spans:
-                    if span is not None and len(span) > 1:
-                        retokenizer.merge(span)
-            breaks = set(text.breaks)
-            for token in doc:
-                if token.idx in breaks:
-                    token.is_sent_start = True
-        return doc
 
 
 def separate_recogniser(pipeline: Language) -> EntityRecognizer | None:

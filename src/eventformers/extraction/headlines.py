@@ -140,7 +140,17 @@ def with_verbs(
         tried = [token for token in span[1:] if _may_be_verb(token, vocabulary)][:_MOST_TRIED]
         texts = (_in_future(span, token, vocabulary) for token in tried)
         for token, parsed in zip(tried, pipeline.pipe(texts), strict=True):
-            if _is_verb(parsed[token.i - span.start + 1], token, vocabulary):
+            verb = parsed[token.i - span.start + 1]
+            if (
+                verb.tag_ == "VB"
+                and verb.dep_ == "ROOT"
+                and child_of(verb, SUBJECTS) is not None
+                and (
+                    child_of(verb, DIRECT_OBJECTS) is not None
+                    or child_of(token, SUBJECTS) is not None
+                    or vocabulary.is_only_verb(verb.lower_)
+                )
+            ):
                 _take_parse(doc, span, token, parsed)
                 break
 
@@ -189,19 +199,6 @@ def _in_future(span: Span, verb: Token, vocabulary: Vocabulary) -> Doc:
     words[place : place + 1] = ["will", vocabulary.infinitive(verb.lower_)]
     spaces.insert(place, True)
     return Doc(span.doc.vocab, words=words, spaces=spaces)
-
-
-def _is_verb(parsed: Token, given: Token, vocabulary: Vocabulary) -> bool:
-    return (
-        parsed.tag_ == "VB"
-        and parsed.dep_ == "ROOT"
-        and child_of(parsed, SUBJECTS) is not None
-        and (
-            child_of(parsed, DIRECT_OBJECTS) is not None
-            or child_of(given, SUBJECTS) is not None
-            or vocabulary.is_only_verb(parsed.lower_)
-        )
-    )
 
 
 def _take_parse(doc: Doc, span: Span, verb: Token, parsed: Doc) -> None:

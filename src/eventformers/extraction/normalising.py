@@ -248,22 +248,15 @@ def _lines(text: str) -> Iterator[tuple[Edit, bool]]:
         if _RULES.line_end.search(run):
             marker = _RULES.marker.match(text, end)
             blank = len(_RULES.line_end.findall(run)) > 1 or _PARAGRAPH in run
-            is_break = blank or marker is not None or _ends_sentence(text, start, end, _LINE in run, is_full)
+            is_break = blank or marker is not None
+            if not (is_break or text[end].islower() or text[start - 1] == ","):
+                # A line that is no running text.
+                word = _RULES.word_before.search(text, max(0, start - _LONGEST_WORD), start)
+                is_within = word is not None and _RULES.within_sentences.fullmatch(word[0])
+                is_break = not is_within and (_LINE in run or not is_full(start, end))
             if marker is not None:
                 last = marker.end()
         yield (start, last, " "), is_break
-
-
-def _ends_sentence(
-    text: str, start: int, end: int, is_hard: bool, is_full: Callable[[int, int], bool]
-) -> bool:
-    """True if the line that ends here is no running text."""
-    if text[end].islower() or text[start - 1] == ",":
-        return False
-    word = _RULES.word_before.search(text, max(0, start - _LONGEST_WORD), start)
-    if word is not None and _RULES.within_sentences.fullmatch(word[0]):
-        return False
-    return is_hard or not is_full(start, end)
 
 
 def _full_lines(text: str) -> Callable[[int, int], bool]:
