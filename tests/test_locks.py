@@ -29,16 +29,16 @@ with one_writer(Path(sys.argv[1])):
 """
 
 
-def test_the_second_writer_is_refused_at_once_by_the_first_ones_name(tmp_path: Path) -> None:
-    """Also another thread of this process is a second writer."""
+@pytest.mark.parametrize("name", ["run", "link"])
+def test_the_second_writer_is_refused_at_once_by_the_first_ones_name(tmp_path: Path, name: str) -> None:
+    """Also another thread of this process is a second writer, and a link leads to the same lock."""
+    (tmp_path / "link").symlink_to("run")
     refused: list[EventformersError] = []
 
     def write_too() -> None:
-        try:
-            with one_writer(tmp_path / "run"):
-                pass
-        except EventformersError as error:
-            refused.append(error)
+        with pytest.raises(EventformersError) as raised, one_writer(tmp_path / name):
+            raise AssertionError
+        refused.append(raised.value)
 
     with one_writer(tmp_path / "run"):
         thread = threading.Thread(target=write_too)
@@ -48,23 +48,6 @@ def test_the_second_writer_is_refused_at_once_by_the_first_ones_name(tmp_path: P
     assert re.search(
         rf"run is being written to by process {os.getpid()}, which started at \d{{4}}-", str(error)
     )
-
-
-def test_links_lead_to_one_lock(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "link").symlink_to("run")
-    refused = []
-
-    def write_too() -> None:
-        with pytest.raises(EventformersError) as raised, one_writer(tmp_path / "link"):
-            raise AssertionError
-        refused.append(raised.value)
-
-    with one_writer(tmp_path / "run"):
-        thread = threading.Thread(target=write_too)
-        thread.start()
-        thread.join()
-    assert refused
 
 
 def test_what_one_writer_calls_writes_with_it(tmp_path: Path) -> None:

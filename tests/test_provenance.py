@@ -4,7 +4,10 @@ import subprocess
 
 import pytest
 
-from eventformers.provenance import git_commit, library_versions
+from eventformers.provenance import git_commit as cached_commit
+from eventformers.provenance import library_versions
+
+git_commit = cached_commit.__wrapped__
 
 
 @pytest.fixture

@@ -25,13 +25,17 @@ def coreference(predictions: Sequence[str | int], references: Sequence[str | int
     sizes = [np.bincount(side[side >= 0]) for side in (true, predicted)]
     # Mentions that a true and a predicted cluster share: one row a pair of clusters that share any.
     pairs, shared = np.unique(np.stack([true[both], predicted[both]]), axis=1, return_counts=True)
+    # Links that remain when the other side divides a cluster; an absent mention is its own cluster.
+    muc = [(float((shared - 1).sum()), float((size - 1).sum())) for size in sizes]
+    # The share of each mention's cluster that is right, summed over mentions.
+    b_cubed = [
+        (float((shared**2 / size[side]).sum()), float(size.sum()))
+        for side, size in zip(pairs, sizes, strict=True)
+    ]
+    ceafe, lea = _ceafe(pairs, shared, sizes), _lea(pairs, shared, sizes)
     scores: dict[str, float | int] = {}
-    for name, ratios in (
-        ("muc", _muc(pairs, shared, sizes)),
-        ("b_cubed", _b_cubed(pairs, shared, sizes)),
-        ("ceafe", _ceafe(pairs, shared, sizes)),
-        ("lea", _lea(pairs, shared, sizes)),
-    ):
+    # Part and whole of the recall, then of the precision.
+    for name, ratios in {"muc": muc, "b_cubed": b_cubed, "ceafe": ceafe, "lea": lea}.items():
         recall, precision = (100.0 * part / whole if whole else 0.0 for part, whole in ratios)
         scores[f"{name}_precision"], scores[f"{name}_recall"] = precision, recall
         scores[f"{name}_f1"] = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
@@ -39,22 +43,7 @@ def coreference(predictions: Sequence[str | int], references: Sequence[str | int
     return {"conll_f1": mean, **scores, "num_clusters": len(sizes[1]), "count": len(true)}
 
 
-# Each returns part and whole of the recall, then of the precision.
 _Ratios = list[tuple[float, float]]
-
-
-def _muc(pairs: np.ndarray, shared: np.ndarray, sizes: list[np.ndarray]) -> _Ratios:
-    """Links of a cluster that remain when the other side divides it; an absent mention is its own cluster."""
-    links = float((shared - 1).sum())
-    return [(links, float((size - 1).sum())) for size in sizes]
-
-
-def _b_cubed(pairs: np.ndarray, shared: np.ndarray, sizes: list[np.ndarray]) -> _Ratios:
-    """Share of each mention's cluster that is right, summed over mentions."""
-    return [
-        (float((shared**2 / size[side]).sum()), float(size.sum()))
-        for side, size in zip(pairs, sizes, strict=True)
-    ]
 
 
 def _ceafe(pairs: np.ndarray, shared: np.ndarray, sizes: list[np.ndarray]) -> _Ratios:

@@ -14,12 +14,10 @@ import typer
 from eventformers import __version__
 from eventformers.commands.chains import extract, next_event
 from eventformers.commands.evaluation import compare, evaluate, leaderboard, result_add
-from eventformers.commands.explore import explore
-from eventformers.commands.hub import data_build, data_list, push
+from eventformers.commands.explore import explore, mcp
+from eventformers.commands.hub import data_build, data_list, push, release
 from eventformers.commands.inference import complete, embed, ground, induce
-from eventformers.commands.mcp import mcp
 from eventformers.commands.options import console, errors
-from eventformers.commands.release import release
 from eventformers.commands.reproduction import plot, reproduce
 from eventformers.commands.training import demo, train
 from eventformers.terminal import describe_fault, one_line, quiet_libraries

@@ -140,7 +140,7 @@ class Method:
     companions: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        for name, expected in _field_types().items():
+        for name, expected in get_type_hints(Method).items():
             try:
                 type_validator(name, getattr(self, name), expected)
             except TypeError as error:
@@ -222,11 +222,6 @@ class Method:
             if name not in ("config", "streaming", "validation_rows")
         }
         return builder, tuple(chosen) if isinstance(chosen, list) else (chosen,), settings
-
-
-@cache
-def _field_types() -> dict[str, Any]:
-    return get_type_hints(Method)
 
 
 @cache

@@ -15,11 +15,6 @@ LIBRARIES = ("eventformers", "torch", "transformers", "tokenizers", "datasets", 
 
 def library_versions() -> dict[str, str | None]:
     """Return the versions of Python and of `LIBRARIES`; None for a library that is not installed."""
-    return dict(_library_versions())
-
-
-@functools.cache
-def _library_versions() -> dict[str, str | None]:
     return {"python": platform.python_version()} | {name: installed_version(name) for name in LIBRARIES}
 
 
@@ -31,26 +26,18 @@ def installed_version(package: str) -> str | None:
         return None
 
 
-def git_commit(file: Path | None = None) -> str | None:
+@functools.cache
+def git_commit(file: Path = Path(__file__)) -> str | None:
     """Return the commit of the checkout that tracks a file; None outside a checkout, as when installed.
 
     Args:
-        file: a source file. An untracked file counts as outside a checkout, so that a virtual environment
-            within another checkout does not report that one's commit. None takes this package, as it was at
-            the first call.
+        file: a source file, of this package by default, as it was at the first call. An untracked file counts
+            as outside a checkout, so that a virtual environment within another checkout does not report that
+            one's commit.
 
     Returns:
         The hash, with the suffix `-dirty` if tracked files differ from the commit.
     """
-    return _own_commit() if file is None else _commit(file)
-
-
-@functools.cache
-def _own_commit() -> str | None:
-    return _commit(Path(__file__))
-
-
-def _commit(file: Path) -> str | None:
     if _git(file, "ls-files", "--error-unmatch", file.name) is None:
         return None
     commit = _git(file, "rev-parse", "HEAD")

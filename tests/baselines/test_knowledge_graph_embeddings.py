@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from eventformers.baselines import knowledge_graph_embeddings as embeddings
 from eventformers.baselines.knowledge_graph_embeddings import (
     METHODS,
     EmbeddingSettings,
@@ -95,7 +94,7 @@ def test_a_batch_larger_than_the_graph_is_cut() -> None:
 
 
 def test_a_missing_pykeen_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embeddings.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(EventformersError, match=r'pip install "eventformers\[baselines\]"'):
         train("conve")
 

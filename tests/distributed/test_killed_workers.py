@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from event_files import STORIES
 from forked import run_python
 
 pytest.importorskip("spacy", reason="spaCy is not installed")
@@ -21,11 +22,6 @@ pytest.importorskip("datatrove", reason="datatrove is not installed")
 from eventformers.distributed.steps import BLOCK_DOCUMENTS
 
 SCRIPT = Path(__file__).resolve().parents[1] / "support" / "waiting_pipeline.py"
-STORIES = (
-    "Anna called Police. Anna watched the thief. Anna opened the door.",
-    "Peter called Maria. Peter watched the house. Peter opened the letter.",
-    "Maria sold the car. Maria painted the house. Maria went to the shop.",
-)
 WAIT = 240
 """Seconds until a script must have done what is awaited; a busy machine takes a minute to import."""
 

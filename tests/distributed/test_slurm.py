@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from event_files import write_edges, write_events
+from event_files import EVENTS, STORIES, write_edges, write_events
 
 pytest.importorskip("spacy", reason="spaCy is not installed")
 pytest.importorskip("datatrove", reason="datatrove is not installed")
@@ -22,12 +22,6 @@ import eventformers
 from eventformers.inference.induction.report import write_induction
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scale.md"
-STORIES = (
-    "Anna called Police. Anna watched the thief. Anna opened the door.",
-    "Peter called Maria. Peter watched the house. Peter opened the letter.",
-    "Maria sold the car. Maria painted the house. Maria went to the shop.",
-)
-EVENTS = [("Q1", "en", "call of the police", "Anna called"), ("Q2", "en", "opened door", "a door is opened")]
 WAIT = 600
 """Seconds until a job must have done what is awaited."""
 

@@ -25,7 +25,7 @@ from datatrove.data import Document
 from datatrove.executor import LocalPipelineExecutor
 from datatrove.io import get_datafolder
 from datatrove.pipeline.readers import ParquetReader
-from event_files import write_edges, write_events
+from event_files import EVENTS, STORIES, write_edges, write_events
 
 import eventformers
 from eventformers.datasets_scripts.cooccurrence import CooccurrenceCounter
@@ -40,13 +40,6 @@ from eventformers.inference.encoding.event_tables import read_table_events
 from eventformers.inference.induction.report import write_induction
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scale.md"
-STORIES = (
-    "Anna called Police. Anna watched the thief. Anna opened the door.",
-    "Peter called Maria. Peter watched the house. Peter opened the letter.",
-    "Maria sold the car. Maria painted the house. Maria went to the shop.",
-    "Anna called Police. Peter opened the door.",
-)
-EVENTS = [("Q1", "en", "call of the police", "Anna called"), ("Q2", "en", "opened door", "a door is opened")]
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from transformers import AutoTokenizer
 
-from eventformers import SwccModel, training
+from eventformers import training
 from eventformers.commands import evaluation as evaluation_commands
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
@@ -53,16 +52,23 @@ def heterevent(tmp_path: Path, tiny_heterevent: Path, tiny_encoder: Path) -> Pat
 
 
 @pytest.fixture
-def swcc(tmp_path: Path, tiny_encoder: Path) -> Path:
-    """A model that reads single events and names its start encoder."""
-    folder = tmp_path / "swcc"
-    model = SwccModel.from_encoder(tiny_encoder, pooling="cls")
-    for parameter in model.parameters():
-        parameter.data.mul_(1.5)
-    model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
-    (folder / "run.json").write_text(json.dumps({"encoder": str(tiny_encoder)}))
-    return folder
+def swcc(trained_folder: Path) -> Path:
+    return trained_folder
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[object]]:
+    """References to the vectors that encoders keep."""
+    found: list[weakref.ref[object]] = []
+    keep = EventEncoder.keep
+
+    def watched(self, encoded):
+        # A tuple has no weak references.
+        found.append(weakref.ref(encoded[0] if isinstance(encoded, tuple) else encoded))
+        keep(self, encoded)
+
+    monkeypatch.setattr(EventEncoder, "keep", watched)
+    return found
 
 
 @pytest.fixture
@@ -175,16 +181,7 @@ def test_cut_events_are_counted_where_they_are_remembered(heterevent, data, monk
     assert counts[0] > 0
 
 
-def test_what_is_kept_is_let_go(heterevent, data, monkeypatch):
-    kept: list[weakref.ref[object]] = []
-    keep = EventEncoder.keep
-
-    def watched(self, encoded):
-        # A tuple has no weak references.
-        kept.append(weakref.ref(encoded[0] if isinstance(encoded, tuple) else encoded))
-        keep(self, encoded)
-
-    monkeypatch.setattr(EventEncoder, "keep", watched)
+def test_what_is_kept_is_let_go(heterevent, data, kept):
     with Session() as session:
         evaluate(heterevent, "mcns_v", data=data, session=session)
         assert [reference() is not None for reference in kept] == [True, True]
@@ -198,16 +195,7 @@ def test_what_is_kept_is_let_go(heterevent, data, monkeypatch):
     assert kept[-1]() is None
 
 
-def test_vectors_that_no_task_in_turn_can_use_again_are_not_kept(heterevent, data, passes, monkeypatch):
-    kept: list[weakref.ref[object]] = []
-    keep = EventEncoder.keep
-
-    def watched(self, encoded):
-        # A tuple has no weak references.
-        kept.append(weakref.ref(encoded[0] if isinstance(encoded, tuple) else encoded))
-        keep(self, encoded)
-
-    monkeypatch.setattr(EventEncoder, "keep", watched)
+def test_vectors_that_no_task_in_turn_can_use_again_are_not_kept(heterevent, data, passes, kept):
     names = ["mcnc", *STEPS, "hard_similarity", "transitive_similarity", "mcns_v"]
     options = {"data": data, "batch_size": BATCH}
     results, alive = [], []

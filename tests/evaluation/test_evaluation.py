@@ -7,9 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from transformers import AutoTokenizer
 
-from eventformers import SwccModel
 from eventformers.datasets_scripts.building import build_dataset
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
@@ -18,7 +16,6 @@ from eventformers.evaluation import data as evaluation_data
 from eventformers.evaluation import evaluate, measure, session
 from eventformers.evaluation.data import tasks_of_data
 from eventformers.evaluation.results import UNDEFINED, load_results, read_result
-from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import TASKS
 from eventformers.evaluation.tasks.base import TaskRows
 from eventformers.inference.encode import load_encoder
@@ -37,24 +34,6 @@ def raw_folder(tmp_path):
     folder.mkdir()
     (folder / "hard.txt").write_text("\n".join(HARD_ROWS) + "\n", encoding="utf-8")
     return folder
-
-
-@pytest.fixture
-def trained_folder(tmp_path, tiny_encoder):
-    """A model whose weights are no longer those of its start encoder."""
-    folder = tmp_path / "trained"
-    model = SwccModel.from_encoder(tiny_encoder, pooling="cls", event_order="predicate_first")
-    for parameter in model.parameters():
-        parameter.data.mul_(1.5)
-    model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
-    (folder / "run.json").write_text(json.dumps({"encoder": str(tiny_encoder), "recipe": {"seed": 13}}))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def memory():
-    return Session()
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -148,24 +127,17 @@ def test_the_packaged_start_encoder_needs_no_network(trained_folder, raw_folder)
 
 
 def test_other_settings_have_a_place_of_their_own(tiny_encoder, raw_folder, tmp_path):
-    for pooling in (None, "cls"):
-        evaluate(
-            tiny_encoder, "hard_similarity", data=raw_folder, output=tmp_path, settings={"pooling": pooling}
-        )
-    variants = {
-        read_result(path).variant: read_result(path).settings["pooling"]
-        for path in (tmp_path / "results").rglob("*.json")
+    options = {"data": raw_folder, "output": tmp_path}
+    for settings in ({}, {"pooling": "cls"}, {"event_order": "predicate_first"}):
+        evaluate(tiny_encoder, "hard_similarity", **options, settings=settings)
+    found = {result.variant: result for result in map(read_result, (tmp_path / "results").rglob("*.json"))}
+    assert {name: one.settings["pooling"] for name, one in found.items()} == {
+        "": "mean",
+        "cls": "cls",
+        "predicate_first": "mean",
     }
-    assert variants == {"": "mean", "cls": "cls"}
-
-
-def test_the_event_order_reaches_the_encoder(tiny_encoder, raw_folder):
-    results = [
-        evaluate(tiny_encoder, "hard_similarity", data=raw_folder, settings={"event_order": order})
-        for order in ("subject_predicate_object", "predicate_first")
-    ]
-    assert results[0].predictions != results[1].predictions
-    assert results[1].settings["event_order"] == "predicate_first"
+    assert found["predicate_first"].settings["event_order"] == "predicate_first"
+    assert found["predicate_first"].predictions != found[""].predictions
 
 
 def test_a_loaded_encoder_serves_for_many_tasks(tiny_encoder, raw_folder):
@@ -196,9 +168,6 @@ def test_the_samples_have_a_name(tiny_encoder, tmp_path, monkeypatch):
     (tmp_path / "samples").mkdir()
     with pytest.raises(EventformersError, match="no raw file"):
         evaluate(tiny_encoder, "hard_similarity", data="samples")
-
-
-def test_built_samples_stay_samples(tiny_encoder, tmp_path):
     built = build_dataset("event_similarity", "hard", output=tmp_path / "built")
     assert evaluate(tiny_encoder, "hard_similarity", data=built).dataset.origin == "samples"
 
@@ -335,13 +304,6 @@ def test_re_ranked_results_stand_beside_plain_ones(tiny_encoder, graph_folder, t
     assert usual.baseline.main_value == usual.main_value
     with pytest.raises(EventformersError, match="tasks that do: conceptnet_completion, atomic"):
         evaluate(tiny_encoder, "copa", settings={"rerank": True})
-
-
-def test_results_of_two_splits_stand_beside_each_other(tiny_encoder, graph_folder, tmp_path):
-    options = {"data": graph_folder, "output": tmp_path / "out"}
-    for split in ("test", "validation"):
-        evaluate(tiny_encoder, "conceptnet_completion", split=split, **options)
-    assert len(load_results(tmp_path / "out")) == 2
 
 
 def test_other_candidates_are_other_data(tiny_encoder, graph_folder, tmp_path):

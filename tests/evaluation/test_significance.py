@@ -52,12 +52,9 @@ def test_the_order_of_the_models_turns_the_sign() -> None:
     assert behind.p_value > 0.99
 
 
-def test_equal_models_are_never_ahead() -> None:
+def test_equal_models_are_never_ahead_and_an_always_better_one_has_the_smallest_p_that_can_be() -> None:
     compared = paired_bootstrap([1, 0, 1], [1, 0, 1])
     assert (compared.difference, compared.low, compared.high, compared.p_value) == (0, 0, 0, 1)
-
-
-def test_an_always_better_model_has_the_smallest_p_that_can_be() -> None:
     assert paired_bootstrap([1] * 5, [0] * 5, num_resamples=99).p_value == 1 / 100
 
 

@@ -268,21 +268,6 @@ class Interruption:
         return self._function(*arguments, **options)
 
 
-def test_types_continue_after_the_last_block(
-    encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(steps, "_ROWS_AT_ONCE", 5)
-    (tmp_path / "whole").mkdir()
-    whole = run_step(types.TYPES, tmp_path / "whole", encoder, num_types=4)
-    encoding = Interruption(monkeypatch, events_module, "encode_mentions")
-    with pytest.raises(KeyboardInterrupt):
-        run_step(types.TYPES, tmp_path, encoder, num_types=4)
-    found = run_step(types.TYPES, tmp_path, encoder, num_types=4)
-    assert encoding.calls == 1 + 3, "the first of three blocks is not encoded again"
-    for name in ("types", "event_types"):
-        assert found.written(name).equals(whole.written(name))
-
-
 def test_links_continue_after_the_last_block(
     encoder: EventEncoder, known: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

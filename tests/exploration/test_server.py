@@ -262,14 +262,21 @@ def test_vectors_of_another_model_are_refused(exploration: Path, tiny_modernbert
         tools.search_events(like="storm hit city")
 
 
-def test_a_folder_without_tables(tmp_path: Path) -> None:
-    outcome = run_command_line(["mcp", str(tmp_path)])
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "accepted: a folder that explore or extract wrote"),
+        (("--port", "70000"), "less than or equal to 65535"),
+    ],
+)
+def test_what_is_refused(words: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    outcome = run_command_line(["mcp", str(tmp_path), *words])
     assert outcome["code"] == 2
-    assert "accepted: a folder that explore or extract wrote" in outcome["errors"]
+    assert told in outcome["errors"]
 
 
 def test_without_the_sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eventformers.commands.mcp.find_spec", lambda name: None)
+    monkeypatch.setattr("eventformers.commands.explore.find_spec", lambda name: None)
     outcome = run_command_line(["mcp", str(tmp_path)])
     assert outcome["code"] == 2
     assert 'pip install "eventformers[mcp]"' in outcome["errors"]
@@ -283,12 +290,6 @@ def test_the_example_of_the_page(
     monkeypatch.chdir(exploration.parent)
     exec(code.replace("my-exploration", exploration.name), {})  # noqa: S102
     assert "arrested" in capsys.readouterr().out
-
-
-def test_a_port_is_one_of_tcp(tmp_path: Path) -> None:
-    outcome = run_command_line(["mcp", str(tmp_path), "--port", "70000"])
-    assert outcome["code"] == 2
-    assert "less than or equal to 65535" in outcome["errors"]
 
 
 def test_a_busy_port_is_an_error_before_anything_is_served(exploration: Path) -> None:

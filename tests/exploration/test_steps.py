@@ -83,14 +83,6 @@ def states(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 
-def test_a_repeated_run_touches_nothing(explored: Callable[..., list[str]], tmp_path: Path) -> None:
-    assert explored() == ["a", "b", "c"]
-    assert value(tmp_path, "c") == "c1(a1()b1(a1()))"
-    before = states(tmp_path)
-    assert explored() == []
-    assert states(tmp_path) == before
-
-
 def test_records(settings: Settings, tmp_path: Path) -> None:
     (record,) = run_steps([step("a", settings)], cast("Context", None), tmp_path)
     (again,) = run_steps([step("a", settings)], cast("Context", None), tmp_path)
@@ -134,17 +126,6 @@ def test_damaged_files_are_written_again(
         (tmp_path / STATE_FOLDER / "b.json").write_text("{" if damage == "state" else "[]")
     assert explored() == ["b"]
     assert (tmp_path / "b.parquet").read_bytes() == whole
-
-
-def test_an_interrupted_step_leaves_the_finished_ones(
-    explored: Callable[..., list[str]], settings: Settings, tmp_path: Path
-) -> None:
-    settings["b"] = "fails"
-    with pytest.raises(KeyboardInterrupt):
-        explored()
-    assert sorted(path.name for path in tmp_path.iterdir()) == [STATE_FOLDER, "a.parquet"]
-    settings["b"] = 1
-    assert explored() == ["b", "c"]
 
 
 def test_an_interrupted_change_keeps_the_old_table_and_its_state(

@@ -199,17 +199,11 @@ def test_events_far_from_all_types_have_none(monkeypatch: pytest.MonkeyPatch, tm
         ("arrest, catch", families[0], 30, ""),
         ("flood", families[1], 20, ""),
     ]
-    typed = dict(
-        zip(*found.written("event_types").select(["event_id", "type_id"]).to_pydict().values(), strict=True)
-    )
-    assert typed == {f"d{number}#0": int(number >= 30) for number in range(50)}
+    assert typed_of(found) == {number: int(number >= 30) for number in range(50)}
     assert "Events that fit no type: 30 of 80." in found.notes
     # Above the level of unrelated events, but far from its type as a whole.
     vectors[49] = 0.6 * np.eye(WIDTH)[1] + 0.8 * np.eye(WIDTH)[7]
-    assert (
-        "d49#0"
-        not in found_of(tmp_path, monkeypatch, verbs, vectors).written("event_types")["event_id"].to_pylist()
-    )
+    assert 49 not in typed_of(found_of(tmp_path, monkeypatch, verbs, vectors))
 
 
 def test_a_name_has_verbs_that_many_of_the_events_have(

@@ -102,27 +102,6 @@ def test_the_card_is_that_of_the_models_own_folder(tmp_path):
     assert read_folder(tmp_path)[0].card == str(tmp_path / "README.md")
 
 
-@pytest.mark.parametrize(
-    ("found", "told"),
-    [
-        (
-            3,
-            "found format 3; accepted: a result file of format 1 or 2; this one is of a newer eventformers",
-        ),
-        (0, "found format 0; accepted: a result file of format 1 or 2; evaluate the model again"),
-        (None, "found format None; accepted: a result file of format 1 or 2; evaluate the model again"),
-    ],
-)
-def test_a_result_of_another_version_is_told_with_its_file(found, told, tmp_path):
-    path = write_result(make_result(), tmp_path)
-    content = json.loads(path.read_text(encoding="utf-8")) | {"format": found}
-    path.write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(DataFormatError) as refused:
-        read_folder(tmp_path)
-    assert str(path) in str(refused.value)
-    assert told in str(refused.value)
-
-
 @pytest.mark.parametrize("content", ["", "[1, 2]", '{"format": 1, "task": "hard_similarity"}'])
 def test_a_broken_result_is_told_with_its_file(content, tmp_path):
     path = result_path(tmp_path, "mine", "a", "hard_similarity")

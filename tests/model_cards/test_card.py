@@ -3,12 +3,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import leaderboard_inputs
 import pytest
 from card_examples import examples_run
 from huggingface_hub import ModelCard as HubCard
 
-from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.evaluation.results import BaselineRecord, DatasetRecord, TaskResult
+from eventformers.evaluation.results import BaselineRecord, TaskResult
 from eventformers.model_cards import ModelCard, Snippet, TrainedOn, card_state, write_card
 from eventformers.models.configuration_mico import MicoConfig
 from eventformers.models.configuration_swcc import SwccConfig
@@ -32,39 +32,16 @@ REPORT = {
 
 
 def make_result(task="hard_similarity", value=43.5, untrained=11.3, **changes) -> TaskResult:
-    dataset = DatasetRecord(
-        name="event_similarity",
-        config="hard",
-        split="test",
-        rows=115,
-        fingerprint="a" * 64,
-        origin="local",
-        hub_id=None,
-        revision=None,
-        licenses=[],
-    )
-    result = TaskResult(
-        task=task,
-        model="ours",
-        model_revision="b" * 40,
-        variant="",
-        main_score="spearman" if task == "transitive_similarity" else "accuracy",
-        main_value=value,
-        scores={"accuracy": value},
-        undefined={},
-        baseline=BaselineRecord("start", "c" * 40, untrained, {"accuracy": untrained}, {}),
-        baseline_missing=None,
-        dataset=dataset,
-        settings={},
-        seed=7,
-        timing={},
-        versions={},
-        git_commit=None,
-        created="2026-01-15T10:30:00+00:00",
-        truncated=0,
-        predictions=[],
-    )
-    return replace(result, **changes)
+    """A result on hard similarities, whatever the task."""
+    values = {
+        "main_score": "spearman" if task == "transitive_similarity" else "accuracy",
+        "main_value": value,
+        "scores": {"accuracy": value},
+        "baseline": BaselineRecord("start", "c" * 40, untrained, {"accuracy": untrained}, {}),
+        "dataset": leaderboard_inputs.make_result().dataset,
+        "timing": {},
+    }
+    return leaderboard_inputs.make_result(task, **{**values, **changes})
 
 
 def make_card(**changes) -> ModelCard:
@@ -340,16 +317,6 @@ def test_values_are_data_and_never_templates_or_markup():
     outside_code = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", body, flags=re.DOTALL)
     assert "<script>" not in outside_code
     assert "swcc" in HubCard(text).data.tags
-
-
-def test_an_unknown_method_is_named():
-    with pytest.raises(UnknownNameError, match="swcc"):
-        make_card(method="swc").to_markdown()
-
-
-def test_two_results_of_one_task_are_refused():
-    with pytest.raises(EventformersError, match="two results of the task"):
-        make_card(results=[make_result(), make_result()]).to_markdown()
 
 
 def test_a_card_is_written_replaced_and_kept_once_edited(tmp_path, caplog):

@@ -7,6 +7,17 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+STORIES = (
+    "Anna called Police. Anna watched the thief. Anna opened the door.",
+    "Peter called Maria. Peter watched the house. Peter opened the letter.",
+    "Maria sold the car. Maria painted the house. Maria went to the shop.",
+    "Anna called Police. Peter opened the door.",
+)
+"""Texts with events."""
+
+EVENTS = [("Q1", "en", "call of the police", "Anna called"), ("Q2", "en", "opened door", "a door is opened")]
+"""Events of a knowledge base for them."""
+
 
 def write_events(folder: Path, events: Sequence[tuple[str, str, str, str]]) -> Path:
     """Write a dictionary of events: id, language, title and description of each."""

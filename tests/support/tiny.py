@@ -28,6 +28,19 @@ def sharpen_attention(model: nn.Module) -> None:
             value.mul_(15)
 
 
+def save_tiny_swcc(encoder: Path, folder: Path) -> Path:
+    """Write a SWCC model whose weights are no longer those of its start encoder, with a record of its run."""
+    from eventformers import SwccModel
+
+    model = SwccModel.from_encoder(encoder, pooling="cls", event_order="predicate_first")
+    for parameter in model.parameters():
+        parameter.data.mul_(1.5)
+    model.save_pretrained(folder)
+    BertTokenizerFast.from_pretrained(encoder).save_pretrained(folder)
+    (folder / "run.json").write_text(json.dumps({"encoder": str(encoder), "recipe": {"seed": 13}}))
+    return folder
+
+
 def save_tiny_heterevent(encoder: Path, folder: Path, *, seed: int = 0) -> Path:
     """Write a random HeterEvent model over a tiny encoder, with the tokenizer."""
     # Imported late: its module registers with transformers.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import time
 from abc import ABC, abstractmethod
@@ -189,6 +190,14 @@ def settings_revision(settings: dict[str, JsonValue], *others: str) -> str:
     """SHA-256 of settings and other facts: the revision of a model without stored weights."""
     content = json.dumps([settings, *others], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
+
+
+def require_library(name: str, what: str) -> None:
+    """Raise an error that says how to install a library of the extra `baselines` if it is missing."""
+    if importlib.util.find_spec(name.lower()) is None:
+        raise EventformersError(
+            f'{what} need {name}, which is not installed; run `pip install "eventformers[baselines]"`'
+        )
 
 
 _METRICS = ("mcnc", "multistep_inference")

@@ -11,10 +11,16 @@ from typing import Any, TypeAlias, cast
 
 from datasets import Dataset
 
-from eventformers.baselines.base import Baseline, BaselineTask, ReadyBaseline, settings_revision
+from eventformers.baselines.base import (
+    Baseline,
+    BaselineTask,
+    ReadyBaseline,
+    require_library,
+    settings_revision,
+)
 from eventformers.baselines.chain_counts import BigramScorer, CountSettings, PpmiScorer, count_chains
 from eventformers.baselines.event_networks import DEFAULTS, NetworkSettings, train_network
-from eventformers.baselines.word_vectors import WordVectorSettings, require_gensim, train_word_vectors
+from eventformers.baselines.word_vectors import WordVectorSettings, train_word_vectors
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.loading import load_built
@@ -174,7 +180,7 @@ def chain_training(
             f"{name}: found {type(chosen).__name__}; accepted: {type(baseline.settings).__name__}"
         )
     if baseline.needs_gensim:
-        require_gensim()
+        require_library("gensim", "word vectors")
     return ChainTraining(name, chosen, seed, load_training_chains(data, **data_settings), show_progress)
 
 

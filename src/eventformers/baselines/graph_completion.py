@@ -17,13 +17,18 @@ import numpy.typing as npt
 import torch
 from datasets import Dataset
 
-from eventformers.baselines.base import Baseline, BaselineTask, ReadyBaseline, settings_revision
+from eventformers.baselines.base import (
+    Baseline,
+    BaselineTask,
+    ReadyBaseline,
+    require_library,
+    settings_revision,
+)
 from eventformers.baselines.knowledge_graph_embeddings import (
     METHODS,
     EmbeddingSettings,
     GraphEmbeddings,
     Ids,
-    require_pykeen,
     train_embeddings,
 )
 from eventformers.datasets_scripts.loading import load_built
@@ -187,7 +192,7 @@ class GraphBaseline(Baseline):
             EventformersError: PyKEEN is not installed, the data have no training triples, or the loss became
                 infinite.
         """
-        require_pykeen()
+        require_library("PyKEEN", "knowledge graph embeddings")
         task, method = opened.task, METHODS[self.name]
         triples = load_built(opened.data, task.config.removesuffix(_PAIRS), builder=task.dataset)
         graph = number_graph(triples)

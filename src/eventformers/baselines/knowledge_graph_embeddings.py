@@ -6,7 +6,6 @@ works without a language model, especially for entities that training never saw.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from eventformers.baselines.base import require_library
 from eventformers.datasets_scripts.relation_templates import Direction
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.strict import StrictSettings, count, setting, strict_settings
@@ -147,7 +147,16 @@ class GraphEmbeddings:
             queries = self._queries(
                 torch.from_numpy(entities).to(device), torch.from_numpy(relations).to(device), direction
             )
-            return queries @ self._candidates().T
+            candidates = self.model.entity_representations[0](None)
+            if self.method.name == "conve":
+                last = self.model.entity_representations[1](None)[:, None]
+                return queries @ torch.cat([candidates, last], dim=1).T
+            candidates = torch.view_as_real(candidates).flatten(1)
+            if self.method.name == "rotate":
+                # -|q - t|^2 / 2 up to terms that are the same for every t: the order of its distances.
+                last = -0.5 * candidates.square().sum(1, keepdim=True)
+                candidates = torch.cat([candidates, last], dim=1)
+            return queries @ candidates.T
 
     def _queries(self, entities: torch.Tensor, relations: torch.Tensor, direction: Direction) -> torch.Tensor:
         if self.method.has_inverse_relations:
@@ -172,18 +181,6 @@ class GraphEmbeddings:
         if self.method.name == "complex":
             return vectors
         return torch.cat([vectors, torch.ones_like(vectors[:, :1])], dim=1)
-
-    def _candidates(self) -> torch.Tensor:
-        """The entities' vectors, `(entities, d)`."""
-        vectors = self.model.entity_representations[0](None)
-        if self.method.name == "conve":
-            bias = self.model.entity_representations[1](None)
-            return torch.cat([vectors, bias[:, None]], dim=1)
-        vectors = torch.view_as_real(vectors).flatten(1)
-        if self.method.name == "complex":
-            return vectors
-        # -|q - t|^2 / 2 up to terms that are the same for every t: the order of RotatE's distances.
-        return torch.cat([vectors, -0.5 * vectors.square().sum(1, keepdim=True)], dim=1)
 
 
 def train_embeddings(
@@ -214,7 +211,7 @@ def train_embeddings(
     """
     if name not in METHODS:
         raise UnknownNameError("knowledge graph embedding", name, METHODS)
-    require_pykeen()
+    require_library("PyKEEN", "knowledge graph embeddings")
     if not len(triples):
         raise EventformersError("the graph has no training triple; accepted: at least one")
     method = METHODS[name]
@@ -232,19 +229,6 @@ def train_embeddings(
             (weights[: len(learned[key])] if weights.ndim else weights).copy_(learned[key])
         model = whole
     return GraphEmbeddings(method, model.eval(), losses)
-
-
-def require_pykeen() -> None:
-    """Raise an error that says how to install PyKEEN if it is missing.
-
-    Raises:
-        EventformersError: PyKEEN is not installed.
-    """
-    if importlib.util.find_spec("pykeen") is None:
-        raise EventformersError(
-            "knowledge graph embeddings need PyKEEN, which is not installed; run "
-            '`pip install "eventformers[baselines]"`'
-        )
 
 
 def _factory(

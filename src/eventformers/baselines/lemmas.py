@@ -13,11 +13,10 @@ from eventformers.evaluation.tasks.coreference import (
     Coreference,
     Grouper,
     Grouping,
-    document_texts,
+    document_vectors,
     within_topics,
 )
 from eventformers.extraction.parsed_mentions import parsed_mentions
-from eventformers.inference.coreference.pair_scorer import text_overlaps
 from eventformers.inference.induction.mention_distances import Labels
 
 
@@ -43,16 +42,13 @@ class Lemmas(Baseline):
 
     def _group(self, rows: Sequence[Row], topics: Labels) -> Grouping:
         lemmas = np.unique([one["lemma"] for one in parsed_mentions(rows)], return_inverse=True)[1]
-        texts = document_texts(rows)
-        overlaps = text_overlaps(list(texts.values()), stop_words="english")
-        number_of = {name: number for number, name in enumerate(texts)}
-        document = np.array([number_of[str(row["document_id"])] for row in rows])
+        vectors, document = document_vectors(rows)
 
         def similarities(places: Labels) -> np.ndarray:
             if not self.similar:
                 return np.ones((len(places), len(places)))
-            of_document = overlaps[document[places]]
-            return (of_document @ of_document.T).toarray()
+            of_mentions = vectors[document[places]]
+            return (of_mentions @ of_mentions.T).toarray()
 
         groups = np.unique(np.stack([topics, lemmas]), axis=1, return_inverse=True)[1].ravel()
         return within_topics(similarities, groups, "single")

@@ -7,13 +7,13 @@ Gao et al., ACL 2022).
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from eventformers.baselines.base import require_library
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
 from eventformers.inference.chains.scorers import EncoderChainScorer
@@ -76,18 +76,6 @@ def event_words(event: Event) -> list[str]:
     return [word for words in role_words(event) for word in words]
 
 
-def require_gensim() -> None:
-    """Raise an error that says how to install gensim if it is missing.
-
-    Raises:
-        EventformersError: gensim is not installed.
-    """
-    if importlib.util.find_spec("gensim") is None:
-        raise EventformersError(
-            'word vectors need gensim, which is not installed; run `pip install "eventformers[baselines]"`'
-        )
-
-
 def train_word_vectors(
     chains: Iterable[Sequence[Event]], settings: WordVectorSettings | None = None, *, seed: int = 42
 ) -> WordVectors:
@@ -100,7 +88,7 @@ def train_word_vectors(
     Raises:
         EventformersError: gensim is not installed, or no word occurs often enough.
     """
-    require_gensim()
+    require_library("gensim", "word vectors")
     from gensim.models import Word2Vec
 
     settings = settings or WordVectorSettings()

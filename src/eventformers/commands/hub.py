@@ -1,4 +1,4 @@
-"""The commands that build datasets and publish. They only call the Python API."""
+"""The commands that build datasets, publish, and release everything. They only call the Python API."""
 
 from __future__ import annotations
 
@@ -8,27 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
-from eventformers.commands.options import (
-    ExcludeSource,
-    Json,
-    Malformed,
-    Output,
-    Settings,
-    console,
-    errors,
-    print_json,
-)
+from eventformers.commands import options
+from eventformers.commands.options import console, errors, print_json
 from eventformers.errors import counted
 from eventformers.terminal import counts_text
 
 if TYPE_CHECKING:
     from eventformers.hub import Push
     from eventformers.publishing.plan import PushPlan
+    from eventformers.release.suite import ReleaseItem
 
 
-def data_list(as_json: Json = False) -> None:
+def data_list(as_json: options.Json = False) -> None:
     """List the datasets that can be built, their configs, columns and raw files."""
     from eventformers.datasets_scripts import list_datasets
 
@@ -43,14 +36,14 @@ def data_list(as_json: Json = False) -> None:
 
 def data_build(
     name: Annotated[str, typer.Argument(help="A name that `eventformers data list` shows.")],
-    output: Output,
+    output: options.Output,
     config: Annotated[
         list[str] | None, typer.Option(help="Config to build. Repeatable. Default: all.")
     ] = None,
     data_dir: Annotated[str | None, typer.Option(help="Folder of raw files. Default: the samples.")] = None,
-    malformed: Malformed = "error",
-    settings: Settings = None,
-    exclude_source: ExcludeSource = None,
+    malformed: options.Malformed = "error",
+    settings: options.Settings = None,
+    exclude_source: options.ExcludeSource = None,
 ) -> None:
     """Build a dataset as Parquet files with a README, readable by `load_dataset`."""
     from eventformers.datasets_scripts import build_reports
@@ -201,3 +194,94 @@ def size_text(count: float) -> str:
             return f"{count:.3g} {unit}" if unit != "bytes" else f"{count} bytes"
         count /= 1000
     return f"{count:.3g} {_UNITS[-1]}"
+
+
+def release(
+    owner: Annotated[str, typer.Argument(help="User or organization on the Hub.")],
+    output: options.Output,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder with a subfolder of raw files for each dataset of `data list`. Default: the samples."
+        ),
+    ] = None,
+    malformed: options.Malformed = "error",
+    recipe: Annotated[
+        str | None,
+        typer.Option(help="A recipe of every method. Default: each method's own; demo for the samples."),
+    ] = None,
+    encoder: options.Encoder = None,
+    settings: options.Settings = None,
+    seed: options.Seed = None,
+    device: options.Device = None,
+    dtype: options.Dtype = None,
+    public: Annotated[bool, typer.Option("--public", help="Make new repositories public.")] = False,
+    collection: Collection = None,
+    accept_licenses: AcceptLicenses = False,
+    pretrained: Annotated[
+        Path | None,
+        typer.Option(help="Folder to write the models to in the form of the package; publishes these, too."),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Build the datasets, show what would be trained and sent, and stop."),
+    ] = False,
+) -> None:
+    """Build all datasets, train a model of each method, and publish everything; run again to continue."""
+    from eventformers.release.suite import release as run_release
+
+    done = run_release(
+        owner,
+        output,
+        data=data,
+        malformed=malformed,
+        recipe=recipe,
+        encoder=encoder,
+        settings=settings or [],
+        seed=seed,
+        device=device,
+        dtype=dtype,
+        public=public,
+        collection=collection,
+        accept_licenses=accept_licenses,
+        pretrained=pretrained,
+        dry_run=dry_run,
+        tell=lambda step: errors.print(f"push: {step}", soft_wrap=True, highlight=False),
+    )
+    numbers = [Column(name, justify="right") for name in ("size", "hours")]
+    table = Table("repository", "kind", "licences", *numbers, "state")
+    for item in done.items:
+        state = "ready" if item.is_done else "to train" if item.kind == "model" else "to write"
+        state = state if item.left_out is None else "left out"
+        licenses = ", ".join(item.licenses)
+        table.add_row(item.repo_id, item.kind, licenses, _size(item), _hours(item), state)
+    console.print(table)
+    kept = [item for item in done.items if item.left_out is None]
+    unknown = [item.repo_id for item in kept if "?" in (_size(item), _hours(item))]
+    total = size_text(sum(item.num_bytes or 0 for item in kept))
+    number = "1 repository" if len(kept) == 1 else f"{len(kept)} repositories"
+    console.print(
+        f"{number}: {total}, {sum(item.hours or 0 for item in kept):.2f} hours of training"
+        + (f", without {', '.join(unknown)}, whose size or time is unknown." if unknown else "."),
+        soft_wrap=True,
+    )
+    for item in done.items:
+        if item.left_out is not None:
+            console.print(f"Left out: {item.repo_id}: {item.left_out}", soft_wrap=True)
+    if done.push is None:
+        console.print("Dry run: only the datasets were built; nothing was trained or sent.")
+    else:
+        show_push(done.push, collection)
+
+
+def _size(item: ReleaseItem) -> str:
+    if item.num_bytes is not None:
+        return size_text(item.num_bytes)
+    # The page of the leaderboard has a few kilobytes.
+    return "?" if item.kind == "model" and item.left_out is None else ""
+
+
+def _hours(item: ReleaseItem) -> str:
+    if item.kind != "model" or item.left_out is not None:
+        return ""
+    return "?" if item.hours is None else f"{item.hours:.2f}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -71,9 +71,19 @@ class DataStore:
         place = None if data is None else str(data)
         key = (place, dataset, config, json.dumps(settings, sort_keys=True, default=str), malformed_policy())
         if key not in self._held:
+
+            def read_report() -> Mapping[str, object]:
+                try:
+                    built = None if data is None else find_built(Path(data), dataset)
+                    if built is not None and (report := build_reports(built).get(config)):
+                        return report
+                    # The rows are already loaded, so this reads the cache.
+                    return build_reports(build_dataset(dataset, config, data, **settings))[config]
+                except EventformersError:
+                    return {}
+
             try:
                 splits = load_built(data, config, builder=dataset, **settings)
-                read_report = partial(_build_report, data, dataset, config, settings)
                 self._held[key] = BuiltData(splits, read_report)
             except EventformersError as error:
                 self._held[key] = error
@@ -256,18 +266,3 @@ class Session:
         for encoder in (*self._encoders.values(), *(copy for _, copy in self._given.values())):
             if self._keeps_vectors and encoder.memory is not None:
                 encoder.memory.clear()
-
-
-def _build_report(
-    data: str | Path | None, dataset: str, config: str, settings: Mapping[str, Any]
-) -> Mapping[str, object]:
-    """Read the report of a build; empty for a built folder that lacks its report."""
-    try:
-        built = None if data is None else find_built(Path(data), dataset)
-        if built is not None and (report := build_reports(built).get(config)):
-            return report
-        # The rows are already loaded, so this reads the cache.
-        folder = build_dataset(dataset, config, data, **settings)
-    except EventformersError:
-        return {}
-    return build_reports(folder)[config]

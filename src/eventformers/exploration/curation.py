@@ -57,13 +57,13 @@ def read_curation(path: str | Path) -> dict[str, list[Edit]]:
     if not isinstance(kinds, dict) or not kinds.keys() <= KINDS.keys():
         found = shown(kinds if not isinstance(kinds, dict) else min(kinds.keys() - KINDS.keys(), key=str))
         raise DataFormatError(path, None, f"{found} at the top", f"lists of edits of {', '.join(KINDS)}")
-    return {kind: _edits(kinds.get(kind) or [], kind, path) for kind in KINDS}
-
-
-def _edits(rows: object, kind: str, path: Path) -> list[Edit]:
-    if not isinstance(rows, list):
-        raise DataFormatError(path, None, f"{kind}: {shown(rows)}", "a list of edits")
-    return [_edit(row, kind, path, number) for number, row in enumerate(rows, start=1)]
+    edits = {}
+    for kind in KINDS:
+        rows = kinds.get(kind) or []
+        if not isinstance(rows, list):
+            raise DataFormatError(path, None, f"{kind}: {shown(rows)}", "a list of edits")
+        edits[kind] = [_edit(row, kind, path, number) for number, row in enumerate(rows, start=1)]
+    return edits
 
 
 def _edit(row: object, kind: str, path: Path, number: int) -> Edit:

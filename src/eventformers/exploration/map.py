@@ -143,8 +143,12 @@ def place_texts(
     is_drawn = np.array([text in drawn for text in texts])
     grows = is_drawn.mean() >= _DRAWN_SHARE
     found = nearest(texts, vectors, vectors, (NEIGHBOURS if grows else _MAP_NEIGHBOURS) + 1, notes)
-    near, distances = _self_first(found.events, np.maximum(0, 1 - found.scores))
-    own = slice(1, NEIGHBOURS + 1)
+    # Each text before its neighbours: one with the same vector may come first, or take its place.
+    is_own = found.events == np.arange(len(texts))[:, None]
+    is_own[~is_own.any(axis=1), -1] = True
+    order = np.argsort(~is_own, axis=1, kind="stable")[:, 1:]
+    near = np.take_along_axis(found.events, order, axis=1)
+    distances = np.take_along_axis(np.maximum(0, 1 - found.scores), order, axis=1)
     if grows:
         points = np.array([drawn.get(text, (0.0, 0.0)) for text in texts])
         points[~is_drawn] = _among(points[is_drawn], vectors[is_drawn], vectors[~is_drawn])
@@ -152,19 +156,9 @@ def place_texts(
         angles = 2 * np.pi * np.arange(len(texts)) / len(texts)
         points = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     else:
-        points = _tsne(vectors, near[:, 1:], distances[:, 1:])
-    return Places(points.astype(np.float32), near[:, own], distances[:, own], is_drawn | (not grows))
-
-
-def _self_first(near: Positions, distances: Vectors) -> tuple[Positions, Vectors]:
-    """Put each text before its neighbours: one with the same vector may come first, or take its place."""
-    own = np.arange(len(near))
-    is_own = near == own[:, None]
-    is_own[~is_own.any(axis=1), -1] = True
-    order = np.argsort(~is_own, axis=1, kind="stable")
-    near, distances = np.take_along_axis(near, order, axis=1), np.take_along_axis(distances, order, axis=1)
-    near[:, 0], distances[:, 0] = own, 0
-    return near, distances
+        points = _tsne(vectors, near, distances)
+    near, distances = near[:, :NEIGHBOURS], distances[:, :NEIGHBOURS]
+    return Places(points.astype(np.float32), near, distances, is_drawn | (not grows))
 
 
 def _among(points: NDArray[np.floating], vectors: Vectors, queries: Vectors) -> NDArray[np.floating]:

@@ -134,8 +134,10 @@ def data_blocks(tables: dict[str, pa.Table], types: list[dict[str, Any]]) -> dic
         blocks["types"] = packed({name: pa.array([row[name] for row in types]) for name in shown})
     if "chains" in tables:
         chains = tables["chains"]
+        lists = chains["event_ids"].combine_chunks()
+        numbers = pc.fill_null(pc.index_in(lists.flatten(), event_ids), -1)
         blocks["chains"] = packed(
-            {"protagonist": chains["protagonist"], "events": _in_lists(chains["event_ids"], event_ids)}
+            {"protagonist": chains["protagonist"], "events": _with_values(lists, numbers)}
         )
         if "next_events" in tables:
             following = _by(tables["next_events"], "chain", "chain_id", chains["chain_id"])
@@ -224,7 +226,15 @@ def _roles(events: pa.Table, actors: pa.Table | None) -> dict[str, Any]:
     frequencies = events.group_by("lemma").aggregate([("document", "count_distinct")])
     found = frequencies["document_count_distinct"].take(pc.index_in(events["lemma"], frequencies["lemma"]))
     weights = np.zeros(events.num_rows)
-    columns: dict[str, Any] = {"did": _lemmas_with_particles(events)}
+    # Predicates with the lemma as first word: "rose in" is "rise in".
+    pairs = pc.binary_join_element_wise(events["lemma"], events["predicate"], "\t")
+    distinct = pc.unique(pairs)
+    named = [
+        " ".join([lemma or predicate, *predicate.split(" ")[1:]])
+        for lemma, _, predicate in (pair.partition("\t") for pair in distinct.to_pylist())
+    ]
+    did = pa.array(named, pa.string()).take(pc.index_in(pairs, distinct).combine_chunks())
+    columns: dict[str, Any] = {"did": did}
     for role, name, actor in (("subject", "who", "agent"), ("object", "whom", "patient")):
         heads, ids = events[role], events[f"{role}_id"]
         words = pc.unique(heads)
@@ -240,17 +250,6 @@ def _roles(events: pa.Table, actors: pa.Table | None) -> dict[str, Any]:
         weights += weight.to_numpy()
     columns["specificity"] = weights * np.log(documents / found.to_numpy())
     return columns
-
-
-def _lemmas_with_particles(events: pa.Table) -> pa.Array:
-    """Predicates with the lemma as first word: "rose in" is "rise in"."""
-    pairs = pc.binary_join_element_wise(events["lemma"], events["predicate"], "\t")
-    distinct = pc.unique(pairs)
-    named = [
-        " ".join([lemma or predicate, *predicate.split(" ")[1:]])
-        for lemma, _, predicate in (pair.partition("\t") for pair in distinct.to_pylist())
-    ]
-    return pa.array(named, pa.string()).take(pc.index_in(pairs, distinct).combine_chunks())
 
 
 @cache
@@ -300,12 +299,10 @@ def _by(table: pa.Table, name: str, key: str, values: pa.Array | pa.ChunkedArray
     return found.sort_by([(name, "ascending"), ("rank", "ascending")])
 
 
-def _in_lists(lists: pa.ChunkedArray, event_ids: pa.ChunkedArray) -> pa.Array:
-    """Replace event ids in lists by event numbers."""
-    together = lists.combine_chunks()
-    numbers = pc.fill_null(pc.index_in(together.flatten(), event_ids), -1)
-    starts = np.concatenate([[0], np.cumsum(pc.list_value_length(together).to_numpy())])
-    return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), numbers)
+def _with_values(lists: pa.ListArray, values: pa.Array | np.ndarray) -> pa.ListArray:
+    """Lists of the same lengths with other values."""
+    starts = np.concatenate([[0], np.cumsum(pc.list_value_length(lists).to_numpy())])
+    return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), pa.array(values))
 
 
 def _map_blocks(tables: dict[str, pa.Table], event_ids: pa.ChunkedArray) -> dict[str, str]:
@@ -320,22 +317,15 @@ def _map_blocks(tables: dict[str, pa.Table], event_ids: pa.ChunkedArray) -> dict
 
     x, y = scaled(places).T
     blocks = {"map": packed({"event": events, "x": x, "y": y})}
-    blocks |= _neighbour_blocks(placed["neighbors"].combine_chunks(), events)
+    neighbours = placed["neighbors"].combine_chunks()
+    for start in range(0, len(neighbours), NEIGHBOURS_TOGETHER):
+        ids, distances = neighbours.slice(start, NEIGHBOURS_TOGETHER).flatten()
+        columns = {"event": events[ids.flatten().to_numpy()], "cosine": 1 - distances.flatten().to_numpy()}
+        blocks[f"neighbours-{start // NEIGHBOURS_TOGETHER}"] = packed(
+            {name: _with_values(ids, values) for name, values in columns.items()}
+        )
     if "regions" in tables:
         regions = tables["regions"].sort_by([("size", "descending")])
         x, y = scaled(np.stack([regions["x"].to_numpy(), regions["y"].to_numpy()], axis=1)).T
         blocks["regions"] = packed({"name": regions["name"], "size": regions["size"], "x": x, "y": y})
-    return blocks
-
-
-def _neighbour_blocks(neighbours: pa.StructArray, events: np.ndarray) -> dict[str, str]:
-    """Pack the neighbours of each place on the map, in its order, as event numbers with cosines."""
-    blocks = {}
-    for start in range(0, len(neighbours), NEIGHBOURS_TOGETHER):
-        ids, distances = neighbours.slice(start, NEIGHBOURS_TOGETHER).flatten()
-        starts = pa.array(np.concatenate([[0], np.cumsum(pc.list_value_length(ids).to_numpy())]), pa.int32())
-        columns = {"event": events[ids.flatten().to_numpy()], "cosine": 1 - distances.flatten().to_numpy()}
-        blocks[f"neighbours-{start // NEIGHBOURS_TOGETHER}"] = packed(
-            {name: pa.ListArray.from_arrays(starts, pa.array(values)) for name, values in columns.items()}
-        )
     return blocks

@@ -176,13 +176,6 @@ class Context:
             "sha256": digests[0] if len(digests) == 1 else sha256(" ".join(digests).encode()).hexdigest(),
         }
 
-    def note_untrained(self, role: str) -> str:
-        """Return a note if no model is given for a role; else ""."""
-        if self.settings.models.get(role) is not None:
-            return ""
-        name = self.model_identity(role)["name"]
-        return f"No model of {role} is given (--{role}): {name} is used as it was pretrained."
-
 
 _ROWS_AT_ONCE = 16_384
 """Number of rows that an interrupted step may lose."""
@@ -476,12 +469,22 @@ def _run(
     state = _state_file(step)
     _logger.info("%s …", step.name)
     started = time.perf_counter()
-    work = _work_folder(folder, step, made_of)
+    # Partial results of other input are removed.
+    digest = sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:16]
+    work = folder / STATE_FOLDER / f"{step.name}.{digest}"
+    for other in (folder / STATE_FOLDER).glob(f"{step.name}.*"):
+        if other.is_dir() and other != work:
+            remove_folder(other)
     comparable = earlier is not None and _finished(earlier, step, made_of, other_tables=True)
     with staged_folder(folder, replaced=(*step.writes, state), last=(f"{step.name}.json",)) as staging:
         run = StepRun(context, folder, staging, work, earlier if comparable else None)
         step.run(run)
-        run.notes += [note for role in step.models if (note := context.note_untrained(role))]
+        for role in step.models:
+            if context.settings.models.get(role) is None:
+                name = context.model_identity(role)["name"]
+                run.notes.append(
+                    f"No model of {role} is given (--{role}): {name} is used as it was pretrained."
+                )
         content = {
             "made_of": made_of,
             "files": {name: file_digest(staging / name) for name in step.writes},
@@ -526,13 +529,3 @@ def _record(step: Step, state: Mapping[str, Any], *, reused: bool = False) -> St
     return StepRecord(
         step.name, state["counts"], state["notes"], state["malformed"], settings, state["seconds"], reused
     )
-
-
-def _work_folder(folder: Path, step: Step, made_of: Mapping[str, Any]) -> Path:
-    """The folder of a step's partial results; those made of other input are removed."""
-    digest = sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()[:16]
-    own = folder / STATE_FOLDER / f"{step.name}.{digest}"
-    for other in (folder / STATE_FOLDER).glob(f"{step.name}.*"):
-        if other.is_dir() and other != own:
-            remove_folder(other)
-    return own

@@ -343,7 +343,17 @@ class ExplorationTools:
         source, score, order = "wide", "", "date, document_id, trigger_start"
         first: list[object] = []
         if like:
-            vector = self._vector(like)
+            self._needs("vectors", "explore without --skip vectors")
+            report = json.loads((self.folder / REPORT_FILE).read_text(encoding="utf-8"))
+            made_by = report["settings"]["vectors"]["events model"]
+            with self._lock:
+                encoder = self._encoder("events")
+                if made_by["revision"] != encoder.revision:
+                    raise EventformersError(
+                        f"like: the vectors are of {made_by['name']}, the server has {encoder.name}; start "
+                        "it with --events and the model that explore had, or search without like"
+                    )
+                vector = encoder.encode([like], normalize=True)[0].tolist()
             kind = f"FLOAT[{len(vector)}]"
             source = "wide JOIN vectors USING (text)"
             score = f"round(array_inner_product(embedding::{kind}, ?::{kind})::DOUBLE, 3) AS score, "
@@ -353,24 +363,6 @@ class ExplorationTools:
             f"WHERE {' AND '.join(where)} ORDER BY {order}"
         )
         return self._page(query, [*first, *values], limit, offset)
-
-    def _vector(self, text: str) -> list[float]:
-        """Encode a text as the table of vectors is encoded.
-
-        Raises:
-            EventformersError: there are no vectors, or they are of another model.
-        """
-        self._needs("vectors", "explore without --skip vectors")
-        settings = json.loads((self.folder / REPORT_FILE).read_text(encoding="utf-8"))["settings"]
-        with self._lock:
-            encoder = self._encoder("events")
-            made_by = settings["vectors"]["events model"]
-            if made_by["revision"] != encoder.revision:
-                raise EventformersError(
-                    f"like: the vectors are of {made_by['name']}, the server has {encoder.name}; start it "
-                    "with --events and the model that explore had, or search without like"
-                )
-            return encoder.encode([text], normalize=True)[0].tolist()
 
     def _page(self, query: str, values: Sequence[object], limit: int, offset: int) -> Answer:
         """Return some rows of a query whose last column is the number of all."""

@@ -17,19 +17,21 @@ from eventformers.datasets_scripts.building import BUILDERS
 from eventformers.errors import EventformersError, UnknownNameError, counted
 from eventformers.evaluation.significance import Answers, PairedComparison, compare_answers, mean_answers
 from eventformers.evaluation.tasks import TASKS, get_task
-from eventformers.leaderboard.sources import UNKNOWN_DATA, BaselineScore, Measurement, read_folder
+from eventformers.leaderboard.sources import (
+    UNKNOWN_DATA,
+    BaselineScore,
+    Measurement,
+    read_author,
+    read_collection,
+    read_folder,
+    read_repository,
+)
 from eventformers.model_cards.scores import score_text
 
 COLUMN = ["task", "split", "metric"]
 """The attributes that identify a column of a leaderboard."""
 
 _TOLD_SOURCES = 3
-
-
-def measurement_table(measurements: Iterable[Measurement]) -> pd.DataFrame:
-    """Make a table with a row for each measurement and a column for each attribute."""
-    table = pd.DataFrame([{**vars(one), "data": one.data} for one in measurements], dtype=object)
-    return table if table.empty else table.astype({"value": float})
 
 
 def same_data(
@@ -266,12 +268,9 @@ def leaderboard(
     if sort is not None and sort not in (*SORTABLE, *TASKS):
         raise UnknownNameError("column", sort, (*SORTABLE, *TASKS))
     found = [one for folder in folders for one in read_folder(folder)]
-    if repositories or author or collection:
-        from eventformers.leaderboard.sources import read_author, read_collection, read_repository
-
-        found += [one for repo_id in repositories for one in read_repository(repo_id)]
-        found += read_author(author) if author else []
-        found += read_collection(collection) if collection else []
+    found += [one for repo_id in repositories for one in read_repository(repo_id)]
+    found += read_author(author) if author else []
+    found += read_collection(collection) if collection else []
     return build_leaderboard(
         found, tasks=tasks, fingerprints=fingerprints, dataset_revisions=dataset_revisions, sort=sort
     )
@@ -289,7 +288,9 @@ def build_leaderboard(
     asked = [one for one in measurements if not tasks or one.task in tasks]
     if not asked:
         raise EventformersError(f"found no result of {', '.join(tasks) or 'any task'}; accepted: one or more")
-    found = measurement_table(asked)
+    # A row for each measurement, a column for each attribute.
+    found = pd.DataFrame([{**vars(one), "data": one.data} for one in asked], dtype=object)
+    found = found.astype({"value": float})
     # The data of a paper are unknown, so they are no version beside those of the runs.
     of_papers = found.is_published.astype(bool)
     kept, left_out = (
@@ -399,7 +400,22 @@ def _start_encoders(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def _rows(kind: Kind, found: pd.DataFrame, columns: Sequence[ScoreColumn]) -> Iterator[Row]:
-    newest = _newest(found)
+    """Yield a row for each model and variant, from the newest measurement of each revision and column.
+
+    A measurement without revision is dropped if the same model has others with a revision.
+    """
+    place = ["model", "variant", *COLUMN]
+    has_revision = found.revision.notna()
+    is_replaced = ~has_revision & has_revision.groupby([found[name] for name in place]).transform("any")
+    known = found[~is_replaced].sort_values("created", kind="stable")
+    for (model, _, task, _, metric, _), own in known.groupby([*place, "revision"], sort=False, dropna=False):
+        scores = dict.fromkeys(score_text(_known(value), metric) for value in own.value)
+        if len(scores) > 1:
+            logger.warning(
+                "%s, %s: found different scores on the same rows: %s; showing the newest",
+                *(model, task, " and ".join(scores)),
+            )
+    newest = known.drop_duplicates([*place, "revision"], keep="last")
     # Without the recorded seed at their end.
     names = [
         named[1] if (named := _SEED.fullmatch(model)) and pd.notna(seed) and int(named[2]) == seed else model
@@ -415,25 +431,6 @@ def _rows(kind: Kind, found: pd.DataFrame, columns: Sequence[ScoreColumn]) -> It
         for (model, revision), of_run in own.groupby(["model", "revision"], sort=False, dropna=False):
             told = f" ({revision[:7]})" if several and pd.notna(revision) else ""
             yield _row(kind, f"{model}{told}", variant, of_run, columns)
-
-
-def _newest(found: pd.DataFrame) -> pd.DataFrame:
-    """Keep the newest measurement for each model, revision, variant and column.
-
-    A measurement without revision is dropped if the same model has others with a revision.
-    """
-    place = ["model", "variant", *COLUMN]
-    has_revision = found.revision.notna()
-    is_replaced = ~has_revision & has_revision.groupby([found[name] for name in place]).transform("any")
-    known = found[~is_replaced].sort_values("created", kind="stable")
-    for (model, _, task, _, metric, _), own in known.groupby([*place, "revision"], sort=False, dropna=False):
-        scores = dict.fromkeys(score_text(_known(value), metric) for value in own.value)
-        if len(scores) > 1:
-            logger.warning(
-                "%s, %s: found different scores on the same rows: %s; showing the newest",
-                *(model, task, " and ".join(scores)),
-            )
-    return known.drop_duplicates([*place, "revision"], keep="last")
 
 
 def _row(kind: Kind, model: str, variant: str, own: pd.DataFrame, columns: Sequence[ScoreColumn]) -> Row:

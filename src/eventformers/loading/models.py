@@ -138,7 +138,12 @@ def load_with_tokenizer(
         EventformersError: the model or its tokenizer cannot be loaded.
         UnknownNameError: an unknown dtype.
     """
-    chosen_dtype, chosen_device = find_dtype(dtype), find_device(device)
+    if isinstance(dtype, str):
+        name = dtype.removeprefix("torch.")
+        if name not in DTYPES:
+            raise UnknownNameError("dtype", dtype, DTYPES)
+        dtype = DTYPES[name]
+    chosen_device = find_device(device)
     source = resolve_encoder(name_or_path)
     folder = Path(source) if Path(source).is_dir() else None
     length = None
@@ -151,7 +156,7 @@ def load_with_tokenizer(
         model = load_model(source, config)
     # A saved configuration may ask for tuples.
     model.config.return_dict = True
-    nn.Module.to(model, device=chosen_device, dtype=chosen_dtype)
+    nn.Module.to(model, device=chosen_device, dtype=dtype)
     model.eval()
     return LoadedEncoder(
         model=model,
@@ -293,20 +298,6 @@ def start_from_encoder(model_class: Any, source: str, **fields: Any) -> Any:
     model = model_class.from_encoder(source, **fields)
     check_weights(model, files, source)
     return model
-
-
-def find_dtype(dtype: str | torch.dtype | None) -> torch.dtype | None:
-    """Convert a name to a dtype; None stays None.
-
-    Raises:
-        UnknownNameError: it is not in `DTYPES`.
-    """
-    if dtype is None or isinstance(dtype, torch.dtype):
-        return dtype
-    name = dtype.removeprefix("torch.")
-    if name not in DTYPES:
-        raise UnknownNameError("dtype", dtype, DTYPES)
-    return DTYPES[name]
 
 
 def find_device(device: str | torch.device | None) -> torch.device:

@@ -24,6 +24,7 @@ from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
 from transformers.dynamic_module_utils import get_relative_import_files
 
+from eventformers import models
 from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.files import file_digest, files_digest, staged_folder, write_text
@@ -197,7 +198,12 @@ def build(source: Path, output: Path, *, base_model: str | None = None) -> None:
     content = {**read_json_object(encoder / "tokenizer.json"), **facts["tokenizer"]}
     write_text(output / "tokenizer.json", json.dumps(content, ensure_ascii=False))
     _write_adapter(facts, weights, change, output / ADAPTER_FOLDER, base_model or str(encoder))
-    _copy_code(output)
+    # The code that the configuration names makes the folder a complete repository.
+    home, config = Path(models.__file__).parent, read_json_object(output / "config.json")
+    pipelines = [entry["impl"] for entry in config.get("custom_pipelines", {}).values()]
+    for module in {f"{path.split('.')[0]}.py" for path in (*config["auto_map"].values(), *pipelines)}:
+        for file in (home / module, *map(Path, get_relative_import_files(home / module))):
+            shutil.copyfile(file, output / file.name)
     tokenizer = AutoTokenizer.from_pretrained(output)
     write_sentence_transformers_files(AutoModel.from_pretrained(output), output, tokenizer)
     files = sorted(path for path in output.rglob("*") if path.is_file())
@@ -291,15 +297,3 @@ def _write_adapter(
     # By the tokenizer, PEFT adds the rows of added tokens.
     for file in folder.parent.glob("tokenizer*.json"):
         shutil.copyfile(file, folder / file.name)
-
-
-def _copy_code(folder: Path) -> None:
-    """Copy the code that a configuration names, so that the folder is a complete repository."""
-    from eventformers import models
-
-    home = Path(models.__file__).parent
-    config = read_json_object(folder / "config.json")
-    pipelines = [entry["impl"] for entry in config.get("custom_pipelines", {}).values()]
-    for module in {f"{path.split('.')[0]}.py" for path in (*config["auto_map"].values(), *pipelines)}:
-        for file in (home / module, *map(Path, get_relative_import_files(home / module))):
-            shutil.copyfile(file, folder / file.name)

@@ -36,16 +36,8 @@ logger = logging.getLogger(__name__)
 
 Kind = Literal["model", "dataset", "metric", "exploration", "leaderboard"]
 
-REPO_TYPES: dict[Kind, str] = {
-    "model": "model",
-    "dataset": "dataset",
-    "metric": "space",
-    "exploration": "space",
-    "leaderboard": "space",
-}
-"""The Hub's name for a repository of each kind."""
 SPACE_SDKS: dict[Kind, str] = {"metric": "gradio", "exploration": "static", "leaderboard": "static"}
-"""What runs a Space of each kind."""
+"""What runs each kind of repository that is a Space."""
 ACCEPTED = (
     "the folder of a run (`eventformers train`), of a built dataset (`eventformers data build`), of an "
     "exploration (`eventformers explore`) or of a metric, or the name of a metric of ours"
@@ -129,7 +121,7 @@ class LocalRepository:
     @property
     def repo_type(self) -> str:
         """The Hub's name for such a repository."""
-        return REPO_TYPES[self.kind]
+        return "space" if self.kind in SPACE_SDKS else self.kind
 
     def needs_acceptance(self) -> str | None:
         """The reason why the user must accept licences before the rows, or models trained on them, are

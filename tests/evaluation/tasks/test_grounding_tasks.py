@@ -19,7 +19,7 @@ from eventformers.evaluation.data import load_data
 from eventformers.evaluation.results import load_results
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.significance import answers_of
-from eventformers.evaluation.tasks import get_task, with_settings
+from eventformers.evaluation.tasks import get_task
 from eventformers.evaluation.tasks.grounding import GroundingSettings
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.grounding import retrieve_rerank
@@ -42,11 +42,6 @@ def bi_encoder(tmp_path_factory, tiny_encoder):
 def cross_encoder(tmp_path_factory, tiny_encoder):
     folder = tmp_path_factory.mktemp("models") / "cross"
     return save_tiny_cross_encoder(tiny_encoder, folder, mention_tokens=40, event_tokens=24)
-
-
-@pytest.fixture(scope="module")
-def memory():
-    return Session()
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -230,20 +225,6 @@ def test_bm25_stands_in_the_same_tables(tmp_path):
         get_baseline("bm25")("copa")
     with pytest.raises(EventformersError, match="bm25 with a re-ranker; accepted: no reranker"):
         get_baseline("bm25")("event_linking", grounding=GroundingSettings(reranker="x"))
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "message"),
-    [
-        ("copa", {}, "copa does not link mentions; tasks that do: event_retrieval, event_linking"),
-        ("event_retrieval", {"depth": 2}, "not use depth; accepted: task, domain"),
-        ("parent_discovery", {"threshold": 0.2}, "not use threshold; accepted: task, .*, depth"),
-        ("event_linking", {"depth": 2}, "not use depth; accepted: task, .*, reranker, retriever_weight"),
-    ],
-)
-def test_settings_are_for_tasks_that_use_them(name, settings, message):
-    with pytest.raises(EventformersError, match=message):
-        with_settings(get_task(name), GroundingSettings(**settings))
 
 
 def test_settings_that_built_data_do_not_have_are_refused(bi_encoder, tmp_path):

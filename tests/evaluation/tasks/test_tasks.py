@@ -11,6 +11,7 @@ from eventformers.evaluate_metrics import METRICS
 from eventformers.evaluation.tasks import TASKS, get_task, with_settings
 from eventformers.evaluation.tasks.chains import ChainSettings
 from eventformers.evaluation.tasks.graph import GraphSettings
+from eventformers.evaluation.tasks.grounding import GroundingSettings
 from eventformers.evaluation.tasks.induction import InductionSettings
 from eventformers.evaluation.tasks.pairs import PairSettings
 
@@ -118,6 +119,10 @@ def test_settings_are_taken_by_tasks_that_use_them(name, settings):
         ("type_naming", {"distance": "dot", "manifold": False}, r"not use distance, manifold; .* with"),
         ("type_naming", InductionSettings(valid_frames="descendants"), "not use valid_frames"),
         ("mcnc", {"nothing": 1}, "unknown setting 'nothing'"),
+        ("copa", GroundingSettings(), "copa does not link mentions; tasks that do: event_retrieval, event_l"),
+        ("event_retrieval", {"depth": 2}, "not use depth; accepted: task, domain"),
+        ("parent_discovery", {"threshold": 0.2}, "not use threshold; accepted: task, .*, depth"),
+        ("event_linking", GroundingSettings(depth=2), "not use depth; accepted: task, .*, retriever_weight"),
     ],
 )
 def test_settings_are_refused_by_other_tasks(name, settings, message):

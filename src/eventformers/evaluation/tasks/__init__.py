@@ -8,19 +8,9 @@ from importlib import import_module
 from typing import Any, TypedDict, cast, get_type_hints
 
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.evaluation.tasks.base import ENCODER_SETTINGS, Task, TaskKind, TaskSettings
+from eventformers.evaluation.tasks.base import ENCODER_SETTINGS, TaskKind, TaskSettings
+from eventformers.evaluation.tasks.base import Task as Task
 from eventformers.files import packaged_yaml
-
-__all__ = [
-    "TASKS",
-    "Task",
-    "check_settings",
-    "get_task",
-    "list_tasks",
-    "names_of_kind",
-    "settings_used",
-    "with_settings",
-]
 
 
 def _declared(name: str, entry: dict[str, Any]) -> Task:

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self, TypeAlias, cast
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.sparse import csr_array
 from scipy.spatial.distance import squareform
 
 from eventformers.datasets_scripts.reading.fields import is_blank
@@ -179,11 +180,8 @@ def topics_of(rows: Sequence[Row], topics: Topics) -> Labels:
                 "have one, or topics=predicted or topics=none"
             )
         return np.unique([str(row[topics]) for row in rows], return_inverse=True)[1]
-    texts = document_texts(rows)
-    number_of = {name: number for number, name in enumerate(texts)}
-    document = np.array([number_of[str(row["document_id"])] for row in rows])
-    overlaps = text_overlaps(list(texts.values()), stop_words="english")
-    return _Tree((overlaps @ overlaps.T).toarray(), "average").cut(TOPIC_OVERLAP)[document]
+    vectors, document = document_vectors(rows)
+    return _Tree((vectors @ vectors.T).toarray(), "average").cut(TOPIC_OVERLAP)[document]
 
 
 def document_texts(rows: Iterable[Row]) -> dict[str, str]:
@@ -192,6 +190,14 @@ def document_texts(rows: Iterable[Row]) -> dict[str, str]:
     for row in rows:
         sentences.setdefault(str(row["document_id"]), {})[str(row["text"])] = None
     return {document: "\n".join(texts) for document, texts in sentences.items()}
+
+
+def document_vectors(rows: Sequence[Row]) -> tuple[csr_array, Labels]:
+    """The TF-IDF vectors of documents, whose products are cosines, and the document of each mention."""
+    texts = document_texts(rows)
+    number_of = {name: number for number, name in enumerate(texts)}
+    document = np.array([number_of[str(row["document_id"])] for row in rows])
+    return text_overlaps(list(texts.values()), stop_words="english"), document
 
 
 def within_topics(
