@@ -254,6 +254,13 @@ def test_links_reach_the_score_that_entries_have_among_each_other(
     assert nothing.counts["linked_events"] == 0
 
 
+def test_events_are_linked_in_blocks_of_whole_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "_BLOCK_EVENTS", 3)
+    rows = [{"document_id": name} for name in "aabbbbcdde"]
+    assert list(links.document_blocks(rows)) == [slice(0, 6), slice(6, 9), slice(9, 10)]
+    assert list(links.document_blocks([])) == []
+
+
 class Interruption:
     """Replaces a function by one that counts its calls and is interrupted at the second."""
 

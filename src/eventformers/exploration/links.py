@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +20,7 @@ from eventformers.inference.grounding.knowledge_base import (
 )
 from eventformers.inference.grounding.linking import find_threshold
 from eventformers.inference.grounding.retrieve_rerank import Ranked, grounding_model
-from eventformers.inference.search.candidate_index import CandidateIndex, Candidates
+from eventformers.inference.search.candidate_index import CandidateIndex
 from eventformers.models.grounding_tokens import EventText, MentionText
 
 LINKS_TABLE = "links.parquet"
@@ -73,13 +74,11 @@ def link_events(run: StepRun) -> None:
         parts = text[before:start], text[start:end], text[end:after]
         mentions.append(MentionText(*parts, document["title"], document["date"]))
     queries, _ = kept_vectors(run, _MENTIONS, mentions, model.read_mentions)
-    blocks = [slice(start, start + _BLOCK_EVENTS) for start in range(0, max(1, len(rows)), _BLOCK_EVENTS)]
     number_of = min(_NEAREST, len(index.event_ids))
-    nearest = Candidates.joined([index.search(queries[block], number_of) for block in blocks])
-    found = weigh_by_documents(nearest, rows, counted, read, known, language)
     tables = [LINK_SCHEMA.empty_table()]
-    for block in blocks:
-        candidates = found.take(range(*block.indices(len(rows))))
+    for block in document_blocks(rows):
+        nearest = index.search(queries[block], number_of)
+        candidates = weigh_by_documents(nearest, rows[block], counted[block], read, known, language)
         links = threshold.link(Ranked(candidates, candidates), index.event_ids)
         written = []
         places, scores = candidates.events[:, :TOP].tolist(), candidates.scores[:, :TOP].tolist()
@@ -109,6 +108,16 @@ def link_events(run: StepRun) -> None:
     run.notes.append(
         f"{number:,} of {len(rows):,} events are linked to the knowledge base, the others to NULL."
     )
+
+
+def document_blocks(rows: Sequence[Mapping[str, Any]]) -> Iterator[slice]:
+    """Divide events into blocks, each with all events of its documents."""
+    start = 0
+    for place in range(1, len(rows) + 1):
+        is_full = place - start >= _BLOCK_EVENTS
+        if place == len(rows) or (is_full and rows[place]["document_id"] != rows[place - 1]["document_id"]):
+            yield slice(start, place)
+            start = place
 
 
 LINKS = Step(

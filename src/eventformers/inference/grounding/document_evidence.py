@@ -70,10 +70,11 @@ def weigh_by_documents(
         The candidates that are left, best first.
     """
     timeless = _timeless_sentences(events, documents) if language == "en" else set()
-    leads = {name: [_words(document["title"] or "")] for name, document in documents.items()}
+    leads: dict[str, list[set[str]]] = {}
     for name, first, last in dict.fromkeys(map(_sentence, events)):
+        lead = leads.setdefault(name, [_words(documents[name]["title"] or "")])
         if first < _LEAD:
-            leads[name].append(_words(documents[name]["text"][first:last]))
+            lead.append(_words(documents[name]["text"][first:last]))
 
     @cache
     def of_entry(place: int) -> tuple[set[str], set[int]]:
