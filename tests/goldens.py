@@ -107,9 +107,9 @@ def _signatures(folder: Path) -> Iterator[tuple[str, str]]:
 
     for name in eventformers.__all__:
         value = getattr(eventformers, name)
-        # An exception has none.
+        # An exception has none; a default that is a function is shown with its address.
         if callable(value) and not (isinstance(value, type) and issubclass(value, Exception)):
-            yield f"signature {name}", _digest(f"{inspect.signature(value)}")
+            yield f"signature {name}", _digest(re.sub(r" at 0x[0-9a-f]+", "", f"{inspect.signature(value)}"))
 
 
 def _help(folder: Path) -> Iterator[tuple[str, str]]:

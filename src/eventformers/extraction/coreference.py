@@ -152,7 +152,14 @@ class _Resolution:
         if len(self._recent) > _MOST:
             del self._recent[0]
         if mention.words:
-            self._add_titles(entity, mention)
+            for token in self.doc[head.left_edge.i : head.i]:
+                word = token.lower_
+                if token.dep_ in ("compound", "amod", "nmod") and token.head.i == head.i:
+                    if kind_of_noun(token) == "person" and entity.kind in ("person", ""):
+                        entity.kind = "person"
+                        self._add_noun(entity, token)
+                    elif word in MALE or word in FEMALE:
+                        entity.gender = entity.gender or _gender_of_noun(word)
         elif head.lower_ not in PRONOUN_FORMS:
             self._add_noun(entity, head)
         if head.dep_ in SUBJECTS and head.head.lemma_ == "be" and child_of(head.head, {"neg"}) is None:
@@ -166,16 +173,6 @@ class _Resolution:
             entity.nouns.add(lemma)
             self._of_noun[lemma].append(entity)
         entity.gender = entity.gender or _gender_of_noun(lemma)
-
-    def _add_titles(self, entity: Entity, mention: _Mention) -> None:
-        for token in self.doc[mention.head.left_edge.i : mention.head.i]:
-            word = token.lower_
-            if token.dep_ in ("compound", "amod", "nmod") and token.head.i == mention.head.i:
-                if kind_of_noun(token) == "person" and entity.kind in ("person", ""):
-                    entity.kind = "person"
-                    self._add_noun(entity, token)
-                elif word in MALE or word in FEMALE:
-                    entity.gender = entity.gender or _gender_of_noun(word)
 
     # Names
 
