@@ -164,7 +164,9 @@ def test_reports_of_far_days_need_the_same_event(encoder: EventEncoder) -> None:
         rows = mentions()
         for row, told in zip((rows[0], rows[2]), (first, second), strict=True):
             row |= {"names": {"tarnmouth"}, **told}
-        return len(candidate_pairs(pairs(encoder, rows), np.array([*days, 0.0]))[0])
+        found = pairs(encoder, rows)
+        found.vectors[2] = found.vectors[0]
+        return len(candidate_pairs(found, np.array([*days, 0.0]))[0])
 
     for key in ("objects", "places", "numbers", "own_numbers"):
         assert compared({key: {"a"}}, {key: {"b"}}) == 0
@@ -175,6 +177,7 @@ def test_reports_of_far_days_need_the_same_event(encoder: EventEncoder) -> None:
     assert compared(indefinite, {}) == 1
     assert compared(*[{**indefinite, "own_numbers": {"11"}}] * 2) == 1
     assert compared({}, {"lemma": "inundate"}) == 0
+    assert compared({}, {"lemma": "flooding"}) == compared({}, {"lemma": "inundate"}, (0, 3)) == 1
 
 
 def test_plurals_and_reports_of_unlike_sentences_are_not_compared(
