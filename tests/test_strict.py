@@ -15,7 +15,6 @@ from eventformers.trainers.arguments import TRAINING_TYPES, EventTrainingArgumen
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import accepted_keys, resolve_recipe
 
-NONSENSE = (".nan", ".inf", "-.inf", "-7", "100000000000000000000", "true", "text")
 _NO_RANGE = {
     # A place in a group of processes, which the launcher sets.
     "local_rank",

@@ -336,11 +336,19 @@ def test_a_card_is_written_replaced_and_kept_once_edited(tmp_path, caplog):
     assert "is kept" in caplog.text
 
 
-@pytest.mark.parametrize("change", [lambda text: text + "One more line.\n", lambda text: "Mine\n" + text])
-def test_an_edit_at_either_end_is_noticed(tmp_path, change):
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        (lambda text: text + "One more line.\n", "foreign"),
+        (lambda text: "Mine\n" + text, "foreign"),
+        # Line ends of another system are no edit.
+        (lambda text: text.replace("\n", "\r\n"), "ours"),
+    ],
+)
+def test_an_edit_at_either_end_is_noticed(tmp_path, change, state):
     path = tmp_path / "README.md"
-    path.write_text(change(make_card().to_markdown()), encoding="utf-8")
-    assert card_state(path) == "foreign"
+    path.write_bytes(change(make_card().to_markdown()).encode())
+    assert card_state(path) == state
 
 
 def test_a_card_of_other_hands_stays(tmp_path):
@@ -348,12 +356,6 @@ def test_a_card_of_other_hands_stays(tmp_path):
     path.write_bytes(b"# mine \xff\n")
     assert not write_card(tmp_path, make_card(), run_usage=False)
     assert path.read_bytes() == b"# mine \xff\n"
-
-
-def test_line_ends_of_another_system_are_no_edit(tmp_path):
-    path = tmp_path / "README.md"
-    path.write_bytes(make_card().to_markdown().replace("\n", "\r\n").encode())
-    assert card_state(path) == "ours"
 
 
 @pytest.mark.parametrize(

@@ -461,13 +461,17 @@ def _describe(
         _, named = _name(listed, verbs)
         unnamed = f"{named:,} of {len(places):,} events have a verb of its name"
         is_unnamed = not is_named[place] and 2 * named < len(places)
+        # The nearest to the centroid come first, each text once.
+        examples: dict[str, str] = {}
+        for one in places[counted[places]].tolist():
+            examples.setdefault(rows[one]["text"], rows[one]["event_id"])
         described.append(
             {
                 "size": int(counted[places].sum()),
                 "words": listed[:TOP],
                 "frames": [frame._asdict() for frame in frames[place]],
                 "weak": "; ".join(filter(None, [weak[place], unnamed if is_unnamed else ""])),
-                "examples": _examples(rows, places[counted[places]]),
+                "examples": list(examples.values())[:TOP],
             }
         )
     return described
@@ -494,16 +498,6 @@ def event_terms(row: Row) -> tuple[str, str]:
     the object."""
     verb = row["predicate"] if has_only_stop_words(row["lemma"]) else row["lemma"]
     return verb.lower(), row["object"].lower()
-
-
-def _examples(rows: Sequence[Row], nearest: Positions) -> list[str]:
-    """Return the ids of the events nearest to a centroid, each text once."""
-    found: dict[str, str] = {}
-    for place in nearest.tolist():
-        found.setdefault(rows[place]["text"], rows[place]["event_id"])
-        if len(found) == TOP:
-            break
-    return list(found.values())
 
 
 TYPES = Step(
