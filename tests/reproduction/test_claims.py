@@ -232,7 +232,7 @@ def test_a_table_without_claims_has_its_scores(tmp_path, pairs: tuple[RowCompari
     _write(tmp_path / "swcc-table2.json", *pairs)
     page = claims_sections(tmp_path)
     assert "| SWCC, Table 2 | other | 2 | 1.5 | 0 | 0 | 0 | 0 |" in page
-    assert "The paper gives no row here as ahead of another." in page
+    assert "No two of these rows are a claim of the paper." in page
     assert page.endswith("\n| A | 12.3 | – | – |")
 
 

@@ -422,7 +422,7 @@ def _own_scores(columns: Sequence[Column], content: Mapping[str, Any]) -> str:
         for label, scores in rows.items()
     ]
     table = markdown_table(["our scores", *(cell(column.title) for column in columns)], cells)
-    return f"The paper gives no row here as ahead of another.\n\n{table}".strip()
+    return f"No two of these rows are a claim of the paper.\n\n{table}".strip()
 
 
 def _other_settings(named: re.Match[str], content: Mapping[str, Any]) -> tuple[list[str], list[str]]:
