@@ -459,10 +459,11 @@ def test_stories_are_the_events_that_several_documents_tell_of(
     assert told["actors"] == ["Jo Thief"]
     assert (told["sources"], told["first_document_id"]) == (2, "c")
     assert not {"c#1", "b#99"} & {event for members in of_story.values() for event in members}
-    # States are no events.
-    states = [{**row, "trigger_kind": "adjective"} for row in facts]
-    given["events.parquet"] = pa.Table.from_pylist(states, schema=EVENT_SCHEMA)
-    assert RunStep(stories.STORIES, tmp_path, given, encoder).written("stories").num_rows == 0
+    # States are no events, nor is "be".
+    for state in ({"trigger_kind": "adjective"}, {"lemma": "be"}):
+        states = [{**row, **state} for row in facts]
+        given["events.parquet"] = pa.Table.from_pylist(states, schema=EVENT_SCHEMA)
+        assert RunStep(stories.STORIES, tmp_path, given, encoder).written("stories").num_rows == 0
 
 
 def test_no_event_is_no_story(encoder: EventEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -472,3 +473,29 @@ def test_no_event_is_no_story(encoder: EventEncoder, tmp_path: Path, monkeypatch
     given["actors.parquet"] = ACTOR_SCHEMA.empty_table()
     found = RunStep(stories.STORIES, tmp_path, given, encoder)
     assert (found.written("stories").num_rows, found.written("event_stories").num_rows) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("parts", "ids"),
+    [
+        (["ab", "cde"], ["b"] * 2 + ["a"] * 3),
+        (["af", "bcd", "gh"], ["a+"] * 2 + ["a"] * 3 + ["f"] * 2),
+    ],
+)
+def test_a_story_that_falls_apart_leaves_its_id_to_its_larger_part(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, parts: list[str], ids: list[str]
+) -> None:
+    of_event = {**dict.fromkeys("abcde", "a"), **dict.fromkeys("fgh", "f")}
+    earlier = [{"event_id": one, "story_id": story, "name": "old"} for one, story in of_event.items()]
+    monkeypatch.setattr(stories, "read_parquet", lambda path: pa.Table.from_pylist(earlier))
+    groups = [[{"event_id": one, "text": "new"} for one in part] for part in parts]
+    known = stories._known(SimpleNamespace(earlier=tmp_path), groups)  # type: ignore[arg-type]
+    assert known["story_id"].to_pylist() == ids
+    assert known["name"].to_pylist()[:3] == ["new", "new", "old"]
+
+
+def test_entries_in_several_languages_are_read_in_english(encoder: EventEncoder, tmp_path: Path) -> None:
+    entries = [("storm", "de", "Sturm", ""), ("storm", "en", "Storm", ""), ("flood", "en", "Flood", "")]
+    found = run_step(links.LINKS, tmp_path, encoder, knowledge_base=write_events(tmp_path / "kb", entries))
+    assert "Of the 2 languages of the knowledge base, en is read." in found.notes
+    assert {row["title"] for row in found.written("links").to_pylist()} <= {"Storm", "Flood"}

@@ -91,6 +91,10 @@ def test_edits_follow_each_other(tmp_path: Path) -> None:
     assert LABELS.tolist() == [0, 1, 1, 2, -1], "the input stays"
 
 
+def test_a_type_may_keep_its_name(tmp_path: Path) -> None:
+    assert applied(tmp_path, "{rename: win, to: win}").references == NAMES
+
+
 @pytest.mark.parametrize(
     ("rows", "told"),
     [

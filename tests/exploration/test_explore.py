@@ -403,7 +403,7 @@ def test_curation_of_actors_reaches_the_events(explore: Explore, tmp_path: Path)
 
 def test_a_story_keeps_its_id_and_follows_its_edits(explore: Explore, tmp_path: Path) -> None:
     row = {"text": "The police arrested Bob Dole in Paris.", "date": "2024-05-31"}
-    texts = [{"id": "b", **row}, {"id": "c", **row}]
+    texts = [{"id": "b", **row}, {"id": "c", **row}, {"id": "far", **row, "date": "2020-05-31"}]
     (story,) = rows_of(explore(texts, stories=True), "stories")
     assert (story["story_id"], story["documents"]) == ("b#0", 2)
     texts.insert(0, {"id": "a", **row})

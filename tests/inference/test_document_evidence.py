@@ -69,6 +69,8 @@ FAR = "Nothing was said of it. " * 40
         ("Flight 1344 crashed.", "Flight 171", False),
         ("Flight 171 crashed.", "Crash of flight 171 (2025)", True),
         (f"{FAR} Serbia had an election.", "Serbian elections", False),
+        # The sentence begins in the beginning of the document.
+        (f"Serbia had an election of {'which nothing was said ' * 40}.", "Serbian elections", True),
         # Scripts without capitals have no spaces to find words by.
         ("They voted.", "塞尔维亚选举", True),
     ],
@@ -88,6 +90,8 @@ def test_the_title_of_a_document_tells_what_it_is_about() -> None:
         ("A flood killed a man.", [verb("killed", "kill")], True),
         ("A flood kills people.", [verb("kills", "kill")], False),
         ("A flood is water.", [verb("is", "be")], False),
+        ("Floods are water.", [verb("are", "be")], False),
+        ("A flood did come.", [verb("come", "come")], True),
         ("Floods are measured by rain.", [verb("measured", "measure", passive=True)], False),
         ("Floods were measured by rain.", [verb("measured", "measure", passive=True)], True),
         ("A flood is coming.", [verb("coming", "come")], False),

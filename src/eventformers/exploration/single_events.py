@@ -44,7 +44,7 @@ def is_single(trigger: str, lemma: str, kind: str, before: str) -> bool:
 
 def is_plural(trigger: str, lemma: str, kind: str) -> bool:
     """True if a trigger is a noun in the plural."""
-    return kind == "noun" and trigger.lower() != lemma and trigger.endswith("s")
+    return kind == "noun" and trigger.lower() != lemma and trigger.lower().endswith("s")
 
 
 def numbers_of(text: str) -> set[str]:

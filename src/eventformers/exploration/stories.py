@@ -216,7 +216,8 @@ def _known(run: StepRun, groups: Sequence[Sequence[Row]]) -> pa.Table:
     rows = []
     for number, members in enumerate(groups):
         free = (row["event_id"] for row in members if row["event_id"] not in names)
-        story_id = ids.get(number) or next(free, members[0]["event_id"])
+        # An event may have given its id to a story that others keep.
+        story_id = ids.get(number) or next(free, f"{members[0]['event_id']}+")
         name = names.get(ids.get(number, "")) or _commonest(row["text"] for row in members)
         rows += [{"event_id": row["event_id"], "story_id": story_id, "name": name} for row in members]
     return pa.Table.from_pylist(rows, schema=EVENT_STORIES_SCHEMA.append(pa.field("name", pa.string())))
