@@ -134,6 +134,8 @@ def test_times_out_of_the_calendar_are_unknown(parse: Language, day: str) -> Non
         ("The 2004 report praised him.", {"praised": ""}),
         ("He wants to buy cars on Monday.", {"wants": "Monday"}),
         ("They met on Friday at 10 a.m.", {"met": "Friday at 10 a.m."}),
+        ("In 2010, he left on 3 May 2010.", {"left": "3 May 2010"}),
+        ("On 3 May 2010 he left in 2010.", {"left": "3 May 2010"}),
     ],
 )
 def test_the_event_of_a_time(parse: Language, text: str, times: dict[str, str]) -> None:
