@@ -500,6 +500,16 @@ def test_settings(explore: Explore) -> None:
         explore(min_chain_length=1)
     with pytest.raises(EventformersError, match="processes: found 0; accepted: 1 or more"):
         explore(processes=0)
+    with pytest.raises(EventformersError, match="unknown step 'documents'"):
+        explore(skip=["documents"])
+
+
+def test_a_folder_without_events_is_no_knowledge_base(explore: Explore, tmp_path: Path) -> None:
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "notes.txt").write_text("no events", encoding="utf-8")
+    with pytest.raises(EventformersError, match="no file with titles of events"):
+        explore(knowledge_base=tmp_path / "base")
+    assert not list((tmp_path / "out").rglob("events.parquet"))
 
 
 def test_chains_have_only_facts_by_default(explore: Explore) -> None:

@@ -118,8 +118,12 @@ def test_unknown_names() -> None:
 
 
 def test_a_name_close_to_a_model_of_the_package_is_a_hub_id_with_a_warning(caplog) -> None:
-    assert [resolve_encoder("swc"), resolve_encoder("bert-base-uncased")] == ["swc", "bert-base-uncased"]
-    assert caplog.messages == ["swc: looked for on the Hub; the model of the package is swcc"]
+    names = ["swc", "bert-base-uncased", "groundin"]
+    assert [resolve_encoder(name) for name in names] == names
+    assert caplog.messages == [
+        "swc: looked for on the Hub; the model of the package is swcc",
+        "groundin: looked for on the Hub; the model of the package is grounding",
+    ]
 
 
 def test_a_damaged_package(tmp_path: Path, monkeypatch) -> None:

@@ -41,6 +41,7 @@ from eventformers.extraction.actors import read_actors
 from eventformers.extraction.texts import TextColumns
 from eventformers.extraction.wide import check_format
 from eventformers.files import check_own_folder, output_folder, remove_folder, write_text
+from eventformers.inference.grounding.knowledge_base import check_knowledge_base
 from eventformers.inference.induction.type_list import read_type_list
 from eventformers.strict import several
 
@@ -180,9 +181,9 @@ def explore(
         graph_config: config of the graph; None takes that of an index or of a built dataset, or else
             `conceptnet`.
         min_chain_length: minimum number of distinct events of a chain.
-        factuality: kinds of factuality of the events in chains and links, in the sizes and examples of
-            types, and in the lists and counts of the page: `fact`, `negated`, `possible`, `reported` or
-            `all`. The tables of events have all events.
+        factuality: kinds of factuality of the events in chains, stories, links and the network of actors, in
+            the sizes and examples of types, and in the lists and counts of the page: `fact`, `negated`,
+            `possible`, `reported` or `all`. The tables of events have all events.
         actors: table of names of one's own (CSV: `alias`, `name`, `kind`), which decides before the rules.
         skip: names of steps to leave out, with those that need them.
         processes: number of parsing processes.
@@ -206,7 +207,8 @@ def explore(
     """
     check_format(file_format)
     skip = several(skip)
-    check_skipped(STEPS, skip)
+    # All other steps need the documents.
+    check_skipped(STEPS[1:], skip)
     columns = TextColumns(text_column, id_column, title_column, date_column, others=True)
     settings = ExploreSettings(
         columns=columns,
@@ -243,6 +245,8 @@ def explore(
         read_actors(Path(actors))
     if type_list is not None:
         read_type_list(type_list)
+    if knowledge_base is not None:
+        check_knowledge_base(knowledge_base)
     folder = Path(output)
     with output_folder(folder), Session(keeps_vectors=False) as session:
         check_own_folder(folder, STATE_FOLDER, "exploration")

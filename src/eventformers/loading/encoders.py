@@ -52,6 +52,7 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
     path = Path(name).expanduser()
     # The commands import this module, and their help must not wait for torch.
     from eventformers.loading.pretrained import is_pretrained, list_pretrained, pretrained
+    from eventformers.methods import all_methods
 
     if isinstance(name_or_path, str) and is_pretrained(name):
         if path.exists():
@@ -84,6 +85,7 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
     if is_pretrained(name.lower()):
         raise EventformersError(f"{name}: no model; accepted: {name.lower()}, which comes with the package")
     packaged = [one.name for one in list_pretrained()]
+    packaged += [one.paper for one in all_methods().values() if one.paper]
     if near := difflib.get_close_matches(name, packaged, n=1, cutoff=0.75):
         logger.warning("%s: looked for on the Hub; the model of the package is %s", name, near[0])
     return name

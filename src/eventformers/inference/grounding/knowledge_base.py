@@ -23,7 +23,12 @@ from eventformers.datasets_scripts.event_knowledge import (
     text_files,
 )
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
-from eventformers.datasets_scripts.hierarchy_files import MENTION_KINDS, file_kind, hierarchy_files
+from eventformers.datasets_scripts.hierarchy_files import (
+    MENTION_KINDS,
+    HierarchyFile,
+    file_kind,
+    hierarchy_files,
+)
 from eventformers.datasets_scripts.hierarchy_readers import Statement
 from eventformers.datasets_scripts.known_pairs import PADDING, Codes, codes_of, text_column
 from eventformers.datasets_scripts.loading import load_built
@@ -195,17 +200,7 @@ def load_knowledge_base(data: DataDir | KnowledgeBase) -> KnowledgeBase:
             return _built(data, with_hierarchy=True)
     elif not isinstance(data, (list, tuple)) or not all(isinstance(part, (str, Path)) for part in data):
         raise EventformersError(f"found {type(data).__name__}; accepted: {ACCEPTED}, or a list of paths")
-    paths = raw_paths(data)
-    for path in paths:
-        if path.is_file() and file_kind(path) is None:
-            raise EventformersError(
-                f"{path}: neither its first line nor its name identifies it as events or edges; accepted: "
-                f"{ACCEPTED}"
-            )
-    files = [file for file in hierarchy_files(paths) if file.kind not in MENTION_KINDS]
-    names = ", ".join(map(str, paths))
-    if not text_files(files):
-        raise EventformersError(f"{names}: found no file with titles of events; accepted: {ACCEPTED}")
+    files = _raw_files(data)
     knowledge = EventKnowledge.of_files(files)
     texts = StatedTitles(Counter(), SkippedRows())
     rows = [text for file in text_files(files) for text in texts.of_file(file)]
@@ -214,6 +209,33 @@ def load_knowledge_base(data: DataDir | KnowledgeBase) -> KnowledgeBase:
     # The order of events in time is not needed here.
     left_out = {name: count for name, count in knowledge.skipped.items() if not name.startswith("sequence_")}
     return _counted(Dataset(pa.table(columns)), knowledge.graph, left_out)
+
+
+def check_knowledge_base(data: str | Path) -> None:
+    """Raise the error of a file or folder that holds no events, without reading the events.
+
+    Raises:
+        EventformersError: a file does not exist, or no file has titles of events.
+    """
+    folder = Path(data).expanduser()
+    if not built_configs(folder) and (folder.exists() or os.pathsep in str(data)):
+        _raw_files(data)
+
+
+def _raw_files(data: DataDir) -> list[HierarchyFile]:
+    """The raw files of events and of edges."""
+    paths = raw_paths(data)
+    for path in paths:
+        if path.is_file() and file_kind(path) is None:
+            raise EventformersError(
+                f"{path}: neither its first line nor its name identifies it as events or edges; accepted: "
+                f"{ACCEPTED}"
+            )
+    files = [file for file in hierarchy_files(paths) if file.kind not in MENTION_KINDS]
+    if not text_files(files):
+        names = ", ".join(map(str, paths))
+        raise EventformersError(f"{names}: found no file with titles of events; accepted: {ACCEPTED}")
+    return files
 
 
 def _built(data: str | Path, *, with_hierarchy: bool) -> KnowledgeBase:
