@@ -315,6 +315,25 @@ def test_groups_of_one_document_are_left_out_across_documents(
     assert same_events(found, Given(scores), threshold=0.6, across=True).tolist() == [0, 1, 2, 3, 4]
 
 
+def test_linked_mentions_are_compared_in_more_documents(
+    encoder: EventEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {name: TEXTS["a"] for name in "uvwxyz"}
+    rows = [{**mentions()[0], "document_id": name} for name in texts]
+    found = MentionPairs(rows, texts, np.ones((6, 1), np.float32), lambda members: members, encoder.encode)
+    monkeypatch.setattr(found, "nearer", lambda first, second: np.zeros(len(first), dtype=np.float32))
+    monkeypatch.setattr(groups, "NEAR_DOCUMENTS", 1)
+
+    def scores(features: torch.Tensor, nearer: torch.Tensor) -> torch.Tensor:
+        return torch.full((len(features),), 0.9)
+
+    found_across = same_events(found, scores, threshold=0.7, days=[0.0] * 6, across=True)
+    assert found_across.tolist() == [0] * 6
+    monkeypatch.setattr(groups, "MOST_DOCUMENTS", 1)
+    assert len({*same_events(found, scores, threshold=0.7, days=[0.0] * 6, across=True).tolist()}) > 1
+    assert len({*same_events(found, scores, threshold=0.7, days=[0.0] * 6).tolist()}) > 1
+
+
 def test_tuned_vectors_are_read_where_they_could_decide(encoder: EventEncoder) -> None:
     read: list[int] = []
 

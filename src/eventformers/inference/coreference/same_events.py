@@ -23,6 +23,9 @@ THRESHOLD = 0.3
 NEAR_DOCUMENTS = 10
 """Number of the most similar documents whose mentions are compared with those of a document."""
 
+MOST_DOCUMENTS = 100
+"""The same for mentions that such comparisons link: many documents report one event."""
+
 LEAST_OVERLAP = 0.1
 """Minimum TF-IDF cosine of two documents whose mentions are compared."""
 
@@ -81,35 +84,49 @@ def same_events(
         days: the day of each document as a number, NaN if unknown; documents more than 30 days apart are not
             compared. Empty if none is known.
         topics: the topic of each mention, `(n,)`; None for none.
-        across: leave out groups that can only have mentions of one document.
+        across: leave out groups that can only have mentions of one document, and compare mentions that pairs
+            link in more documents, since many may report one event.
 
     Returns:
         The group of each mention, `(n,)`, numbered from 0 in the order of their first mentions.
     """
     number = len(pairs.document)
-    if topics is None:
-        first, second = candidate_pairs(pairs, np.asarray(days, dtype=np.float64))
-    else:
-        first, second = pairs_within(topics)
-    parts = [(first[:0], np.empty((0, NUM_FEATURES), np.float32), np.empty(0, np.float32))]
-    for start in range(0, len(first), _PAIRS_AT_ONCE):
-        block = slice(start, start + _PAIRS_AT_ONCE)
-        of_block = pairs.features(first[block], second[block])
-        # No tuned vectors are nearer than equal ones.
-        highest = _probabilities(scorer, of_block, 1 - of_block[:, 0])
-        kept = np.flatnonzero(highest >= _LEAST_PROBABILITY)
-        parts.append((start + kept, of_block[kept], highest[kept]))
-    chosen, features, highest = (np.concatenate(part) for part in zip(*parts, strict=True))
-    first, second = first[chosen], second[chosen]
+    of_documents = np.asarray(days, dtype=np.float64)
+    compared = candidate_pairs(pairs, of_documents) if topics is None else pairs_within(topics)
+    first, second, features, highest = _likely(pairs, scorer, *compared)
     if across:
         linked = highest >= threshold
         graph = csr_array((linked[linked], (first[linked], second[linked])), shape=(number, number))
         part = connected_components(graph, directed=False)[1]
+        others = candidate_pairs(pairs, of_documents, part)
+        one, other = (np.concatenate(sides) for sides in zip((first, second), others, strict=True))
+        first, second, features, _ = _likely(pairs, scorer, *_distinct(one, other, number))
         of_part = np.unique(np.stack([part, pairs.document]), axis=1)[0]
         inside = (part[first] == part[second]) & (np.bincount(of_part) > 1)[part[first]]
         first, second, features = first[inside], second[inside], features[inside]
     probabilities = _probabilities(scorer, features, pairs.nearer(first, second))
     return linked_pairs(first, second, probabilities, number, threshold)
+
+
+def _likely(
+    pairs: MentionPairs, scorer: PairScorer, first: Positions, second: Positions
+) -> tuple[Positions, Positions, NDArray[np.float32], NDArray[np.float32]]:
+    """Return the pairs that can be likely, their features, and the highest probability that they can have."""
+    found = [(first[:0], np.empty((0, NUM_FEATURES), np.float32), np.empty(0, np.float32))]
+    for start in range(0, len(first), _PAIRS_AT_ONCE):
+        block = slice(start, start + _PAIRS_AT_ONCE)
+        features = pairs.features(first[block], second[block])
+        # No tuned vectors are nearer than equal ones.
+        highest = _probabilities(scorer, features, 1 - features[:, 0])
+        kept = np.flatnonzero(highest >= _LEAST_PROBABILITY)
+        found.append((start + kept, features[kept], highest[kept]))
+    chosen, features, highest = (np.concatenate(part) for part in zip(*found, strict=True))
+    return first[chosen], second[chosen], features, highest
+
+
+def _distinct(first: Positions, second: Positions, number: int) -> tuple[Positions, Positions]:
+    distinct = np.unique(first * number + second)
+    return distinct // number, distinct % number
 
 
 @torch.inference_mode()
@@ -155,9 +172,15 @@ def pairs_within(topics: Labels) -> tuple[Positions, Positions]:
     return np.concatenate(first), np.concatenate(second)
 
 
-def candidate_pairs(pairs: MentionPairs, days: NDArray[np.float64]) -> tuple[Positions, Positions]:
-    """Find the pairs of mentions to compare, the earlier mention of each first."""
+def candidate_pairs(
+    pairs: MentionPairs, days: NDArray[np.float64], part: Labels | None = None
+) -> tuple[Positions, Positions]:
+    """Find the pairs of mentions to compare, the earlier mention of each first; with the part of each mention
+    only pairs within a part, but those of more documents."""
     order = np.argsort(pairs.document, kind="stable")
+    if part is not None:
+        order = order[np.bincount(part)[part[order]] > 1]
+    most = NEAR_DOCUMENTS if part is None else MOST_DOCUMENTS
     first_days, last_days = pairs.days.T
     is_short = last_days - first_days < LONGEST_TIME
     names = pairs.known["names"]
@@ -165,12 +188,14 @@ def candidate_pairs(pairs: MentionPairs, days: NDArray[np.float64]) -> tuple[Pos
     starts = np.searchsorted(pairs.document[order], np.arange(pairs.documents.shape[0] + 1))
     members = [order[start:end] for start, end in pairwise(starts)]
     found: list[tuple[Positions, Positions]] = []
-    for document, near in enumerate(_near_documents(pairs.documents, days)):
+    for document, near in enumerate(_near_documents(pairs.documents, days, most)):
         others = np.concatenate([members[document], *(members[other] for other in near.tolist())])
         for start in range(0, len(members[document]), _MENTIONS_AT_ONCE):
             own = members[document][start : start + _MENTIONS_AT_ONCE]
             alike = pairs.vectors[own] @ pairs.vectors[others].T >= LEAST_COSINE
             alike |= pairs.lemma[own][:, None] == pairs.lemma[others]
+            if part is not None:
+                alike &= part[own][:, None] == part[others]
             strangers = _are_other(pairs.known["participants"], own, others)
             # An unknown day is apart from none, and the same as none.
             after = first_days[own][:, None] - last_days[others]
@@ -203,10 +228,8 @@ def candidate_pairs(pairs: MentionPairs, days: NDArray[np.float64]) -> tuple[Pos
     if not found:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     first, second = (np.concatenate(side) for side in zip(*found, strict=True))
-    number = len(pairs.document)
     # A pair of documents may be near in both directions.
-    distinct = np.unique(first * number + second)
-    first, second = distinct // number, distinct % number
+    first, second = _distinct(first, second, len(pairs.document))
     return first[first != second], second[first != second]
 
 
@@ -220,7 +243,7 @@ def _are_other(known: csr_array, own: Positions, others: Positions) -> NDArray[n
     return (_shared(known, own, others) == 0) & named[own][:, None] & named[others]
 
 
-def _near_documents(documents: csr_array, days: NDArray[np.float64]) -> list[Positions]:
+def _near_documents(documents: csr_array, days: NDArray[np.float64], most: int) -> list[Positions]:
     """The most similar other documents of each."""
     near: list[Positions] = []
     transposed = documents.T.tocsc()
@@ -233,7 +256,7 @@ def _near_documents(documents: csr_array, days: NDArray[np.float64]) -> list[Pos
                 # An unknown day is near to all.
                 kept &= ~(np.abs(days[others] - days[row]) > 30)
             others, values = others[kept], values[kept]
-            near.append(others[np.argsort(-values, kind="stable")[:NEAR_DOCUMENTS]])
+            near.append(others[np.argsort(-values, kind="stable")[:most]])
     return near
 
 
