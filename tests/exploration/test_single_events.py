@@ -1,4 +1,4 @@
-"""Whether a mention tells of one event, by the form of its words."""
+"""Rules on the words of a mention."""
 
 from __future__ import annotations
 

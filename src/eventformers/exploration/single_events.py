@@ -1,4 +1,4 @@
-"""What the words of a mention say of whether it is one event, not a habit or a state, and which one."""
+"""Rules on the words of a mention: whether it refers to a single event, and its numbers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _DEFINITE = frozenset({"the", "these", "those"})
 
 
 def is_single(trigger: str, lemma: str, kind: str, before: str) -> bool:
-    """True if a mention tells of one event, by the form of its trigger: what is in the present tense, or has
-    no tense, is mostly a habit, a state or an aim.
+    """Return True if a mention refers to a single event, by the form of its trigger.
+
+    Triggers in the present tense or without a tense are mostly habits, states or aims.
 
     Args:
         trigger: the trigger.

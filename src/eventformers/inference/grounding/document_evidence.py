@@ -52,11 +52,12 @@ def weigh_by_documents(
 
     A document is about an entry if its title, or a sentence at its beginning, has all words of the entry's
     title, without years, compared by their first five letters; scripts without capitals have no words here.
-    The other candidates are refused. So are those of events that are not counted or are told without a verb
-    in the past, as in definitions (in English only), and those whose title has years in which the event did
-    not happen: its own time, else the years of its sentence, else any year that the document names or the
-    year of its date. An entry without years refuses events of the years before the document. The score of a
-    candidate becomes a mean with its three best scores among the events of the document, and is raised.
+    All other candidates are removed, and so are those of events that are not counted, or whose sentence has
+    no verb in the past, as in definitions (English only). A title with years keeps only events of these
+    years. The years of an event are those of its own time, else of its sentence, else all that the document
+    names and that of its date. A title without years removes events of the years before the document. The
+    score of a candidate becomes a mean with its three best scores among the events of the document, plus a
+    constant.
 
     Args:
         candidates: those of the events, with scores of the index.
