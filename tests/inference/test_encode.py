@@ -251,6 +251,8 @@ def test_progress_bar_goes_to_standard_error(
     captured = capsys.readouterr()
     assert "encoding" in captured.err
     assert captured.out == ""
+    encoder.encode([], show_progress=True)
+    assert capsys.readouterr().err == ""
 
 
 def test_vectors_equal_those_of_sentence_transformers(monkeypatch: pytest.MonkeyPatch) -> None:

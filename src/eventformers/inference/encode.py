@@ -318,7 +318,7 @@ class EventEncoder:
         model = for_inference(self.model, pack=on_cpu and len(rows.distinct) >= self.packs_from)
         with (
             BatchWorkers(parallel) as workers,
-            Progress(console=Console(stderr=True), disable=not show_progress) as progress,
+            Progress(console=Console(stderr=True), disable=not (show_progress and rows.distinct)) as progress,
         ):
             task = progress.add_task("encoding", total=len(rows.distinct))
             for start in range(0, len(rows.distinct), BLOCK_TEXTS):
