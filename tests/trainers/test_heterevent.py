@@ -268,9 +268,15 @@ class TestHeterEventTraining(MethodTrainingCase):
     def test_recipes_of_the_paper(self) -> None:
         """Section V: N_c 24, N_s and N_g 8, the weights of Eq. 6 and 14, batch 128, clipping at 10."""
         method = load_method(self.method)
-        for part in stage_recipes(resolve_recipe(method, "paper")):
+        parts = stage_recipes(resolve_recipe(method, "paper"))
+        assert [part.model["stage"] for part in parts] == ["masked_words", "sequence", "graph", "supervised"]
+        # Section III-B1 fine-tunes on the texts of chains.
+        assert (parts[0].views["context"], parts[0].views["masking_probability"]) == ("chain", 0.15)
+        assert parts[1].views["corruption_probability"] == 0.2
+        for part in parts:
             config = method.config_class(**part.model)
             assert config.predict_from == "neighbours"
+            assert (config.num_graph_layers, config.edge_drop, config.feature_mask) == (3, 0.2, 0.2)
             assert config.order_weight == config.replacement_weight == 0.4
             assert config.composition_weight == 0.2
             assert (config.normal_corrupted_weight, config.corrupted_corrupted_weight) == (0.7, 0.3)
