@@ -16,6 +16,7 @@ from datasets import DatasetDict
 from eventformers.datasets_scripts import build_dataset, built_report, dataset_fingerprint, load_built
 from eventformers.datasets_scripts.base import NoRowsError
 from eventformers.datasets_scripts.chains import CHOICES, event_key
+from eventformers.datasets_scripts.event_chains import EventChainsConfig
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import DataFormatError, EventformersError
 
@@ -115,6 +116,12 @@ def test_distractors_are_of_the_same_split_and_never_of_the_chain(
                 assert len({event_key(choice) for choice in choices}) == CHOICES
                 assert sum(event_key(choice) in keys for choice in choices) == 1
                 assert {choice["predicate"] for choice in choices} <= known
+
+
+def test_questions_have_no_shortcuts_by_default() -> None:
+    config = EventChainsConfig(name="mcnc")
+    assert (config.distractor_source, config.max_chain_events) == ("same", 50)
+    assert config.exclude_protagonists == ("nobody",)
 
 
 def test_distractors_are_of_the_same_source(raw: Path, tmp_path: Path) -> None:
