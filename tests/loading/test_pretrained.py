@@ -113,17 +113,20 @@ def test_unknown_names() -> None:
         pretrained("swc")
     with pytest.raises(EventformersError, match="event_nouns is no model of transformers"):
         pretrained("event_nouns")
-    with pytest.raises(EventformersError, match="SWCC: no model; accepted: swcc"):
-        resolve_encoder("SWCC")
 
 
-def test_a_name_close_to_a_model_of_the_package_is_a_hub_id_with_a_warning(caplog) -> None:
-    names = ["swc", "bert-base-uncased", "groundin"]
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("SWCC", "swcc"), ("swc", "swcc"), ("groundin", "grounding"), ("same_event", "same_events")],
+)
+def test_a_name_close_to_that_of_a_model_of_the_package(name: str, near: str) -> None:
+    with pytest.raises(EventformersError, match=f"{name}: no model; accepted: {near}, which comes with"):
+        resolve_encoder(name)
+
+
+def test_names_that_the_hub_may_have() -> None:
+    names = ["bert-base-uncased", "gpt2", "owner/swc", "a/swcc"]
     assert [resolve_encoder(name) for name in names] == names
-    assert caplog.messages == [
-        "swc: looked for on the Hub; the model of the package is swcc",
-        "groundin: looked for on the Hub; the model of the package is grounding",
-    ]
 
 
 def test_a_damaged_package(tmp_path: Path, monkeypatch) -> None:

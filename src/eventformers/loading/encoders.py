@@ -36,7 +36,7 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
 
     Raises:
         EventformersError: the folder is absent or has no ``config.json``; or, for None, the package is not
-            installed or its weights are not the known ones; or only its case differs from a model's of the
+            installed or its weights are not the known ones; or the name is nearly that of a model of the
             package.
     """
     if name_or_path is None:
@@ -82,12 +82,11 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
         raise EventformersError(f"{name}: a file; accepted: a folder that has a config.json, or a Hub id")
     if isinstance(name_or_path, Path) or name[0] in "./~\\" or name.count("/") > 1 or "\\" in name:
         raise EventformersError(f"{name}: no such folder; accepted: a folder that has a config.json")
-    if is_pretrained(name.lower()):
-        raise EventformersError(f"{name}: no model; accepted: {name.lower()}, which comes with the package")
+    # Few ids of the Hub have no owner.
     packaged = [one.name for one in list_pretrained()]
     packaged += [one.paper for one in all_methods().values() if one.paper]
-    if near := difflib.get_close_matches(name, packaged, n=1, cutoff=0.75):
-        logger.warning("%s: looked for on the Hub; the model of the package is %s", name, near[0])
+    if "/" not in name and (near := difflib.get_close_matches(name.lower(), packaged, n=1, cutoff=0.75)):
+        raise EventformersError(f"{name}: no model; accepted: {near[0]}, which comes with the package")
     return name
 
 
