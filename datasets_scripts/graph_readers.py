@@ -20,8 +20,8 @@ from eventformers.datasets_scripts.reading.tables import (
     read_records,
 )
 from eventformers.datasets_scripts.relation_templates import (
+    OTHER_RELATIONS,
     RelationTemplates,
-    accepted_relations,
     relation_templates,
 )
 from eventformers.errors import DataFormatError, EventformersError, counted, shown
@@ -259,7 +259,7 @@ def _tab_triples(path: Path, graph: str, known: Collection[str], skipped: Skippe
 def _check_relation(relation: str, known: Collection[str], path: Path, line: int) -> None:
     if relation not in known:
         raise DataFormatError(
-            path, line, f"the relation {shown(relation)}", accepted_relations(tuple(sorted(known)))
+            path, line, f"the relation {shown(relation)}", f"{', '.join(sorted(known))}{OTHER_RELATIONS}"
         )
 
 

@@ -19,16 +19,8 @@ GRAPHS = ("conceptnet", "atomic")
 
 _SLOTS: dict[str, str] = {"forward": "{head}", "reverse": "{tail}"}
 _EXAMPLE = 'MyRelation: {forward: "{head} leads to", reverse: "{tail} follows from"}'
-
-
-class UnknownRelationError(UnknownNameError):
-    """A relation without a template; the message lists those with one, and how to add one."""
-
-    def __init__(self, graph: str, relation: str, known: tuple[str, ...]) -> None:
-        super().__init__(f"relation of {graph}", relation, known)
-        EventformersError.__init__(
-            self, f"unknown relation of {graph} {shown(relation)}; accepted: {accepted_relations(known)}"
-        )
+OTHER_RELATIONS = f"; or one of a file given as templates=FILE.yaml, with lines like {_EXAMPLE}"
+"""How to add relations, for errors."""
 
 
 class RelationTemplates:
@@ -71,10 +63,10 @@ class RelationTemplates:
         """The premise: the head (`forward`) or the tail (`reverse`) with the relation in words.
 
         Raises:
-            UnknownRelationError: the relation has no template.
+            UnknownNameError: the relation has no template.
         """
         if (relation, direction) not in self._parts:
-            raise UnknownRelationError(self.graph, relation, self.relations)
+            raise UnknownNameError(f"relation of {self.graph}", relation, self.relations, OTHER_RELATIONS)
         before, after = self._parts[relation, direction]
         return f"{before}{self.text(text)}{after}"
 
@@ -89,7 +81,7 @@ class RelationTemplates:
         """The premise and the alternative of a triple.
 
         Raises:
-            UnknownRelationError: the relation has no template.
+            UnknownNameError: the relation has no template.
         """
         known, asked = (head, tail) if direction == "forward" else (tail, head)
         return self.premise(relation, known, direction), self.alternative(asked, direction)
@@ -170,11 +162,6 @@ def own_templates(graph: str, file: str | Path | None) -> dict[str, dict[str, st
                 )
         templates[relation] = {direction: _naming(graph)(pattern) for direction, pattern in patterns.items()}
     return templates
-
-
-def accepted_relations(known: tuple[str, ...]) -> str:
-    """The relations with a template, and how to add others, for an error."""
-    return f"{', '.join(known)}; or one of a file given as templates=FILE.yaml, with lines like {_EXAMPLE}"
 
 
 def _naming(graph: str) -> Callable[[str], str]:

@@ -113,7 +113,7 @@ def _plain_name(name: str) -> str:
 _LOOKALIKES = str.maketrans("аеорсухіјѕԁոտ", "aeopcyxijsdnu") | str.maketrans("αειοκνρτυ", "aeiokvptu")
 """Cyrillic, Armenian and Greek lower-case letters, and the Latin letters that they look like."""
 
-_SHOWN_NAMES = 30
+_SHOWN_NAMES = 40
 
 
 class UnknownNameError(EventformersError):
@@ -121,9 +121,10 @@ class UnknownNameError(EventformersError):
 
     Args:
         kind: the kind of name, such as "task" or "metric".
+        others: how to get further names.
     """
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], others: str = "") -> None:
         accepted = sorted(known)
         nearest = nearest_name(name, accepted)
         hint = f" Did you mean {nearest!r}?" if nearest else ""
@@ -131,4 +132,4 @@ class UnknownNameError(EventformersError):
         if len(accepted) > _SHOWN_NAMES:
             few = difflib.get_close_matches(name, accepted, n=8, cutoff=0.0)
             told = f"{len(accepted)} names, among them {', '.join(sorted(few))}"
-        super().__init__(f"unknown {kind} {shown(name)}.{hint} Accepted: {told}.")
+        super().__init__(f"unknown {kind} {shown(name)}.{hint} Accepted: {told}{others}.")

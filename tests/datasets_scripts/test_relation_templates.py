@@ -9,7 +9,6 @@ import pytest
 
 from eventformers.datasets_scripts.relation_templates import (
     Direction,
-    UnknownRelationError,
     relation_templates,
 )
 from eventformers.errors import EventformersError, UnknownNameError
@@ -79,8 +78,9 @@ def test_every_relation_of_the_graphs_has_both_templates() -> None:
 
 
 def test_an_unknown_relation_lists_the_known_ones_and_the_way_out() -> None:
-    with pytest.raises(UnknownRelationError, match=r"oEffect, .*xWant; or one of .*templates=FILE\.yaml"):
-        relation_templates("atomic").premise("xLikes", "John sings", "forward")
+    told = r"Did you mean 'xWant'\? Accepted: oEffect, .*xWant; or one of .*templates=FILE\.yaml"
+    with pytest.raises(UnknownNameError, match=told):
+        relation_templates("atomic").premise("xWnt", "John sings", "forward")
     with pytest.raises(UnknownNameError, match="commonsense graph 'wordnet'"):
         relation_templates("wordnet")
 
