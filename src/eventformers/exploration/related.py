@@ -205,7 +205,7 @@ def find_completions(run: StepRun) -> None:
     index = open_graph(
         encoder,
         None if is_index else given,
-        graph_config(given, settings.graph_config),
+        graph_config_of(given, settings.graph_config),
         folder if is_index else None,
         None,
         None,
@@ -275,7 +275,7 @@ def _are_alike(one: str, other: str) -> bool:
     return one[:length] == other[:length] or (length > 5 and one[: length - 1] == other[: length - 1])
 
 
-def graph_config(graph: str | Path, config: str | None) -> str:
+def graph_config_of(graph: str | Path, config: str | None) -> str:
     """Return the config of a graph: the given one, otherwise that of an index or of a built dataset."""
     folder = Path(graph).expanduser()
     if config is not None or not folder.is_dir():

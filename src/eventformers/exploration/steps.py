@@ -30,8 +30,7 @@ from eventformers.extraction.texts import USUAL_COLUMNS, TextColumns
 from eventformers.files import file_digest, files_digest, remove_folder, replaced_file, staged_folder
 from eventformers.inference.encode import EventEncoder
 from eventformers.loading.encoders import resolve_encoder
-from eventformers.loading.model_files import check_folder
-from eventformers.loading.models import faults_told, folder_name, model_revision
+from eventformers.loading.models import faults_told, folder_name, load_config, model_revision
 from eventformers.terminal import counts_text
 
 Model = str | Path | EventEncoder | None
@@ -131,7 +130,7 @@ class Context:
             else:
                 source = resolve_encoder(model)
                 with faults_told(source):
-                    check_folder(source)
+                    load_config(source)
                     revision = model_revision(source)
                 folder = Path(source)
                 name = folder_name(folder, model) if folder.is_dir() else source

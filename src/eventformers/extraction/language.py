@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, counted
 from eventformers.extraction.lexicon import lexicon
 
 _LANGUAGES = lexicon("languages")
@@ -101,8 +101,8 @@ def check_languages(read: Callable[[], Iterable[str]], number: int, language: st
         pipeline = f"{codes[0]}_core_{'web' if codes[0] in ('en', 'zh') else 'news'}_sm"
         advice = f"`python -m spacy download {pipeline}` and --pipeline {pipeline}{hint}"
     raise EventformersError(
-        f"{foreign:,} of {found.total():,} documents are in another language than the pipeline, "
-        f"{_NAMES.get(language, language)} ({named}); accepted: a pipeline of their language, {advice}"
+        f"{foreign:,} of {counted(found.total(), 'document')} not in {_NAMES.get(language, language)}, which "
+        f"the pipeline reads ({named}); accepted: a pipeline of their language, {advice}"
     )
 
 
