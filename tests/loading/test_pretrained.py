@@ -111,8 +111,14 @@ def test_a_name_is_a_name_and_a_folder_a_path(tmp_path: Path, monkeypatch, caplo
 def test_unknown_names() -> None:
     with pytest.raises(UnknownNameError, match="swcc"):
         pretrained("swc")
-    with pytest.raises(EventformersError, match="event_nouns is no model of transformers"):
+    with pytest.raises(
+        EventformersError, match="event_nouns is no model of transformers: extract or explore"
+    ):
         pretrained("event_nouns")
+    with pytest.raises(
+        EventformersError, match=r"or evaluate .* --set pair_scorer=true without a model, load"
+    ):
+        pretrained("same_events")
 
 
 @pytest.mark.parametrize(

@@ -138,8 +138,8 @@ def pretrained(name: str) -> str:
     if name not in known:
         if is_pretrained(name):
             raise EventformersError(
-                f"{name} is no model of transformers: extract and explore load it themselves; accepted: "
-                f"{', '.join(known)}"
+                f"{name} is no model of transformers: {read_json_object(source / FACTS_FILE)['loaded_by']} "
+                f"loads it; accepted: {', '.join(known)}"
             )
         raise UnknownNameError("pretrained model", name, known)
     cache = Path(constants.HF_HOME).expanduser() / "eventformers" / "pretrained"
