@@ -19,6 +19,7 @@ from eventformers.evaluation.core import evaluate
 from eventformers.evaluation.data import ScoredTasks, plan_evaluation
 from eventformers.evaluation.results import TaskResult, write_eval_results
 from eventformers.evaluation.session import Session
+from eventformers.evaluation.tasks import Task
 from eventformers.files import full_disk, output_folder, remove_folder, staged_folder
 from eventformers.hub import push
 from eventformers.inference.encode import EventEncoder, load_encoder
@@ -68,7 +69,7 @@ def train(
     device: str | None = None,
     dtype: str | None = None,
     evaluation_data: str | Path | None = None,
-    tasks: Sequence[str] | None = None,
+    tasks: Sequence[str | Task] | None = None,
     create_model_card: bool = True,
     session: Session | None = None,
     malformed: str | None = None,

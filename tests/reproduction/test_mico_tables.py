@@ -15,7 +15,7 @@ from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
 from eventformers.evaluation.results import TaskResult, write_result
-from eventformers.evaluation.tasks import TASKS
+from eventformers.evaluation.tasks import TASKS, Task
 from eventformers.methods import load_method
 from eventformers.models.modeling_mico import MicoForPreTraining
 from eventformers.reproduction import rows as reproduced_rows
@@ -66,8 +66,8 @@ def scored() -> Callable[..., TaskResult]:
 
     known: dict[tuple[str, str, str], TaskResult] = {}
 
-    def score(folder: Path, encoder: str, task: str, data: str | Path) -> TaskResult:
-        key = (encoder, task, str(data))
+    def score(folder: Path, encoder: str, task: Task, data: str | Path) -> TaskResult:
+        key = (encoder, task.name, str(data))
         if key not in known:
             known[key] = evaluate(str(folder), task, data=data)
         result = replace(known[key], model=folder.name)
@@ -105,8 +105,8 @@ def measured(monkeypatch, tiny_encoder):
     known = reproduced_rows.get_baseline
 
     def get_baseline(name: str):
-        def measure(task: str, data: object, **arguments: object):
-            calls.append((name, task))
+        def measure(task: Task, data: object, **arguments: object):
+            calls.append((name, task.name))
             if name in ("random", *LANGUAGE_MODELS):
                 return known(name)(task, data, **arguments)
             chosen = {key: arguments[key] for key in ("seed", "split", "output")}
@@ -272,7 +272,10 @@ def test_a_row_is_scored_on_its_own_graph_alone(call, trained, measured):
     content = content_of(table)
     published = {row["label"]: row["paper"] for row in content["rows"]}["MICO, BERT-base, ConceptNet"]
     assert list(published.values())[:2] == [9.0, 19.06]
-    assert [run.tasks for run in trained] == [["conceptnet_completion"], ["atomic_completion"]]
+    assert [[task.name for task in run.tasks] for run in trained] == [
+        ["conceptnet_completion"],
+        ["atomic_completion"],
+    ]
     content = content_of(table)
     scores = {row["label"]: row["scores"] for row in content["rows"]}
     found = scores["MICO, this encoder, ConceptNet"]
@@ -332,7 +335,7 @@ def test_columns_that_the_evaluation_data_lack_stay_empty(call, trained, data, c
     row = rows_of(table)["MICO, this encoder, ATOMIC"]
     assert row[0] == "–"
     assert "–" not in (row[2], row[4])
-    assert trained[0].tasks == ["siqa", "csqa"]
+    assert trained[0].tasks == [TASKS["siqa"], TASKS["csqa"]]
     assert "the columns of copa stay empty" in caplog.text
     assert content_of(table)["evaluation_data"] == "SIQA CSQA"
     assert "| Social IQA | validation | 6 | 1,954 | local |" in table.path.read_text()

@@ -16,7 +16,7 @@ from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
 from eventformers.evaluation.results import TaskResult, write_result
 from eventformers.evaluation.session import Session
-from eventformers.evaluation.tasks import TASKS
+from eventformers.evaluation.tasks import TASKS, Task
 from eventformers.evaluation.tasks.chains import Chains
 from eventformers.evaluation.tasks.pairs import PairSettings
 from eventformers.methods import load_method
@@ -39,13 +39,13 @@ def measure(tiny_heterevent: Path, tiny_encoder: Path) -> Iterator[Callable[...,
 
     def evaluated(
         model: object,
-        task: str,
+        asked_task: Task,
         *,
         output: Path,
         settings: Mapping[str, object] = MappingProxyType({}),
         **others: object,
     ) -> TaskResult:
-        asked = bool(settings)
+        task, asked = asked_task.name, bool(settings)
         if (task, asked) not in known:
             known[task, asked] = evaluate(
                 str(tiny_heterevent),
@@ -207,7 +207,7 @@ def test_single_events_are_read_in_contexts_and_alone(call, trained, baselines, 
     in_context, alone = (rows[label] for label in own)
     assert in_context[:-1:2] != alone[:-1:2]
     assert alone[1:-1:2] == ["–"] * 3
-    expected = measure("x", "hard_similarity", output=tmp_path)
+    expected = measure("x", TASKS["hard_similarity"], output=tmp_path)
     assert alone[0] == f"{expected.main_value:.1f}"
 
 

@@ -11,12 +11,11 @@ import pytest
 from planted_chains import planted_chains
 from reproduced import content_of, rows_of
 
-from eventformers.datasets_scripts.building import build_dataset
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation import evaluate
 from eventformers.evaluation.results import TaskResult, write_result
 from eventformers.evaluation.session import Session
-from eventformers.evaluation.tasks import TASKS
+from eventformers.evaluation.tasks import TASKS, Task
 from eventformers.inference.encode import load_encoder
 from eventformers.methods import load_method
 from eventformers.reproduction import rows as reproduced_rows
@@ -326,8 +325,8 @@ def test_other_evaluation_data_score_again_without_training(
 ):
     scored = []
 
-    def again(model: str, task: str, **arguments: object):
-        scored.append(task)
+    def again(model: str, task: Task, **arguments: object):
+        scored.append(task.name)
         encoder = load_encoder(tiny_encoder, pooling="mean")
         encoder.name = Path(model).name
         return evaluate(encoder, task, data=arguments["data"], output=arguments["output"])
@@ -428,7 +427,7 @@ def test_single_rows_are_run_by_name(call, trained):
     # The untrained encoder has a row without training.
     assert list(states.values()).count("not asked for") == len(states) - 2
     with pytest.raises(UnknownNameError, match="row of swcc table2 to run: 'nothing'"):
-        call(rows=["nothing"])
+        call(rows=["nothing"], data="nowhere")
 
 
 def test_baselines_on_raw_chains_learn_from_the_documents_that_the_settings_leave(call, tmp_path):
@@ -448,13 +447,11 @@ def test_baselines_on_raw_chains_learn_from_the_documents_that_the_settings_leav
         for number, chain in enumerate(planted_chains()[0])
     ]
     raw.write_text("".join(json.dumps(document) + "\n" for document in documents))
-    share = {"test_share": 0.6, "validation_share": 0.1}
-    questions = tmp_path / "questions"
-    build_dataset("event_chains", "mcnc", raw.parent, questions, **share)
+    share = {"test_share": 0.6, "validation_share": 0.1, "split_seed": 5}
     table = call(
         "table3",
         data=raw.parent,
-        evaluation_data=questions,
+        evaluation_data=raw.parent,
         settings=[f"data.{name}={value}" for name, value in share.items()],
         rows=["PPMI (Lee and Goldwasser, 2019)"],
     )

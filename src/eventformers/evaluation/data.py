@@ -230,7 +230,7 @@ def plan_evaluation(
     recipe: Recipe,
     data: str | Path | None,
     evaluation_data: str | Path | None,
-    tasks: Sequence[str] | None = None,
+    tasks: Sequence[str | Task] | None = None,
     store: DataStore | None = None,
 ) -> ScoredTasks:
     """Choose the tasks and data of a run, and load them, so that errors show before the training.

@@ -96,6 +96,10 @@ def reproduce_table(
     recipe = recipe or _usual_recipe(wanted, method, data)
     if runs is not None and runs < 1:
         raise EventformersError(f"runs is {runs} for {paper} {table}; accepted: 1 or more")
+    labels = [row.label for row in wanted.rows if row.slug]
+    asked = {name: lookalike(name, labels) for name in rows or labels}
+    if unknown := [name for name, label in asked.items() if label is None]:
+        raise UnknownNameError(f"row of {paper} {table} to run:", unknown[0], labels)
     folder = Path(output) / paper
     path = folder / f"{table}.md"
     with one_writer(path), Session(session) as own:
@@ -116,15 +120,10 @@ def reproduce_table(
             session=own,
         )
         planned = _plan(call)
-        run = [row for row in planned if row.digest]
-        if rows:
-            labels = [row.paper.label for row in run]
-            asked = {name: lookalike(name, labels) for name in rows}
-            if unknown := [name for name, label in asked.items() if label is None]:
-                raise UnknownNameError(f"row of {paper} {table} to run:", unknown[0], labels)
-            for row in run:
-                row.state = row.state if row.paper.label in asked.values() else "not asked for"
-            run = [row for row in run if row.paper.label in asked.values()]
+        run = [row for row in planned if row.digest and row.paper.label in asked.values()]
+        for row in planned:
+            if row.digest and row.paper.label not in asked.values():
+                row.state = "not asked for"
         # Before the first row, so that a randomly drawn seed survives a kill.
         finished = write_table(call, planned, path)
         error: Exception | None = None

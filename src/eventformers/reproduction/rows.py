@@ -27,7 +27,7 @@ from eventformers.evaluation.core import evaluate
 from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import TASKS, with_settings
-from eventformers.evaluation.tasks.base import TaskSettings
+from eventformers.evaluation.tasks.base import Task, TaskSettings
 from eventformers.evaluation.tasks.grounding import DEVELOPMENT_SPLIT, GroundingSettings
 from eventformers.evaluation.tasks.induction import InductionSettings
 from eventformers.inference.induction.mention_encoding import WITHOUT_TRIGGERS
@@ -223,7 +223,7 @@ def fill_row(call: Reproduction, row: ReproducedRow) -> None:
         with Session(call.session) as session:
             prepared = cache(partial(_baseline, call, row.paper.baseline, session))
 
-            def measure_baseline(task: str, **arguments: Any) -> TaskResult:
+            def measure_baseline(task: Task, **arguments: Any) -> TaskResult:
                 return prepared()(task, **arguments)
 
             row.add_run(

@@ -23,7 +23,7 @@ from eventformers.evaluation.data import load_task_data
 from eventformers.evaluation.results import TaskResult, read_result
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks import TASKS, with_settings
-from eventformers.evaluation.tasks.base import JsonValue, TaskSettings
+from eventformers.evaluation.tasks.base import JsonValue, Task, TaskSettings
 from eventformers.files import staged_folder, write_text
 from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.loading.models import faults_told, folder_revision, load_config, model_revision
@@ -208,6 +208,11 @@ class Reproduction:
         data = resolve_recipe(self.method, self.recipe, self.settings, self.seed).data
         return {name: data[name] for name in EventChains.SETTING_GROUPS["chain"] if name in data}
 
+    def task(self, name: str, settings: TaskSettings | None = None) -> Task:
+        """A task on the documents that the settings hold out; the usual ones could be in training."""
+        task = with_settings(TASKS[name], settings or {})
+        return replace(task, build_settings=self.chain_settings) if task.dataset == EventChains.NAME else task
+
     @cached_property
     def columns(self) -> Columns:
         """The scored splits of each column with default settings; errors as in `read_by`."""
@@ -253,7 +258,7 @@ class Reproduction:
             DataFormatError: a raw file cannot be read.
             EventformersError: the data lacks the task.
         """
-        task = with_settings(TASKS[name], settings or {})
+        task = self.task(name, settings)
         held = load_task_data(task, self.evaluation_data, self.session.data)
         usual = task.choose_split(held.splits)
         return tuple(
@@ -289,7 +294,7 @@ class Reproduction:
                 if rows == (wanted.task, wanted.split, wanted.fingerprint) and is_same(held):
                     return held
         measured = measure(
-            wanted.task,
+            self.task(wanted.task),
             data=self.evaluation_data,
             split=wanted.split,
             device=self.device,
@@ -473,7 +478,7 @@ def train_run(call: Reproduction, run: Run, tasks: Sequence[str], *settings: str
             device=call.device,
             dtype=call.dtype,
             evaluation_data=call.evaluation_data or SAMPLES,
-            tasks=tasks,
+            tasks=[call.task(name) for name in tasks],
             session=call.session,
         )
         record = {
