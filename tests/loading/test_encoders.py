@@ -11,6 +11,7 @@ from eventformers.errors import EventformersError
 from eventformers.files import file_digest
 from eventformers.loading import encoders
 from eventformers.loading.encoders import resolve_encoder
+from eventformers.loading.models import folder_name
 
 
 @pytest.fixture
@@ -69,6 +70,16 @@ def test_default_weights_are_checked(monkeypatch: pytest.MonkeyPatch, forget_def
     monkeypatch.setattr(encoders, "DEFAULT_ENCODER_SHA256", "0" * 64)
     with pytest.raises(EventformersError, match="accepted: 0000"):
         resolve_encoder(None)
+
+
+def test_the_packaged_weights_stand_for_their_hub_id(
+    monkeypatch: pytest.MonkeyPatch, forget_default: None
+) -> None:
+    assert resolve_encoder(encoders.PACKAGED_ENCODER) == resolve_encoder(None)
+    assert folder_name(Path(resolve_encoder(None)), encoders.PACKAGED_ENCODER) == "all-MiniLM-L6-v2"
+    encoders._default_encoder.cache_clear()
+    monkeypatch.setattr(encoders, "DEFAULT_ENCODER_PACKAGE", "no-such-package-of-weights")
+    assert resolve_encoder(encoders.PACKAGED_ENCODER) == encoders.PACKAGED_ENCODER
 
 
 def test_default_package_absent(monkeypatch: pytest.MonkeyPatch, forget_default: None) -> None:

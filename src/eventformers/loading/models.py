@@ -30,7 +30,7 @@ from eventformers.datasets_scripts.events import EVENT_ORDERS
 from eventformers.datasets_scripts.loading import limit_requests
 from eventformers.errors import EventformersError, UnknownNameError, first_line, shown
 from eventformers.files import refuse_unfinished
-from eventformers.loading.encoders import resolve_encoder
+from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.loading.model_files import (
     CONFIG_FILE,
     check_config,
@@ -327,7 +327,7 @@ def find_device(device: str | torch.device | None) -> torch.device:
 
 def folder_name(folder: Path, given: str | Path | None) -> str:
     """Name of a model folder in records; the packaged encoder has its own name."""
-    return "all-MiniLM-L6-v2" if given is None else folder.absolute().name
+    return "all-MiniLM-L6-v2" if given in (None, PACKAGED_ENCODER) else folder.absolute().name
 
 
 def first_sentence(error: BaseException) -> str:
