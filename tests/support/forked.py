@@ -115,11 +115,14 @@ def run_group(
     Returns:
         The first process that failed, or that of rank 0.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    from torch.distributed import TCPStore
+
+    # Held until the end, as torchrun does: a port that is only free now may be taken before rank 0 listens.
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     meeting = {
-        **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GROUP_RANK": "0", "OMP_NUM_THREADS": "1"},
+        **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port)},
+        **{"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"},
+        **{"GROUP_RANK": "0", "OMP_NUM_THREADS": "1"},
         **dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(processes)),
     }
     ranks = [dict.fromkeys(("RANK", "LOCAL_RANK"), str(rank)) for rank in range(processes)]
