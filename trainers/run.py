@@ -27,7 +27,7 @@ from eventformers.trainers.adapters import ADAPTER_FOLDER, LORA, config_values, 
 from eventformers.trainers.arguments import TRAINING_TYPES, EventTrainingArguments
 from eventformers.trainers.base import write_arguments
 from eventformers.trainers.method import TrainingData
-from eventformers.trainers.recipes import Recipe, apply_settings, check_keys, load_recipe
+from eventformers.trainers.recipes import Recipe, apply_settings, check_keys, load_recipe, read_settings
 from eventformers.trainers.stage_training import StageOptions, StageRun, check_settings, train_stage
 from eventformers.trainers.stages import (
     RUN_FILE,
@@ -135,6 +135,11 @@ def resolve_recipe(
         raise EventformersError(
             f"recipe {resolved.name} belongs to {resolved.method}; accepted: a recipe of {folder}"
         )
+    given = {key.rpartition(".")[2] for key in read_settings(settings)}
+    given.update(*(part.model for part in stage_recipes(resolved)))
+    for name, value in method.config_class.retired.items():
+        if name in given:
+            raise EventformersError(f"{name} is no longer a setting; its value is always {value}")
     accepted = accepted_keys(method)
     check_stages(resolved, method.config_class)
     for part in stage_recipes(resolved):

@@ -498,6 +498,11 @@ class MethodTrainingCase(FinishedRunTests):
         key = sorted(accepted_keys(method)["model"])[0]
         with pytest.raises(UnknownNameError, match=f"Did you mean '{key}'"):
             resolve_recipe(method, self.recipe, [f"{key}s=1"])
+        for name, value in method.config_class.retired.items():
+            with pytest.raises(
+                EventformersError, match=re.escape(f"{name} is no longer a setting; its value")
+            ):
+                resolve_recipe(method, self.recipe, [f"model.{name}={value}"])
         with pytest.raises(UnknownNameError, match="Did you mean 'demo'"):
             resolve_recipe(method, "demoo")
         with pytest.raises(UnknownNameError, match=f"Did you mean '{self.method}'"):
