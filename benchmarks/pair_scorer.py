@@ -35,7 +35,6 @@ from eventformers.extraction.parsed_mentions import parsed_mentions
 from eventformers.extraction.texts import TextDocument
 from eventformers.inference.coreference.pair_scorer import (
     ENCODER,
-    NUM_FEATURES,
     WEIGHTS,
     MentionPairs,
     PairScorer,
@@ -69,8 +68,8 @@ RANK = 32
 class Training:
     """The mentions of the training topics, with all pairs inside topics, whose two seminal events are alike.
 
-    Every other pair reads the documents whole, as in an exploration, and the others read their annotated
-    sentences, as in the task.
+    Every other pair of `features` reads the documents whole, as in an exploration, and the others read their
+    annotated sentences, as in the task and as all `task_features`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -82,11 +81,12 @@ class Training:
         pairs = MentionPairs(parsed_mentions(rows), whole, vectors, vectors.__getitem__, encoder.encode)
         self.rows, self.vectors = rows, vectors
         self.first, self.second = pairs_within(np.array([int(row["topic"]) for row in rows]))
-        self.features = np.empty((len(self.first), NUM_FEATURES), dtype=np.float32)
-        self.features[::2] = pairs.features(self.first[::2], self.second[::2])
+        in_whole = pairs.features(self.first[::2], self.second[::2])
         sentences = document_texts(rows)
         pairs.documents = text_overlaps([sentences[name] for name in whole], stop_words="english")
-        self.features[1::2] = pairs.features(self.first[1::2], self.second[1::2])
+        self.task_features = pairs.features(self.first, self.second)
+        self.features = self.task_features.copy()
+        self.features[::2] = in_whole
         self.events = [row["cluster_id"] for row in rows]
         event = np.unique(self.events, return_inverse=True)[1]
         self.labels = event[self.first] == event[self.second]
@@ -100,14 +100,16 @@ class Training:
         return train(self.features[chosen], self.labels[chosen])
 
     def held_out_logits(self) -> np.ndarray:
-        """The mean logits of networks that are trained without the fold of a pair, `(pairs,)`."""
-        logits = np.empty(len(self.labels), dtype=np.float32)
+        """The mean logits of networks that are trained without the fold of a pair, from `features` and from
+        `task_features`, `(2, pairs)`."""
+        logits = np.empty((2, len(self.labels)), dtype=np.float32)
         for fold in range(FOLDS):
             held = self.folds == fold
             scorer = self.scorer(~held)
-            with torch.inference_mode():
-                untuned = scorer.logits(torch.from_numpy(self.features[held]), torch.zeros(()))
-                logits[held] = untuned.mean(0).numpy()
+            for row, features in zip(logits, (self.features, self.task_features), strict=True):
+                with torch.inference_mode():
+                    untuned = scorer.logits(torch.from_numpy(features[held]), torch.zeros(()))
+                    row[held] = untuned.mean(0).numpy()
         return logits
 
 
@@ -132,7 +134,7 @@ def tune(
 
     Args:
         training: the mentions and their pairs.
-        logits: output of `held_out_logits`.
+        logits: those of `held_out_logits` from `features`.
         chosen: which pairs to train on.
         epochs: number of times that each subtopic is read.
         rate: learning rate, of the weight twenty times as high.
@@ -323,12 +325,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(end_to_end(settings.path))
         return
     training = Training(settings.path)
-    logits, chosen = training.held_out_logits(), np.ones(len(training.labels), dtype=bool)
+    (learned, logits), chosen = training.held_out_logits(), np.ones(len(training.labels), dtype=bool)
     if settings.train:
-        save(training.scorer(chosen), *tune(training, logits, chosen))
+        save(training.scorer(chosen), *tune(training, learned, chosen))
     if settings.fold is not None:
         chosen = training.folds == settings.fold
-        encoder, weight = tune(training, logits, ~chosen)
+        encoder, weight = tune(training, learned, ~chosen)
         tuned = mention_vectors(encoder, training.rows)
         first, second = training.first[chosen], training.second[chosen]
         nearer = (tuned[first] * tuned[second] - training.vectors[first] * training.vectors[second]).sum(1)
