@@ -59,7 +59,7 @@ def data_build(
     for config_name, report in reports.items():
         table.add_row(
             config_name,
-            str(report["rows"]),
+            f"{report['rows']:,}",
             counts_text(report["read"]),
             counts_text(report["skipped"]),
             ", ".join(report["licenses"]),
