@@ -65,7 +65,14 @@ def tables() -> tuple[pa.Table, pa.Table]:
             }
         )
     documents = [
-        {"document_id": name, "title": name, "date": "", "source": "s", "license": "l", "text": text}
+        {
+            "document_id": name,
+            "title": f"{name}: the Storm flood",
+            "date": "",
+            "source": "s",
+            "license": "l",
+            "text": text,
+        }
         for name, text in texts.items()
     ]
     return (

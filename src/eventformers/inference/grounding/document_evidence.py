@@ -1,4 +1,4 @@
-"""What the document of an event says for and against its candidates: its beginning, years, and other events.
+"""What the document of an event says for and against its candidates: its beginning and its years.
 
 Scores compare an event with an entry alone. The wrong links among the best scores are events of the same kind
 elsewhere or in another year, and sentences of background in a document about the entry; what a document is
@@ -23,21 +23,25 @@ Sentence: TypeAlias = tuple[str, int, int]
 """A document, and the places where the sentence begins and ends."""
 
 _SUPPORT = 0.5
-"""Weight of the document in a score, chosen on judged links of Wikinews like the other numbers here."""
+"""Weight of the first sentence in a score, chosen on judged links of Wikinews like the other numbers here."""
 
 _AGREEING = 3
-_ABOUT = 0.18
+_ABOUT = 0.2
 """What a candidate gains as the document is about it."""
 
 _LEAD = 800
 """Number of characters at the beginning of a document in which it tells what it is about."""
 
+_SHORT_NAME = 7
+"""Number of letters, at most, of a name for which its first four stand, as in "Turkey" and "Turkish"."""
+
 _LONGEST_TURN = 20
 """Number of years that a range with two figures at its end may have over the turn of a century."""
 
-_WORD = re.compile(r"[^\W_]{3,}")
+_WORD = re.compile(r"[^\W_]{3,}|\b[A-Z]{2}\b")
 _YEARS = re.compile(r"\b(1[5-9]\d\d|20\d\d)(?:[–-](\d{4}|\d\d|present)\b(?!-))?")
 _PAST = re.compile(r"\b(?:was|were|had|did)\b")
+_EARLIER = re.compile(r"\bhad(?:\W+\w+){0,2}\W*$", re.IGNORECASE)
 
 
 def weigh_by_documents(
@@ -48,20 +52,22 @@ def weigh_by_documents(
     entries: Sequence[EventText],
     language: str = "en",
 ) -> Candidates:
-    """Keep the candidates that the document is about and the event is part of, and let its events agree.
+    """Keep the candidates that the document is about and the event is part of, and let its beginning agree.
 
     A document is about an entry if its title, or a sentence at its beginning, has all words of the entry's
-    title, without years, compared by their first five letters; scripts without capitals have no words here.
-    All other candidates are removed, and so are those of events that are not counted, or whose sentence has
-    no verb in the past, as in definitions (English only). A title with years keeps only events of these
-    years. The years of an event are those of its own time, else of its sentence, else all that the document
-    names and that of its date. A title without years removes events of the years before the document. The
-    score of a candidate becomes a mean with its three best scores among the events of the document, plus a
-    constant.
+    title, without years, compared by their first five letters, or four of short names, as in "Turkey" and
+    "Turkish"; one of them must be a name, unless the title has years, or a script without capitals, which has
+    no words here. All other candidates are removed, and so are those of events that are not counted, and of
+    `_background` (English only). A title with years keeps only events of these years. The years of an event
+    are those of its own time, else of its sentence, else all that the document names and that of its date. A
+    title without years removes events of the years before the document. The score of a candidate becomes a
+    mean with its three best scores among the events of the first sentence with events, plus a constant;
+    without any of these, the candidate is removed.
 
     Args:
         candidates: those of the events, with scores of the index.
-        events: rows of `EVENT_SCHEMA`, with `document_id`, the places of the sentence, times, and trigger.
+        events: rows of `EVENT_SCHEMA`, with `document_id`, times, trigger, and the places of this and of the
+            sentence.
         counted: True for events that may be linked.
         documents: `title`, `text` and `date` of each document, by its id.
         entries: the texts of the index's events, by position.
@@ -70,46 +76,61 @@ def weigh_by_documents(
     Returns:
         The candidates that are left, best first.
     """
-    timeless = _timeless_sentences(events, documents) if language == "en" else set()
+    background = _background(events, documents) if language == "en" else set()
+    openings: dict[str, Sentence] = {}
     leads: dict[str, list[set[str]]] = {}
-    for name, first, last in dict.fromkeys(map(_sentence, events)):
-        lead = leads.setdefault(name, [_words(documents[name]["title"] or "")])
+    for sentence in dict.fromkeys(map(_sentence, events)):
+        name, first, last = sentence
+        openings[name] = min(sentence, openings.get(name, sentence))
+        lead = leads.setdefault(name, [set().union(*_words(documents[name]["title"] or ""))])
         if first < _LEAD:
-            lead.append(_words(documents[name]["text"][first:last]))
+            lead.append(set().union(*_words(documents[name]["text"][first:last])))
 
     @cache
-    def of_entry(place: int) -> tuple[set[str], set[int]]:
+    def of_entry(place: int) -> tuple[list[set[str]], set[int]]:
         return _words(entries[place].title), _years(entries[place].title)
 
     @cache
     def is_about(document_id: str, place: int) -> bool:
-        return any(of_entry(place)[0] <= words for words in leads[document_id])
+        words, years = of_entry(place)
+        known = set().union(*words)
+        is_named = bool(years) or not words
+        return any(
+            all(word & lead for word in words) and (is_named or any(map(str.isupper, known & lead)))
+            for lead in leads[document_id]
+        )
 
     @cache
     def years_of(document_id: str) -> tuple[set[int], set[int]]:
         date = _years((documents[document_id]["date"] or "")[:4])
         return _years(documents[document_id]["text"]) | date, date
 
-    scores = np.full(candidates.scores.shape, -np.inf, dtype=np.float32)
-    of_document: dict[tuple[str, int], list[float]] = defaultdict(list)
+    of_opening: dict[tuple[str, int], list[float]] = defaultdict(list)
     for row, event in enumerate(events):
+        document_id = event["document_id"]
+        if _sentence(event) == openings[document_id]:
+            for place, score in zip(candidates.events[row].tolist(), candidates.scores[row], strict=True):
+                if place >= 0 and is_about(document_id, place):
+                    of_opening[document_id, place].append(float(score))
+    support = {key: np.mean(sorted(of_one)[-_AGREEING:]) for key, of_one in of_opening.items()}
+
+    scores = np.full(candidates.scores.shape, -np.inf, dtype=np.float32)
+    for row, event in enumerate(events):
+        if not counted[row] or row in background:
+            continue
         document_id, first, last = _sentence(event)
         in_text, date = years_of(document_id)
         start, end = ((event[name] or "")[:4] for name in ("time_start", "time_end"))
         told = _years(f"{start}-{end}") or _years(documents[document_id]["text"][first:last])
         happened, is_before = told or in_text, bool(told and date) and max(told) < max(date)
-        is_told = counted[row] and _sentence(event) not in timeless
         for column, place in enumerate(candidates.events[row].tolist()):
-            if place < 0 or not is_about(document_id, place):
+            agreed = support.get((document_id, place))
+            if agreed is None:
                 continue
-            of_document[document_id, place].append(float(candidates.scores[row, column]))
             years = of_entry(place)[1]
-            if is_told and (not happened or years & happened if years else not is_before):
-                scores[row, column] = candidates.scores[row, column] + _ABOUT
-    support = {key: np.mean(sorted(of_one)[-_AGREEING:]) for key, of_one in of_document.items()}
-    for row, column in np.argwhere(np.isfinite(scores)).tolist():
-        agreed = support[events[row]["document_id"], int(candidates.events[row, column])]
-        scores[row, column] += _SUPPORT * (agreed + _ABOUT - scores[row, column])
+            if years & happened if years else not is_before:
+                score = candidates.scores[row, column]
+                scores[row, column] = score + _SUPPORT * (agreed - score) + _ABOUT
     order = np.argsort(-scores, axis=1, kind="stable")
     scores = np.take_along_axis(scores, order, axis=1)
     places = np.where(np.isfinite(scores), np.take_along_axis(candidates.events, order, axis=1), -1)
@@ -120,14 +141,24 @@ def _sentence(event: Mapping[str, Any]) -> Sentence:
     return event["document_id"], event["sentence_start"], event["sentence_end"]
 
 
-def _timeless_sentences(
-    events: Sequence[Mapping[str, Any]], documents: Mapping[str, Mapping[str, str]]
-) -> set[Sentence]:
-    """The sentences that have verbs, and none of them in the past: definitions and rules."""
+def _background(events: Sequence[Mapping[str, Any]], documents: Mapping[str, Mapping[str, str]]) -> set[int]:
+    """The rows of events that are not told as such.
+
+    They are all of a sentence that has verbs, and none of them in the past, as definitions; verbs in the
+    third person of the present; and what had happened before.
+    """
     verbs = [event for event in events if event["trigger_kind"] == "verb"]
     past = {_sentence(event) for event in verbs if _is_past(event)}
-    found = set(map(_sentence, verbs)) - past
-    return {one for one in found if not _PAST.search(documents[one[0]]["text"][one[1] : one[2]])}
+    timeless = set(map(_sentence, verbs)) - past
+    found = set()
+    for row, event in enumerate(events):
+        document_id, first, last = _sentence(event)
+        text, form = documents[document_id]["text"], event["trigger"].lower()
+        is_present = event["trigger_kind"] == "verb" and form.endswith("s") and form != "was"
+        is_timeless = (document_id, first, last) in timeless and not _PAST.search(text[first:last])
+        if is_present or is_timeless or _EARLIER.search(text[first : event["trigger_start"]]):
+            found.add(row)
+    return found
 
 
 def _is_past(event: Mapping[str, Any]) -> bool:
@@ -135,10 +166,18 @@ def _is_past(event: Mapping[str, Any]) -> bool:
     return not event["passive"] and form not in (event["lemma"], "are") and not form.endswith(("s", "ing"))
 
 
-def _words(text: str) -> set[str]:
-    """The beginnings of the words and numbers of a text, without years, in scripts with capitals."""
-    words = _WORD.findall(_YEARS.sub("", text))
-    return {word[:5].lower() for word in words if word.isdigit() or word.lower() != word.upper()}
+def _words(text: str) -> list[set[str]]:
+    """What may stand for each word and number of a text, without years: its beginning, and that of a name.
+
+    Names are in capitals. Scripts without capitals have no words here.
+    """
+    found = []
+    for word in _WORD.findall(_YEARS.sub("", text)):
+        if word.isdigit() or word.lower() != word.upper():
+            found.append({word[:5].lower()})
+            if word[0].isupper():
+                found[-1].add(word[: 4 if len(word) <= _SHORT_NAME else 5].upper())
+    return found
 
 
 def _years(text: str) -> set[int]:
