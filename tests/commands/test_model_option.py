@@ -54,6 +54,8 @@ def test_the_model_may_be_an_argument_an_option_or_absent(
 def test_too_many_arguments_are_told() -> None:
     with pytest.raises(EventformersError, match=r"received 3 arguments: .*accepted: MODEL FILE, FILE alone"):
         model_and_argument(None, ["a", "b", "c"], "FILE")
+    with pytest.raises(EventformersError, match="received the model mico alone; accepted: mico QUERY"):
+        model_and_argument(None, ["mico"], "QUERY")
     with pytest.raises(EventformersError, match="received 2 arguments"):
         model_and_argument("model", ["a", "b"], "FILE")
 

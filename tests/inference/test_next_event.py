@@ -32,9 +32,10 @@ def encoder(request):
 
 
 @pytest.mark.parametrize("block", [1, 2, 16_384])
-def test_candidates_come_by_their_scores(encoder, monkeypatch, block):
+def test_candidates_come_by_their_scores(encoder, monkeypatch, capsys, block):
     monkeypatch.setattr("eventformers.inference.chains.next_event.BLOCK_CANDIDATES", block)
-    found = next_event(encoder, CHAIN, candidates=CANDIDATES, top=3)
+    found = next_event(encoder, CHAIN, candidates=CANDIDATES, top=3, show_progress=True)
+    assert capsys.readouterr().err.strip() == "", "a bar of an unknown number goes away"
     distinct = CANDIDATES[:4]
     (scores,) = chain_scorer(encoder).score_choices([CHAIN], [distinct])
     order = np.argsort(-scores)[:3]

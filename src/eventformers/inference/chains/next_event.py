@@ -354,8 +354,11 @@ def _best(
     best: list[tuple[float, int, Event]] = []
     considered = 0
     direction: Scores | None = None
-    console = Console(stderr=True)
-    for block in track(blocks, "scoring", total=None, console=console, disable=not show_progress):
+    # Of an unknown number, the bar would stay empty.
+    bar = track(
+        blocks, "scoring", None, console=Console(stderr=True), transient=True, disable=not show_progress
+    )
+    for block in bar:
         if direction is None:
             (direction,), vectors = scorer.directions([chain], block)
         else:
