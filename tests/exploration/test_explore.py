@@ -502,6 +502,10 @@ def test_settings(explore: Explore) -> None:
         explore(min_chain_length=1)
     with pytest.raises(EventformersError, match="processes: found 0; accepted: 1 or more"):
         explore(processes=0)
+    with pytest.raises(EventformersError, match="commonsense without graph; accepted: both, or neither"):
+        explore(commonsense="mico")
+    with pytest.raises(EventformersError, match="grounding without knowledge_base"):
+        explore(grounding="event_grounding_cross")
     with pytest.raises(EventformersError, match="unknown step 'documents'"):
         explore(skip=["documents"])
 

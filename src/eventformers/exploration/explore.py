@@ -243,6 +243,13 @@ def explore(
         file_format=file_format,
         show_progress=show_progress,
     )
+    for name, given, data, needed in (
+        ("grounding", grounding != "grounding", "knowledge_base", knowledge_base),
+        ("commonsense", commonsense is not None, "graph", graph),
+        ("graph_config", graph_config is not None, "graph", graph),
+    ):
+        if given and needed is None:
+            raise EventformersError(f"{name} without {data}; accepted: both, or neither")
     if actors is not None:
         read_actors(Path(actors))
     if type_list is not None:
