@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sources import parsed
 
-from eventformers.errors import SHOWN_CHARACTERS, causes, nearest_name, shown
+from eventformers.errors import SHOWN_CHARACTERS, UnknownNameError, causes, nearest_name, shown
 from eventformers.files import full_disk
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -53,6 +53,9 @@ def test_lookalike_letters_are_near() -> None:
     assert nearest_name("prеdicate", names) == "predicate"  # with a Cyrillic letter
     assert nearest_name("Ｏbject", names) == "object"  # with a full-width letter
     assert nearest_name("zzz", names) is None
+    assert "Did you mean" not in str(UnknownNameError("row", "", names))
+    label = "PPMI (Lee and Goldwasser, 2019)"
+    assert f"Did you mean {label!r}?" in str(UnknownNameError("row", "PPMI", [*names, label]))
 
 
 @pytest.mark.parametrize("folder", ["src", "trainers", "model_cards"])
