@@ -142,7 +142,7 @@ def check_data(data: DataDir | None) -> None:
 
 
 def check_raw_files(data: str | Path, builder: str, config: str) -> None:
-    """Raise the error of files that have no raw file of a builder's config, without reading rows."""
+    """Raise an error if existing files have no raw file of a builder's config; no rows are read."""
     folder = Path(data).expanduser()
     if find_built(folder, builder) is None and (folder.exists() or os.pathsep in str(data)):
         BUILDERS[builder](config, data)

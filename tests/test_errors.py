@@ -55,7 +55,7 @@ def test_lookalike_letters_are_near() -> None:
     assert nearest_name("zzz", names) is None
     assert "Did you mean" not in str(UnknownNameError("row", "", names))
     label = "PPMI (Lee and Goldwasser, 2019)"
-    assert f"Did you mean {label!r}?" in str(UnknownNameError("row", "PPMI", [*names, label]))
+    assert f"Did you mean {label!r}?" in str(UnknownNameError("row", "ppmi", [*names, label]))
 
 
 @pytest.mark.parametrize("folder", ["src", "trainers", "model_cards"])

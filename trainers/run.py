@@ -139,7 +139,7 @@ def resolve_recipe(
     given.update(*(part.model for part in stage_recipes(resolved)))
     for name, value in method.config_class.retired.items():
         if name in given:
-            raise EventformersError(f"{name} is no longer a setting; its value is always {value}")
+            raise EventformersError(f"{name} is no longer a setting; its value is always {value}; remove it")
     accepted = accepted_keys(method)
     check_stages(resolved, method.config_class)
     for part in stage_recipes(resolved):

@@ -126,7 +126,8 @@ class UnknownNameError(EventformersError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], others: str = "") -> None:
         accepted = sorted(known)
-        begun = (one for one in accepted if name and one.startswith(name))
+        typed = _plain_name(name[:SHOWN_CHARACTERS])
+        begun = (one for one in accepted if typed and _plain_name(one).startswith(typed))
         nearest = nearest_name(name, accepted) or next(begun, None)
         hint = f" Did you mean {nearest!r}?" if nearest else ""
         told = ", ".join(accepted) or "none"

@@ -92,7 +92,8 @@ def train(
         dtype: `bfloat16` or `float16` for mixed precision; None for float32.
         evaluation_data: raw files of the evaluation tasks, or `samples` for the bundled samples; None uses
             the held-out splits of `data`, built with the recipe's settings.
-        tasks: evaluation tasks; None uses those of the recipe for which the evaluation data has rows.
+        tasks: evaluation tasks or their names; None uses those of the recipe for which the evaluation data
+            has rows.
         create_model_card: write the model card.
         session: holds data that this run shares with other work; None shares nothing.
 

@@ -51,11 +51,14 @@ def test_the_model_may_be_an_argument_an_option_or_absent(
     assert (NOTE in capsys.readouterr().err) == (not given)
 
 
-def test_too_many_arguments_are_told() -> None:
+def test_too_many_arguments_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(EventformersError, match=r"received 3 arguments: .*accepted: MODEL FILE, FILE alone"):
         model_and_argument(None, ["a", "b", "c"], "FILE")
     with pytest.raises(EventformersError, match="received the model mico alone; accepted: mico QUERY"):
         model_and_argument(None, ["mico"], "QUERY")
+    with pytest.raises(SystemExit):
+        cli.main(["next-event", "mico"])
+    assert "received the model mico alone; accepted: mico CHAIN" in capsys.readouterr().err
     with pytest.raises(EventformersError, match="received 2 arguments"):
         model_and_argument("model", ["a", "b"], "FILE")
 

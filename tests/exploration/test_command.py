@@ -111,7 +111,7 @@ def test_wrong_options(explore: Explore, tmp_path: Path, options: tuple[str, ...
         ({"a.txt": b""}, "no document with text among 1 file;"),
         (
             {"a.txt": FRENCH.encode()},
-            "1 of 1 document not in English, which the pipeline reads (French: 1); acc",
+            "not in English, which the pipeline reads: 1 of 1 document (French: 1); acc",
         ),
         ({"a.txt": b"..."}, "running text in the language of the pipeline (en)"),
         ({"a.csv": b"content,id\nOne.,1\n"}, "a.csv, line 1: found the columns content, id; accepted: a"),

@@ -117,6 +117,8 @@ def test_the_title_of_a_document_tells_what_it_is_about() -> None:
         # What happened before.
         ("A flood had then killed a man.", [verb("killed", "kill")], False),
         ("As a man had a house, a flood killed him.", [verb("killed", "kill")], True),
+        ("The town had a flood.", [verb("flood", "flood", kind="noun"), verb("had", "have")], False),
+        ("They began to discuss the flood.", [verb("discuss", "discuss"), verb("began", "begin")], True),
         # No verb tells when, as in headlines.
         ("A flood in Rome.", [verb("flood", "flood", kind="noun")], True),
         ("The flood is a disaster.", [verb("flood", "flood", kind="noun"), verb("is", "be")], False),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from eventformers.errors import DataFormatError
+from eventformers.evaluation.tasks import TASKS
 from eventformers.methods import load_method
+from eventformers.reproduction.runs import Reproduction
 from eventformers.reproduction.tables import get_table, paper_tables, read_tables
 from eventformers.trainers.run import resolve_recipe
 
@@ -104,3 +107,12 @@ def test_rows_have_names_of_their_own_and_settings_that_recipes_know(paper: str,
     assert len({row.label for row in table.rows}) == len(table.rows)
     run = [(row.slug, row.rerank, row.context_layers) for row in table.rows if row.slug]
     assert len({*run}) == len(run) > 0
+
+
+@pytest.mark.parametrize(("data", "samples"), [(None, {"split_seed": 5}), ("raw", {})])
+def test_samples_are_split_as_in_training_on_them(data: str | None, samples: dict[str, int]) -> None:
+    settings = SimpleNamespace(chain_settings={"split_seed": 5}, data=data)
+    task = Reproduction.task(settings, "mcnc")
+    assert task.build_settings == {"split_seed": 5}
+    assert task.sample_settings == samples
+    assert Reproduction.task(settings, "copa") == TASKS["copa"]

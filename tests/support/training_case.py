@@ -500,7 +500,8 @@ class MethodTrainingCase(FinishedRunTests):
             resolve_recipe(method, self.recipe, [f"{key}s=1"])
         for name, value in method.config_class.retired.items():
             with pytest.raises(
-                EventformersError, match=re.escape(f"{name} is no longer a setting; its value")
+                EventformersError,
+                match=re.escape(f"{name} is no longer a setting; its value is always {value}"),
             ):
                 resolve_recipe(method, self.recipe, [f"model.{name}={value}"])
         with pytest.raises(UnknownNameError, match="Did you mean 'demo'"):

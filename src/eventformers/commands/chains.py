@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from eventformers.commands import options
-from eventformers.commands.options import batch_size_of, console, print_json, take_model
+from eventformers.commands.options import batch_size_of, console, print_json, refuse_model_alone, take_model
 from eventformers.errors import counted
 from eventformers.terminal import counts_text
 
@@ -131,6 +131,7 @@ def next_event(
 
     # A name of a model holds neither the separator of an event nor JSON.
     is_model = len(words) > 1 and "|" not in words[0] and "{" not in words[0]
+    refuse_model_alone(model, words, "CHAIN")
     chosen, chain = take_model(model, words, first_is_model=is_model)
     found = run_prediction(
         chosen,

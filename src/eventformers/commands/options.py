@@ -155,18 +155,23 @@ def model_and_argument(option: str | None, words: Sequence[str], name: str) -> t
     Raises:
         EventformersError: there are more arguments, or only the name of a packaged model.
     """
-    from eventformers.loading.pretrained import is_pretrained
-
     most = 2 if option is None else 1
     if len(words) > most:
         raise EventformersError(
             f"received {len(words)} arguments: {', '.join(map(shown, words))}; accepted: MODEL {name}, "
             f"{name} alone, or --model MODEL {name}"
         )
-    if option is None and len(words) == 1 and is_pretrained(words[0]):
-        raise EventformersError(f"received the model {words[0]} alone; accepted: {words[0]} {name}")
+    refuse_model_alone(option, words, name)
     model, [argument] = take_model(option, words, first_is_model=len(words) > 1)
     return model, argument
+
+
+def refuse_model_alone(option: str | None, words: Sequence[str], name: str) -> None:
+    """Raise an error if the only argument is the name of a packaged model, without what it reads."""
+    from eventformers.loading.pretrained import is_pretrained
+
+    if option is None and len(words) == 1 and is_pretrained(words[0]):
+        raise EventformersError(f"received the model {words[0]} alone; accepted: {words[0]} {name}")
 
 
 def print_json(content: object) -> None:

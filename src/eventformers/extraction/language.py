@@ -101,8 +101,8 @@ def check_languages(read: Callable[[], Iterable[str]], number: int, language: st
         pipeline = f"{codes[0]}_core_{'web' if codes[0] in ('en', 'zh') else 'news'}_sm"
         advice = f"`python -m spacy download {pipeline}` and --pipeline {pipeline}{hint}"
     raise EventformersError(
-        f"{foreign:,} of {counted(found.total(), 'document')} not in {_NAMES.get(language, language)}, which "
-        f"the pipeline reads ({named}); accepted: a pipeline of their language, {advice}"
+        f"not in {_NAMES.get(language, language)}, which the pipeline reads: {foreign:,} of "
+        f"{counted(found.total(), 'document')} ({named}); accepted: a pipeline of their language, {advice}"
     )
 
 

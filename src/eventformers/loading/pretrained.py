@@ -74,7 +74,7 @@ class PretrainedModel:
     Attributes:
         name: its name, for `pretrained` and wherever a model is named.
         title: what it is for.
-        method: its `model_type`; None for one that only `extract` or `explore` loads.
+        method: its `model_type`; None for one that is no model of transformers.
         licenses: licences of its training data.
         scores: its scores; those of development rows that settings were chosen on are development scores.
         num_bytes: size of its weights in the package.

@@ -209,9 +209,14 @@ class Reproduction:
         return {name: data[name] for name in EventChains.SETTING_GROUPS["chain"] if name in data}
 
     def task(self, name: str, settings: TaskSettings | None = None) -> Task:
-        """A task on the documents that the settings hold out; the usual ones could be in training."""
+        """A task whose documents are split as in training, so that no scored document is trained on."""
         task = with_settings(TASKS[name], settings or {})
-        return replace(task, build_settings=self.chain_settings) if task.dataset == EventChains.NAME else task
+        if task.dataset != EventChains.NAME:
+            return task
+        split = self.chain_settings
+        # Other training data have no documents of the samples, which keep their own split.
+        samples = {**task.sample_settings, **(split if self.data is None else {})}
+        return replace(task, build_settings=split, sample_settings=samples)
 
     @cached_property
     def columns(self) -> Columns:

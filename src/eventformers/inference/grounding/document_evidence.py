@@ -33,7 +33,7 @@ _LEAD = 800
 """Number of characters at the beginning of a document in which it tells what it is about."""
 
 _SHORT_NAME = 7
-"""Number of letters, at most, of a name for which its first four stand, as in "Turkey" and "Turkish"."""
+"""Maximum length of a name that is compared by its first four letters, as in "Turkey" and "Turkish"."""
 
 _LONGEST_TURN = 20
 """Number of years that a range with two figures at its end may have over the turn of a century."""
@@ -52,17 +52,17 @@ def weigh_by_documents(
     entries: Sequence[EventText],
     language: str = "en",
 ) -> Candidates:
-    """Keep the candidates that the document is about and the event is part of, and let its beginning agree.
+    """Keep the candidates that fit the document and the years of the event, and weigh them by its beginning.
 
     A document is about an entry if its title, or a sentence at its beginning, has all words of the entry's
     title, without years, compared by their first five letters, or four of short names, as in "Turkey" and
-    "Turkish"; one of them must be a name, unless the title has years, or a script without capitals, which has
-    no words here. All other candidates are removed, and so are those of events that are not counted, and of
-    `_background` (English only). A title with years keeps only events of these years. The years of an event
-    are those of its own time, else of its sentence, else all that the document names and that of its date. A
-    title without years removes events of the years before the document. The score of a candidate becomes a
-    mean with its three best scores among the events of the first sentence with events, plus a constant;
-    without any of these, the candidate is removed.
+    "Turkish"; one of them must have a capital in both, unless the title has years, or a script without
+    capitals, which has no words here. All other candidates are removed, and so are those of events that are
+    not counted or, in English, are background. A title with years keeps only events of these years. The years
+    of an event are those of its own time, else of its sentence, else all that the document names and that of
+    its date. A title without years removes events of the years before the document. The score of a candidate
+    becomes a mean with its three best scores among the events of the first sentence with events, plus a
+    constant. A candidate that none of these events has is removed.
 
     Args:
         candidates: those of the events, with scores of the index.
@@ -142,10 +142,10 @@ def _sentence(event: Mapping[str, Any]) -> Sentence:
 
 
 def _background(events: Sequence[Mapping[str, Any]], documents: Mapping[str, Mapping[str, str]]) -> set[int]:
-    """The rows of events that are not told as such.
+    """The rows of events that are background.
 
-    They are all of a sentence that has verbs, and none of them in the past, as definitions; verbs in the
-    third person of the present; and what had happened before.
+    These are events of sentences with verbs of which none is in the past, such as definitions; verbs in the
+    third person of the present; and events within two words after "had".
     """
     verbs = [event for event in events if event["trigger_kind"] == "verb"]
     past = {_sentence(event) for event in verbs if _is_past(event)}
@@ -154,7 +154,9 @@ def _background(events: Sequence[Mapping[str, Any]], documents: Mapping[str, Map
     for row, event in enumerate(events):
         document_id, first, last = _sentence(event)
         text, form = documents[document_id]["text"], event["trigger"].lower()
-        is_present = event["trigger_kind"] == "verb" and form.endswith("s") and form != "was"
+        is_present = (
+            event["trigger_kind"] == "verb" and form.endswith("s") and form not in (event["lemma"], "was")
+        )
         is_timeless = (document_id, first, last) in timeless and not _PAST.search(text[first:last])
         if is_present or is_timeless or _EARLIER.search(text[first : event["trigger_start"]]):
             found.add(row)
@@ -167,9 +169,10 @@ def _is_past(event: Mapping[str, Any]) -> bool:
 
 
 def _words(text: str) -> list[set[str]]:
-    """What may stand for each word and number of a text, without years: its beginning, and that of a name.
+    """The beginnings by which each word and number of a text, without years, is compared.
 
-    Names are in capitals. Scripts without capitals have no words here.
+    One is in lower case; a word with a capital has a second one, in capitals. Scripts without capitals have
+    no words here.
     """
     found = []
     for word in _WORD.findall(_YEARS.sub("", text)):
