@@ -376,7 +376,9 @@ def test_texts_in_another_language_end_the_extraction(english_pipeline: str, tmp
     (tmp_path / "texts").mkdir()
     for name, text in {"one": GERMAN, "two": GERMAN, "story": STORY}.items():
         (tmp_path / "texts" / f"{name}.txt").write_text(text, encoding="utf-8")
-    with pytest.raises(EventformersError, match=r"2 of 3 .* English \(German: 2\).*download de_core_news_sm"):
+    with pytest.raises(
+        EventformersError, match=r"English, .* 2 of 3 documents \(German: 2\).*download de_core_news_sm"
+    ):
         eventformers.extract(tmp_path / "texts", tmp_path / "out", pipeline=english_pipeline)
     assert not (tmp_path / "out").exists()
 
@@ -387,7 +389,7 @@ def test_languages_are_judged_before_parsing(
     monkeypatch.setattr("eventformers.extraction.pipeline.extract_shards", None)
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "one.txt").write_text(GERMAN, encoding="utf-8")
-    with pytest.raises(EventformersError, match=r"1 of 1 .* English \(German: 1\)"):
+    with pytest.raises(EventformersError, match=r"not in English, .* 1 of 1 document \(German: 1\)"):
         eventformers.extract(tmp_path / "texts", tmp_path / "out", pipeline=english_pipeline)
 
 
