@@ -68,8 +68,9 @@ def test_default_weights_are_checked(monkeypatch: pytest.MonkeyPatch, forget_def
     assert file_digest(folder / "model.safetensors") == encoders.DEFAULT_ENCODER_SHA256
     encoders._default_encoder.cache_clear()
     monkeypatch.setattr(encoders, "DEFAULT_ENCODER_SHA256", "0" * 64)
-    with pytest.raises(EventformersError, match="accepted: 0000"):
-        resolve_encoder(None)
+    for name in (None, encoders.PACKAGED_ENCODER):
+        with pytest.raises(EventformersError, match="accepted: 0000"):
+            resolve_encoder(name)
 
 
 def test_the_packaged_weights_stand_for_their_hub_id(

@@ -6,7 +6,6 @@ import difflib
 import functools
 import importlib.util
 import logging
-from contextlib import suppress
 from pathlib import Path
 
 from eventformers.errors import EventformersError, shown
@@ -37,8 +36,8 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
 
     Raises:
         EventformersError: the folder is absent or has no ``config.json``; or, for None, the package is not
-            installed or its weights are not the known ones; or the name is nearly that of a model of the
-            package.
+            installed; or, for None and the Hub id, its weights are not the known ones; or the name is nearly
+            that of a model of the package.
     """
     if name_or_path is None:
         return str(_default_encoder())
@@ -88,10 +87,8 @@ def resolve_encoder(name_or_path: str | Path | None = None) -> str:
     packaged += [one.paper for one in all_methods().values() if one.paper]
     if "/" not in name and (near := difflib.get_close_matches(name.lower(), packaged, n=1, cutoff=0.75)):
         raise EventformersError(f"{name}: no model; accepted: {near[0]}, which comes with the package")
-    if name == PACKAGED_ENCODER:
-        # Without the package the Hub has the same weights.
-        with suppress(EventformersError):
-            return str(_default_encoder())
+    if name == PACKAGED_ENCODER and importlib.util.find_spec(DEFAULT_ENCODER_PACKAGE.replace("-", "_")):
+        return str(_default_encoder())
     return name
 
 
