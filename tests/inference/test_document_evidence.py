@@ -73,14 +73,28 @@ FAR = "Nothing was said of it. " * 40
         (f"{FAR} Serbia had an election.", "Serbian elections", False),
         # The sentence begins in the beginning of the document.
         (f"Serbia had an election of {'which nothing was said ' * 40}.", "Serbian elections", True),
+        # One passage of it has them.
+        (f"Serbia had {'much to say of ' * 8} an early election.", "Serbian elections", True),
+        (f"Serbia had {'much to say of ' * 9} an election.", "Serbian elections", False),
+        (f"{'It was said of ' * 10} them that Serbia had an election.", "Serbian elections", True),
+        # Another event is compared.
+        ("Phanfone hit towns that were hit by Typhoon Haiyan.", "Typhoon Haiyan", True),
+        ("Phanfone hit towns, like Typhoon Haiyan.", "Typhoon Haiyan", False),
+        ("Phanfone was unlike Typhoon Haiyan.", "Typhoon Haiyan", False),
+        ("It was Similar to Typhoon Haiyan.", "Typhoon Haiyan", False),
+        ("Towns were hit, compared with Typhoon Haiyan.", "Typhoon Haiyan", False),
+        ("Typhoon Haiyan was like no other.", "Typhoon Haiyan", True),
         # A country and its adjective.
         ("Troops of Turkey came.", "Turkish invasion of Syria", False),
         ("Troops of Turkey in an invasion of Syria.", "Turkish invasion of Syria", True),
         ("The church of Palin had a fire.", "Palisades fire", False),
         ("The turkey came with the invasion of Syria.", "Turkish invasion of Syria", False),
-        # An abbreviation is a word.
+        # Names of two letters are words.
         ("An election was held.", "UK election", False),
         ("A UK election was held.", "UK election", True),
+        ("A Typhoon came.", "Typhoon In-fa", False),
+        ("The G8 had a summit.", "G7 summit", False),
+        ("A Typhoon, In-fa, came.", "Typhoon In-fa", True),
         # Without years, one of the words is a name.
         ("Other protests came.", "Other protests", True),
         ("They had other protests.", "Other protests", False),
@@ -116,9 +130,16 @@ def test_the_title_of_a_document_tells_what_it_is_about() -> None:
         ("The flood brought rains.", [verb("rains", "rain", kind="noun"), verb("brought", "bring")], True),
         # What happened before.
         ("A flood had then killed a man.", [verb("killed", "kill")], False),
+        ("A flood had then quickly killed a man.", [verb("killed", "kill")], False),
         ("As a man had a house, a flood killed him.", [verb("killed", "kill")], True),
         ("The town had a flood.", [verb("flood", "flood", kind="noun"), verb("had", "have")], False),
-        ("They began to discuss the flood.", [verb("discuss", "discuss"), verb("began", "begin")], True),
+        ("They did discuss the flood.", [verb("discuss", "discuss")], True),
+        ("It was a flood that has killed a man.", [verb("killed", "kill")], False),
+        ("It was Floods that have killed them.", [verb("killed", "kill")], False),
+        ("The flood began before it killed a man.", [verb("killed", "kill")], False),
+        ("The flood began before a man was killed by it.", [verb("killed", "kill")], True),
+        ("They began to discuss the flood.", [verb("discuss", "discuss"), verb("began", "begin")], False),
+        ("They came to a flood.", [verb("flood", "flood", kind="noun"), verb("came", "come")], True),
         # No verb tells when, as in headlines.
         ("A flood in Rome.", [verb("flood", "flood", kind="noun")], True),
         ("The flood is a disaster.", [verb("flood", "flood", kind="noun"), verb("is", "be")], False),
@@ -237,3 +258,25 @@ def test_the_document_may_change_the_order() -> None:
         [EventText("a Flood"), EventText("a Storm")],
     )
     assert found.events.tolist() == [[1, 0], [1, -1]]
+
+
+@pytest.mark.parametrize(
+    ("title", "date", "loss"),
+    [
+        ("2020–21 season", "2020-03-11", 0.05),
+        ("2019–20 season", "2020-03-11", 0),
+        ("2020–22 season", "2020-03-11", 0),
+        ("2020–present season", "2020-03-11", 0),
+        ("2021 season", "2020-03-11", 0),
+        ("2020–21 season", "", 0),
+    ],
+)
+def test_an_entry_that_ends_after_the_document_scores_lower(title: str, date: str, loss: float) -> None:
+    found = weigh_by_documents(
+        Candidates(np.array([[0]]), np.array([[0.5]], dtype=np.float32)),
+        [event("a", (0, 26))],
+        [True],
+        {"a": {"title": "", "text": "The season of 2020 to 2021", "date": date}},
+        [EventText(title)],
+    )
+    assert found.scores[0, 0] == pytest.approx(0.7 - loss)

@@ -30,7 +30,7 @@ TOP = 3
 
 _ENTRIES, _MENTIONS = f"{STATE_FOLDER}/entries.parquet", f"{STATE_FOLDER}/linked.parquet"
 _BLOCK_EVENTS = 16_384
-_NEAREST = 128
+_NEAREST = 256
 """Number of entries from which the document of an event chooses."""
 
 _COLUMNS = (

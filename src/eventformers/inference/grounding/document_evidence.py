@@ -32,16 +32,23 @@ _ABOUT = 0.2
 _LEAD = 800
 """Number of characters at the beginning of a document in which it tells what it is about."""
 
+_NEAR = 20
+"""Number of successive words of a sentence among which all words of a title must be."""
+
+_UNFINISHED = 0.05
+"""What a title loses whose years end in the year after the document: "2020–21" in 2020, beside "2019–20"."""
+
 _SHORT_NAME = 7
 """Maximum length of a name that is compared by its first four letters, as in "Turkey" and "Turkish"."""
 
 _LONGEST_TURN = 20
 """Number of years that a range with two figures at its end may have over the turn of a century."""
 
-_WORD = re.compile(r"[^\W_]{3,}|\b[A-Z]{2}\b")
+_WORD = re.compile(r"[^\W_]{3,}|\b[A-Z]\w\b")
 _YEARS = re.compile(r"\b(1[5-9]\d\d|20\d\d)(?:[–-](\d{4}|\d\d|present)\b(?!-))?")
 _PAST = re.compile(r"\b(?:was|were|had|did)\b")
-_EARLIER = re.compile(r"\bhad(?:\W+\w+){0,2}\W*$", re.IGNORECASE)
+_EARLIER = re.compile(r"\b(?:(?:had|has|have|before)(?:\W+\w+){0,2}|to)\W*$", re.IGNORECASE)
+_COMPARED = re.compile(r"\b(?:like|unlike|similar|compared)\b", re.IGNORECASE)
 
 
 def weigh_by_documents(
@@ -54,15 +61,16 @@ def weigh_by_documents(
 ) -> Candidates:
     """Keep the candidates that fit the document and the years of the event, and weigh them by its beginning.
 
-    A document is about an entry if its title, or a sentence at its beginning, has all words of the entry's
-    title, without years, compared by their first five letters, or four of short names, as in "Turkey" and
-    "Turkish"; one of them must have a capital in both, unless the title has years, or a script without
-    capitals, which has no words here. All other candidates are removed, and so are those of events that are
-    not counted or, in English, are background. A title with years keeps only events of these years. The years
-    of an event are those of its own time, else of its sentence, else all that the document names and that of
-    its date. A title without years removes events of the years before the document. The score of a candidate
-    becomes a mean with its three best scores among the events of the first sentence with events, plus a
-    constant. A candidate that none of these events has is removed.
+    A document is about an entry if its title, or 20 successive words of a sentence at its beginning, before a
+    comparison ("like"), have all words of the entry's title, without years, compared by their first five
+    letters, or four of short names, as in "Turkey" and "Turkish"; one of them must have a capital in both,
+    unless the title has years, or a script without capitals, which has no words here. All other candidates
+    are removed, and so are those of events that are not counted or, in English, are background. A title with
+    years keeps only events of these years. The years of an event are those of its own time, else of its
+    sentence, else all that the document names and that of its date. A title without years removes events of
+    the years before the document. The score of a candidate becomes a mean with its three best scores among
+    the events of the first sentence with events, plus a constant, which is lower if the title's years end in
+    the year after the document. A candidate that none of these events has is removed.
 
     Args:
         candidates: those of the events, with scores of the index.
@@ -84,7 +92,9 @@ def weigh_by_documents(
         openings[name] = min(sentence, openings.get(name, sentence))
         lead = leads.setdefault(name, [set().union(*_words(documents[name]["title"] or ""))])
         if first < _LEAD:
-            lead.append(set().union(*_words(documents[name]["text"][first:last])))
+            words = _words(_COMPARED.split(documents[name]["text"][first:last])[0])
+            ends = range(_NEAR, max(_NEAR, len(words)) + 1)
+            lead += [set().union(*words[end - _NEAR : end]) for end in ends]
 
     @cache
     def of_entry(place: int) -> tuple[list[set[str]], set[int]]:
@@ -130,7 +140,9 @@ def weigh_by_documents(
             years = of_entry(place)[1]
             if years & happened if years else not is_before:
                 score = candidates.scores[row, column]
-                scores[row, column] = score + _SUPPORT * (agreed - score) + _ABOUT
+                is_unfinished = bool(date & years) and max(years) == max(date) + 1
+                score += _SUPPORT * (agreed - score) + _ABOUT
+                scores[row, column] = score - _UNFINISHED * is_unfinished
     order = np.argsort(-scores, axis=1, kind="stable")
     scores = np.take_along_axis(scores, order, axis=1)
     places = np.where(np.isfinite(scores), np.take_along_axis(candidates.events, order, axis=1), -1)
@@ -145,7 +157,8 @@ def _background(events: Sequence[Mapping[str, Any]], documents: Mapping[str, Map
     """The rows of events that are background.
 
     These are events of sentences with verbs of which none is in the past, such as definitions; verbs in the
-    third person of the present; and events within two words after "had".
+    third person of the present; and events within two words after "had", "has", "have" or "before", or
+    directly after "to".
     """
     verbs = [event for event in events if event["trigger_kind"] == "verb"]
     past = {_sentence(event) for event in verbs if _is_past(event)}
