@@ -17,6 +17,7 @@ import yaml
 from event_files import write_edges, write_events
 from safetensors import SafetensorError
 
+import eventformers
 from eventformers import cli
 from eventformers.terminal import describe_fault
 
@@ -131,12 +132,16 @@ def test_a_text_is_grounded(capsys, tmp_path: Path, tiny_encoder: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("is_extracted", [True, False])
 def test_the_mentions_of_raw_texts_have_the_language_of_their_pipeline(
-    tmp_path: Path, tiny_encoder: Path, english_pipeline: str
+    is_extracted: bool, tmp_path: Path, tiny_encoder: Path, english_pipeline: str
 ) -> None:
     (tmp_path / "mine.txt").write_text("Soldiers attacked the harbour.\n")
     write_events(tmp_path / "events", [("storm", "en", "storm", ""), ("storm", "fr", "tempête", "")])
-    arguments = ["mine.txt", "--pipeline", english_pipeline, "--knowledge-base", "events"]
+    texts = ["mine.txt", "--pipeline", english_pipeline]
+    if is_extracted:
+        texts = [str(eventformers.extract("mine.txt", tmp_path / "mine", pipeline=english_pipeline).folder)]
+    arguments = [*texts, "--knowledge-base", "events"]
     with pytest.raises(SystemExit) as stop:
         cli.main(["ground", *arguments, "--model", str(tiny_encoder), "-o", "out", "--device", "cpu"])
     assert stop.value.code in (0, None)

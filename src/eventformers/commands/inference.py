@@ -257,7 +257,7 @@ def induce(
 
     with output_folder(output):
         check_free(output, overwrite=overwrite)
-        with events_of_texts(file, pipeline, malformed) as (mentions, _):
+        with events_of_texts(file, pipeline, malformed) as mentions:
             found = run_induction(
                 list(model) if model else None,
                 mentions,
@@ -370,7 +370,7 @@ def ground(
 
     with output_folder(output):
         check_free(output, overwrite=overwrite)
-        with events_of_texts(file, pipeline, malformed) as (texts, pipeline_language):
+        with events_of_texts(file, pipeline, malformed) as texts:
             found = run_grounding(
                 model,
                 texts,
@@ -380,7 +380,7 @@ def ground(
                 threshold=threshold,
                 candidates=candidates,
                 search=search,  # type: ignore[arg-type]
-                language=pipeline_language if language is None else language,
+                language=language,
                 candidate_language=candidate_language,
                 index=index,
                 batch_size=batch_size_of(batch_size),

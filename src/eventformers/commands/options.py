@@ -180,17 +180,14 @@ def print_json(content: object) -> None:
 
 
 @contextmanager
-def events_of_texts(texts: Path, pipeline: str | None, malformed: str) -> Iterator[tuple[Path, str | None]]:
+def events_of_texts(texts: Path, pipeline: str | None, malformed: str) -> Iterator[Path]:
     """Extract the events of texts to a temporary folder; without a pipeline, return the path itself.
-
-    Yields:
-        The folder, and the language of the pipeline; None without one.
 
     Raises:
         EventformersError: an error of `extract`, or the texts have no event.
     """
     if pipeline is None:
-        yield texts, None
+        yield texts
         return
     from eventformers.extraction.pipeline import extract
 
@@ -206,7 +203,7 @@ def events_of_texts(texts: Path, pipeline: str | None, malformed: str) -> Iterat
                 f"of {pipeline}"
             )
         console.print(f"Extracted ({'; '.join(told)}).", soft_wrap=True, highlight=False)
-        yield found.folder, found.language
+        yield found.folder
 
 
 def batch_size_of(text: str) -> int | Literal["auto"]:

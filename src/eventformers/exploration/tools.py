@@ -286,13 +286,8 @@ class ExplorationTools:
             texts: Any = [text]
             if "[[" not in text:
                 (Path(scratch) / "text.txt").write_text(text, encoding="utf-8")
-                extracted = extract(
-                    Path(scratch) / "text.txt",
-                    Path(scratch) / "events",
-                    pipeline=self._pipeline,
-                    triggers="verbs",
-                )
-                texts, language = extracted.folder, language or extracted.language
+                texts = Path(scratch) / "events"
+                extract(Path(scratch) / "text.txt", texts, pipeline=self._pipeline, triggers="verbs")
             found = ground(
                 self._encoder("grounding"),
                 texts,

@@ -60,12 +60,10 @@ class Extraction:
     Args:
         folder: its folder.
         counts: what was read, skipped and written.
-        language: the code of the language of the pipeline, such as en.
     """
 
     folder: Path
     counts: ExtractionCounts
-    language: str
 
     @property
     def files(self) -> list[Path]:
@@ -187,7 +185,7 @@ def extract(
             _refuse_other(folder, report.pop("made_of"), made_of)
             remove_folder(work)
             _write_wide(folder, file_format)
-            return Extraction(folder, ExtractionCounts.from_dict(report), extractor.pipeline.lang)
+            return Extraction(folder, ExtractionCounts.from_dict(report))
         # All texts of an unfinished extraction are read where it has this file.
         if is_read := resume and (work / "read.json").exists():
             _refuse_other(folder, read_json_object(work / "read.json")["made_of"], made_of)
@@ -240,7 +238,7 @@ def extract(
                 "of the pipeline (%s)",
                 *(num_read - written, num_read, extractor.pipeline.lang),
             )
-        return Extraction(folder, counts, extractor.pipeline.lang)
+        return Extraction(folder, counts)
 
 
 def _write_wide(folder: Path, file_format: str | None) -> None:

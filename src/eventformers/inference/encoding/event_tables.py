@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard, cast
 
 import pyarrow as pa
 
+from eventformers.datasets_scripts.chain_readers import EXTRACTION_REPORT
 from eventformers.datasets_scripts.events import (
     DOCUMENTS_TABLE,
     EVENT_ORDERS,
@@ -16,6 +17,7 @@ from eventformers.datasets_scripts.events import (
     Event,
     empty_details,
 )
+from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.datasets_scripts.reading.tables import parquet_file_rows
 from eventformers.errors import DataFormatError, EventformersError, first_line, shown
 from eventformers.files import refuse_unfinished
@@ -65,6 +67,16 @@ def are_event_tables(source: object) -> TypeGuard[str | Path | EventTables]:
     if isinstance(source, Mapping):
         return not {"documents", "events"}.isdisjoint(source)
     return isinstance(source, (str, Path)) and (Path(source).expanduser() / EVENTS_TABLE).is_file()
+
+
+def pipeline_language(source: object) -> str | None:
+    """Return the language of the pipeline of a folder that `extract` wrote; None for anything else."""
+    if isinstance(source, Mapping) or not are_event_tables(source):
+        return None
+    report = Path(source).expanduser() / EXTRACTION_REPORT
+    made_of = read_json_object(report).get("made_of") if report.exists() else None
+    # The name of a pipeline begins with its language.
+    return made_of["pipeline"].partition("_")[0] if made_of else None
 
 
 def read_event_mentions(tables: str | Path | EventTables) -> list[EventMention]:

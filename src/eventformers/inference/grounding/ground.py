@@ -16,6 +16,7 @@ from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.reading.lines import DataDir
 from eventformers.errors import EventformersError, UnknownNameError, counted, shown
 from eventformers.inference.encode import EventEncoder, as_encoder
+from eventformers.inference.encoding.event_tables import pipeline_language
 from eventformers.inference.grounding.encoding import BatchSize
 from eventformers.inference.grounding.grounded_text import FoundParent, GroundedMentions, Grounding, Relation
 from eventformers.inference.grounding.hierarchy_discovery import DEPTH, discover_hierarchy
@@ -91,7 +92,8 @@ def ground(
         candidates: number of events to retrieve for each mention.
         search: `exact`; `hnsw` or `ivf`, both approximate; `auto` is exact up to `EXACT_UP_TO` events of a
             pool and approximate beyond.
-        language: language of mentions without one; None uses the knowledge base's, if it has only one.
+        language: language of mentions without one; None uses that of the pipeline for a folder that `extract`
+            wrote, else the knowledge base's, if it has only one.
         candidate_language: language in which all candidates are described; None finds candidates for each
             mention in its own language.
         index: folder of the events' vectors, built if absent, so that a large knowledge base is encoded once;
@@ -125,6 +127,7 @@ def ground(
         verify_index(index, CandidateRecord)
     mentions, counts = load_text_mentions(texts)
     known = load_knowledge_base(knowledge_base)
+    language = pipeline_language(texts) if language is None else language
     mentions, without_language = _with_language(mentions, language, known, candidate_language)
     events = _pooled_events(mentions, known, candidate_language, whole=index is not None)
     encoder = as_encoder("grounding" if model is None else model, device=device, dtype=dtype)
