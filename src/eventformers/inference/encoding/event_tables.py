@@ -71,7 +71,7 @@ def are_event_tables(source: object) -> TypeGuard[str | Path | EventTables]:
 
 def pipeline_language(source: object) -> str | None:
     """Return the language of the pipeline of a folder that `extract` wrote; None for anything else."""
-    if isinstance(source, Mapping) or not are_event_tables(source):
+    if not are_event_tables(source) or not isinstance(source, (str, Path)):
         return None
     report = Path(source).expanduser() / EXTRACTION_REPORT
     made_of = read_json_object(report).get("made_of") if report.exists() else None
