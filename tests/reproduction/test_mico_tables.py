@@ -328,6 +328,8 @@ def test_training_data_of_one_graph_cost_the_rows_of_the_other(call, trained, da
     assert len(trained) == 2
     with pytest.raises(EventformersError, match="no raw file"):
         call("table7", data=data / "COPA")
+    with pytest.raises(EventformersError, match="no raw file"):
+        call("table7", data=folder, rows=["hard positive, ATOMIC (paper: BERT-base)"])
 
 
 def test_columns_that_the_evaluation_data_lack_stay_empty(call, trained, data, caplog):

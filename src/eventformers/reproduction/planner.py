@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -119,7 +119,7 @@ def reproduce_table(
             runs=runs or wanted.runs,
             session=own,
         )
-        planned = _plan(call)
+        planned = _plan(call, asked.values())
         run = [row for row in planned if row.digest and row.paper.label in asked.values()]
         for row in planned:
             if row.digest and row.paper.label not in asked.values():
@@ -205,11 +205,12 @@ def _choose_seed(method: Method, recipe: str, settings: Sequence[str], seed: int
     return cast(int, resolved.seed)
 
 
-def _plan(call: Reproduction) -> list[ReproducedRow]:
+def _plan(call: Reproduction, asked: Collection[str | None]) -> list[ReproducedRow]:
     """Plan the rows, with the splits they are scored on and digests of what decides their outcomes.
 
     Raises:
-        EventformersError: the encoder cannot be loaded, or no row has data to train on and to be scored on.
+        EventformersError: the encoder cannot be loaded, or no row of `asked` has data to train on and to be
+            scored on.
     """
     nothing = dict.fromkeys(call.table.columns, ())
     rows = [ReproducedRow(paper_row, nothing) for paper_row in call.table.rows]
@@ -221,9 +222,9 @@ def _plan(call: Reproduction) -> list[ReproducedRow]:
             plan_row(call, row)
         except EventformersError as failure:
             row.state = failed_state(failure)
-            error = failure
+            error = failure if row.paper.label in asked else error
         if row.digest:
             row.state = "missing"
-    if error is not None and not any(row.runs for row in rows):
+    if error is not None and not any(row.runs for row in rows if row.paper.label in asked):
         raise error
     return rows
