@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -66,6 +66,21 @@ def _parser() -> Callable[..., object]:
     return typer.main.get_command(app)
 
 
+def _names_for(error: Any) -> list[str]:
+    """List what is accepted for a missing method, paper or table."""
+    missing = getattr(getattr(error, "param", None), "name", "")
+    if missing == "method":
+        from eventformers.methods import main_methods
+
+        return sorted(main_methods())
+    if missing in ("paper", "table"):
+        from eventformers.reproduction.tables import paper_tables
+
+        tables = paper_tables()
+        return sorted(tables if missing == "paper" else tables.get(error.ctx.params["paper"], ()))
+    return []
+
+
 @leaving_process_group()
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; print a user's error as one line on standard error and exit with code 2.
@@ -89,7 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             # A wrong command line; without a message, an empty one printed the help.
             path = getattr(getattr(error, "ctx", None), "command_path", "eventformers")
             told = one_line(str(error.format_message())).rstrip(".")
-            message: str | None = f"{told}; see {path} --help" if told else ""
+            accepted = f"; accepted: {', '.join(names)}" if (names := _names_for(error)) else ""
+            message: str | None = f"{told}{accepted}; see {path} --help" if told else ""
         elif (message := describe_fault(error)) is None:
             raise
         if message:
