@@ -66,19 +66,21 @@ def _parser() -> Callable[..., object]:
     return typer.main.get_command(app)
 
 
-def _names_for(error: Any) -> list[str]:
-    """List what is accepted for a missing method, paper or table."""
-    missing = getattr(getattr(error, "param", None), "name", "")
+def _accepted(error: Any) -> str:
+    """List what is accepted for a missing method, paper or table, and for an argument too many."""
+    missing, names = getattr(getattr(error, "param", None), "name", ""), list[str]()
     if missing == "method":
         from eventformers.methods import main_methods
 
-        return sorted(main_methods())
-    if missing in ("paper", "table"):
+        names = sorted(main_methods())
+    elif missing in ("paper", "table"):
         from eventformers.reproduction.tables import paper_tables
 
         tables = paper_tables()
-        return sorted(tables if missing == "paper" else tables.get(error.ctx.params["paper"], ()))
-    return []
+        names = sorted(tables if missing == "paper" else tables.get(error.ctx.params["paper"], ()))
+    elif "extra argument" in error.message and any(one.name == "data" for one in error.ctx.command.params):
+        names = ["data as --data"]
+    return f"; accepted: {', '.join(names)}" if names else ""
 
 
 @leaving_process_group()
@@ -104,8 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             # A wrong command line; without a message, an empty one printed the help.
             path = getattr(getattr(error, "ctx", None), "command_path", "eventformers")
             told = one_line(str(error.format_message())).rstrip(".")
-            accepted = f"; accepted: {', '.join(names)}" if (names := _names_for(error)) else ""
-            message: str | None = f"{told}{accepted}; see {path} --help" if told else ""
+            message: str | None = f"{told}{_accepted(error)}; see {path} --help" if told else ""
         elif (message := describe_fault(error)) is None:
             raise
         if message:

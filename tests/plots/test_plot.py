@@ -253,6 +253,10 @@ def test_mentions_are_drawn_by_queries_and_keys(induction_run, tiny_encoder, tmp
         plot_mentions(induction_run, tmp_path / "p.png", types=["Nothing"])
     with pytest.raises(EventformersError, match="no queries and keys"):
         plot_mentions(tiny_encoder, tmp_path / "p.png")
+    mine = tmp_path / "mine.jsonl"
+    mine.write_text('{"sentence": "Soldiers attacked.", "trigger": "attacked", "event_type": "Attack"}\n' * 5)
+    with pytest.raises(EventformersError, match=r"found 0 mentions of .*, by num_seen"):
+        plot_mentions(induction_run, tmp_path / "p.png", data=mine)
 
 
 def test_bad_input_is_said(run_folder, raw_folder, tmp_path):

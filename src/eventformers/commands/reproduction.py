@@ -10,6 +10,7 @@ from rich.table import Table
 
 from eventformers.commands import options
 from eventformers.commands.options import console
+from eventformers.errors import EventformersError
 
 
 def reproduce(
@@ -82,7 +83,9 @@ def plot(
     ] = None,
     mentions: Annotated[
         bool,
-        typer.Option("--mentions", help="Draw mentions of unseen types by a model of event type induction."),
+        typer.Option(
+            "--mentions", help="Draw mentions of unseen types in --data by a model of event type induction."
+        ),
     ] = False,
     types: Annotated[
         list[str] | None, typer.Option("--type", help="Type of mentions to draw. Default: all. Repeatable.")
@@ -90,6 +93,8 @@ def plot(
     device: options.Device = None,
 ) -> None:
     """Draw a model's events or mentions in two dimensions with names of their groups, or a training run."""
+    if run.is_file():
+        raise EventformersError(f"{run}: a file; accepted: the folder of a model as RUN, and data as --data")
     if mentions:
         from eventformers.plots.events import plot_mentions
 

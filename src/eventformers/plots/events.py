@@ -20,7 +20,7 @@ from transformers import AutoModelForPreTraining
 from eventformers.datasets_scripts.events import Event, event_text
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import takes_malformed
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError, UnknownNameError, counted
 from eventformers.evaluation.data import load_data
 from eventformers.evaluation.tasks import TASKS
 from eventformers.evaluation.tasks.induction import unseen_rows
@@ -329,7 +329,8 @@ def plot_mentions(
         rows = [row for row in rows if row["event_type"] in names]
         if len(rows) < _FEWEST:
             raise EventformersError(
-                f"found {len(rows)} mentions of unseen types; accepted: {_FEWEST} or more"
+                f"found {counted(len(rows), 'mention')} of unseen types; accepted: {_FEWEST} or more, by "
+                "num_seen or seen_types of the built data"
             )
         found = distances(encode_mentions(encoder, rows), "cosine")
         # UMAP takes the nearest entry of a row as the mention itself.
