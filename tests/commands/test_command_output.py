@@ -38,6 +38,12 @@ def test_every_named_config_is_built(capsys: pytest.CaptureFixture[str], tmp_pat
     assert sorted(build_reports(tmp_path)) == ["hard", "transitive"]
 
 
+def test_numbers_of_built_rows_have_separators(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    shown = printed(capsys, "data", "build", "event_chains", "--config", "cooccurrence", "-o", str(tmp_path))
+    [rows, read] = [cell.strip() for cell in shown.splitlines()[3].split("│")[2:4]]
+    assert (rows, read) == ("4,934", "772 documents, 6,190 events")
+
+
 def test_scores_as_json(capsys: pytest.CaptureFixture[str], tiny_encoder: Path) -> None:
     arguments = ("evaluate", str(tiny_encoder), "--task", "hard_similarity")
     (result,) = json.loads(printed(capsys, *arguments, "--json"))

@@ -30,6 +30,7 @@ from eventformers.datasets_scripts.dataset_card import dataset_card, read_front_
 from eventformers.datasets_scripts.event_chains import EventChains
 from eventformers.datasets_scripts.event_similarity import EventSimilarity
 from eventformers.datasets_scripts.fingerprints import parquet_fingerprint
+from eventformers.datasets_scripts.loading import check_raw_files
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
 
 HARD = "a | runs | b | c | walks | d | a | runs | b | a | runs | e\n"
@@ -228,6 +229,16 @@ def test_folders_of_others_are_not_overwritten(raw: Path, tmp_path: Path) -> Non
     assert contents(notes) == {"README.md": b"mine\n"}
     with pytest.raises(EventformersError, match="is a file"):
         build_dataset("event_similarity", data_dir=raw, output=notes / "README.md")
+
+
+def test_raw_files_are_checked_where_they_are_read(raw: Path, tmp_path: Path) -> None:
+    """A built dataset has no raw files, and what does not exist may be on the Hub."""
+    built = build_dataset("event_similarity", "hard", raw, tmp_path / "built")
+    for data in (raw, built, "nobody/frames"):
+        check_raw_files(data, "event_similarity", "hard")
+    for data in (raw, f"{raw}{os.pathsep}{raw}"):
+        with pytest.raises(EventformersError, match="no raw file for event_types, config frames"):
+            check_raw_files(data, "event_types", "frames")
 
 
 def test_names_that_are_unknown_or_absent_are_told(raw: Path, tmp_path: Path) -> None:
