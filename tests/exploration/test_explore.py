@@ -407,6 +407,7 @@ def test_a_story_keeps_its_id_and_follows_its_edits(explore: Explore, tmp_path: 
     (story,) = rows_of(explore(texts, stories=True), "stories")
     assert (story["story_id"], story["documents"]) == ("b#0", 2)
     texts.insert(0, {"id": "a", **row})
+    assert "stories" not in explore(texts, stories=False).tables
     (grown,) = rows_of(explore(texts, stories=True), "stories")
     assert (grown["story_id"], grown["name"], grown["documents"]) == ("b#0", story["name"], 3)
     curation = tmp_path / "curation.yaml"
@@ -420,6 +421,8 @@ def test_a_story_keeps_its_id_and_follows_its_edits(explore: Explore, tmp_path: 
     assert any("stories, edit 2: z#0: not in these texts." in note for note in found.notes)
     ignored = explore(texts, stories=False, curation=curation)
     assert f"{curation}: edits of stories are ignored, since the step is left out." in ignored.notes
+    explore(texts, stories=False, overwrite=True)
+    assert [row["story_id"] for row in rows_of(explore(texts, stories=True), "stories")] == ["a#0"]
 
 
 @pytest.mark.parametrize(

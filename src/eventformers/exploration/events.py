@@ -97,7 +97,7 @@ def extract_events(run: StepRun) -> None:
     """
     keys = [key_of([(one.document_id, one.text, one.date) for one in block]) for block in _blocks(run)]
     found = {}
-    if run.earlier:
+    if run.earlier and (run.earlier / EVENTS_TABLE).exists():
         known = read_parquet(run.earlier / _BLOCKS_TABLE).to_pydict()
         counts_of = [ExtractionCounts.from_dict(json.loads(one)) for one in known["counts"]]
         found = _divided(

@@ -302,7 +302,7 @@ def explore(
         text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
         write_text(working / REPORT_FILE, text)
         records += run_steps((PAGE,), context, working, skip, earlier)
-        publish(working, folder, steps, [REPORT_FILE])
+        publish(working, folder, steps, overwrite=overwrite)
     return Exploration(folder, tuple(records), report)
 
 

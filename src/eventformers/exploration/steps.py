@@ -23,7 +23,7 @@ from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.datasets_scripts.reading.tables import read_parquet
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.evaluation.session import Session
-from eventformers.exploration import STATE_FOLDER
+from eventformers.exploration import REPORT_FILE, STATE_FOLDER
 from eventformers.exploration.curation import Edit, read_curation
 from eventformers.exploration.sources import FoundTexts
 from eventformers.extraction.texts import USUAL_COLUMNS, TextColumns
@@ -415,19 +415,22 @@ def run_steps(
     return records
 
 
-def publish(working: Path, folder: Path, steps: Sequence[Step], files: Collection[str] = ()) -> None:
-    """Move the files of finished steps into place together, and remove those of an earlier exploration.
+def publish(working: Path, folder: Path, steps: Sequence[Step], *, overwrite: bool = False) -> None:
+    """Move the report and the files of finished steps into place together, and remove those of an earlier
+    exploration.
 
-    Files that did not change are left as they are.
+    Files that did not change are left as they are. So is the state of steps that were left out, such as the
+    ids of stories, unless `overwrite`.
 
     Args:
         working: the folder in which all steps ran; it is removed.
         folder: the folder of the exploration.
         steps: all steps, also those that were left out.
-        files: names of further files in `working`.
     """
-    names = [*files, *(name for step in steps for name in (*step.writes, _state_file(step)))]
+    names = [REPORT_FILE, *(name for step in steps for name in (*step.writes, _state_file(step)))]
     changed = [name for name in names if not _are_equal(working / name, folder / name)]
+    if not overwrite:
+        changed = [name for name in changed if (working / name).exists() or STATE_FOLDER not in name]
     if changed:
         with staged_folder(folder, replaced=changed, last=changed) as staging:
             for name in changed:
@@ -513,6 +516,9 @@ def _finished(
             applied = {name: made_of["settings"][name] for name in step.applied}
             before = {**before, "reads": made_of["reads"], "settings": {**before["settings"], **applied}}
         files = state["files"].items()
+        if other_tables:
+            # Of a step that was left out, only the state is there.
+            files = [one for one in files if STATE_FOLDER in one[0] or (folder / one[0]).exists()]
         is_same = before == made_of and state["files"].keys() == {*step.writes}
         if is_same and all(file_digest(folder / name) == digest for name, digest in files):
             return _record(step, state, reused=True)
