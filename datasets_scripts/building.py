@@ -101,28 +101,18 @@ def build_dataset(
     README.
 
     A config gets the splits that have raw files. All configs are moved into place together when the last one
-    is complete; existing files stay until then. A folder can collect several configs of one builder.
+    is complete; existing files stay until then. A folder can collect several configs of one builder. For
+    arguments that are not listed and for errors see `eventformers.build_dataset`.
 
     Args:
         name: a key of `BUILDERS`.
-        config: config to build, or several; None builds every config that has raw files and skips one with an
-            empty split, with a warning.
-        data_dir: folder or file with the raw data, or several, as a list or as one text joined with the path
-            separator of the system; None uses the bundled samples.
         output: folder to write; None uses a folder in the cache of `datasets` that is named by the
             fingerprint, and builds only what is missing.
         more_files: function from the reports of all configs in the folder to further text files besides the
             README, by name.
-        **settings: settings of the builder, such as `window=20`; for all builders, `malformed="skip"`, which
-            skips malformed parts of the raw files, counts them and lists them in the report.
 
     Returns:
         The folder.
-
-    Raises:
-        UnknownNameError: an unknown builder, config or setting.
-        DataFormatError: a raw file cannot be read; names file and line.
-        EventformersError: there is no raw file, or the folder cannot be written.
     """
     if name not in BUILDERS:
         raise UnknownNameError("dataset", name, BUILDERS)

@@ -146,7 +146,8 @@ def explore(
     """Turn raw texts into tables of events, vectors, chains, types and more, and a page to explore them.
 
     A second call with the same folder reuses the tables of the steps whose input is unchanged, and continues
-    an interrupted one. New files replace the earlier ones together, when all steps are done.
+    an interrupted one. New files replace the earlier ones together, when all steps are done. For arguments
+    that are not listed see `encode`.
 
     Args:
         texts: files and folders: plain text with one document a file, JSON lines, CSV, Parquet, or SGML; the
@@ -189,15 +190,11 @@ def explore(
         actors: table of names of one's own (CSV: `alias`, `name`, `kind`), which decides before the rules.
         skip: names of steps to leave out, with those that need them.
         processes: number of parsing processes.
-        batch_size: maximum number of texts in a batch; `auto` fills batches by their number of tokens.
-        device: a torch device; None uses an accelerator if there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
         overwrite: start again instead of reusing tables.
         malformed: `skip` skips, counts and lists malformed documents; `error` raises for the first one; None
             uses the active policy.
         file_format: also write the events with all that is known of them as one wide table, as for `extract`:
             `csv`, `csv-bom`, `xlsx` or `parquet`.
-        show_progress: draw progress bars on standard error.
 
     Returns:
         The `folder`, the paths of its `tables` by name, `counts`, and `report`, the content of `report.json`.

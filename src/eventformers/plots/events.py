@@ -100,8 +100,7 @@ def plot_events(
         beside: another model, whose vectors place the same events in a second panel on the left, with the
             groups of `run`.
         seed: seed of the choice of events and of their places.
-        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises an error for
-            the first one; None uses the active policy, by default `error`.
+        malformed: see `induce`.
 
     Returns:
         The groups, by index.
@@ -299,8 +298,7 @@ def plot_mentions(
             `.md`.
         data: raw files, built dataset or Hub id of mentions; None uses the bundled samples.
         types: the types to draw; empty for all unseen types.
-        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises an error for
-            the first one; None uses the active policy, by default `error`.
+        malformed: see `induce`.
 
     Returns:
         The number of mentions of each drawn type.

@@ -102,8 +102,7 @@ def plot_chain_training(
         output: the figure, `.png` or `.svg`; the numbers go to a file beside it with the suffix `.md`.
         data: the data of the run's results; None uses the bundled samples. Results on other rows are left out
             and listed in the table.
-        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises an error for
-            the first one; None uses the active policy, by default `error`.
+        malformed: see `induce`.
 
     Raises:
         EventformersError: the suffix is unknown, the folder is not a run with a training log, the data cannot

@@ -135,8 +135,7 @@ def release(
         endpoint: the Hub; None uses the client's.
         token: the token; None uses that of the login.
         tell: called with the description of each step of the push as it begins.
-        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
-            one; None uses the active policy, by default `error`.
+        malformed: see `induce`.
 
     Returns:
         The repositories, and the result of the push.

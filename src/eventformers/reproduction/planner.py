@@ -80,8 +80,7 @@ def reproduce_table(
         dtype: `bfloat16` or `float16` for mixed precision; None for float32.
         session: holds data that this table shares with other work; None shares nothing.
         rows: labels of the rows to run; empty runs all.
-        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
-            one; None uses the active policy, by default `error`.
+        malformed: see `induce`.
 
     Returns:
         The table; also written as `<output>/<paper>/<table>.md` and `.json` after every row.
@@ -121,9 +120,6 @@ def reproduce_table(
         )
         planned = _plan(call, asked.values())
         run = [row for row in planned if row.digest and row.paper.label in asked.values()]
-        for row in planned:
-            if row.digest and row.paper.label not in asked.values():
-                row.state = "not asked for"
         # Before the first row, so that a randomly drawn seed survives a kill.
         finished = write_table(call, planned, path)
         error: Exception | None = None
@@ -224,7 +220,7 @@ def _plan(call: Reproduction, asked: Collection[str | None]) -> list[ReproducedR
             row.state = failed_state(failure)
             error = failure if row.paper.label in asked else error
         if row.digest:
-            row.state = "missing"
+            row.state = "missing" if row.paper.label in asked else "not asked for"
     if error is not None and not any(row.runs for row in rows if row.paper.label in asked):
         raise error
     return rows

@@ -128,7 +128,7 @@ def embed_file(
 ) -> EmbedReport:
     """Encode the events of a file into a Parquet file with the columns `id`, `text` and `embedding`.
 
-    Arguments that are not listed here are those of `encode`.
+    For arguments that are not listed see `encode` and `induce`.
 
     The input is read twice: the first pass reports bad rows before any encoding, the second encodes and
     writes block by block. Each distinct text of the file is encoded once. Memory holds a number for each row,
@@ -138,8 +138,6 @@ def embed_file(
         input: the file of events; see `read_event_rows`.
         output: the Parquet file, replaced atomically.
         onnx: compute with ONNX Runtime, on the CPU and in float32; see `load_onnx_encoder`.
-        malformed: `skip` skips, counts and lists malformed lines and rows; `error` raises an error for the
-            first one; None uses the policy in force, by default `error`.
         precision: precision of `embedding`, which has ⌈d / 8⌉ bytes for `binary` and `ubinary`; see
             `encode`. The file's metadata state it, and for `int8` and `uint8` also the ranges.
         ranges: ranges for `int8` and `uint8`, or another file with them; None uses those of the distinct

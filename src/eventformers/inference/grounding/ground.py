@@ -75,6 +75,8 @@ def ground(
 ) -> Grounding:
     """Link the mentions of texts to events of a knowledge base and to the ancestors of these events.
 
+    For arguments that are not listed see `encode` and `induce`.
+
     Args:
         model: folder or Hub id of a bi-encoder of event grounding or of any plain encoder, a loaded encoder,
             or None for the packaged `event_grounding`.
@@ -98,14 +100,8 @@ def ground(
             mention in its own language.
         index: folder of the events' vectors, built if absent, so that a large knowledge base is encoded once;
             None encodes it on each call, in the languages of the mentions.
-        batch_size: maximum number of texts in a batch; `auto` fills batches by their number of tokens.
-        device: a torch device; None uses an accelerator if there is one.
-        dtype: `float32`, `bfloat16` or `float16`; None uses that of the saved weights.
         overwrite: rebuild an index of another model or other events.
         verify: check the digests of all files of an index first, also of files above 1 GiB.
-        show_progress: draw progress bars on standard error.
-        malformed: `skip` skips, counts and lists malformed parts of raw files; `error` raises for the first
-            one; None uses the active policy, by default `error`.
 
     Returns:
         `mentions` in input order, each with its candidates, links and ancestors; `parents`, the part-of

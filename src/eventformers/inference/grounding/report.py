@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ PARENTS_FILE = "parents.jsonl"
 SUMMARY_FILE = "grounding.json"
 REPORT_FILE = "report.html"
 _FILES = (MENTIONS_FILE, PARENTS_FILE, SUMMARY_FILE, REPORT_FILE)
+check_free = partial(check_results_free, names=_FILES, what="a grounding")
 
 SHOWN_MENTIONS = 500
 """Maximum number of mentions on the page; the table has all."""
@@ -74,15 +76,6 @@ def write_grounding(grounding: Grounding, folder: str | Path, *, overwrite: bool
         (staging / SUMMARY_FILE).write_text(text, encoding="utf-8")
         (staging / REPORT_FILE).write_text(report_page(grounding), encoding="utf-8")
     return [folder / name for name in _FILES]
-
-
-def check_free(folder: str | Path, *, overwrite: bool = False) -> None:
-    """Raise an error, before the work starts, if the folder is a file or holds a grounding.
-
-    Raises:
-        EventformersError: the folder is a file or holds a grounding.
-    """
-    check_results_free(Path(folder), _FILES, "a grounding", overwrite=overwrite)
 
 
 def report_page(grounding: Grounding) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ MENTIONS_FILE = "mentions.parquet"
 TYPES_FILE = "types.jsonl"
 REPORT_FILE = "report.html"
 _FILES = (MENTIONS_FILE, TYPES_FILE, REPORT_FILE)
+check_free = partial(check_results_free, names=_FILES, what="an induction")
 
 _MENTION_TEXTS = ("mention_id", "document_id", "source", "license", "text", "trigger")
 
@@ -50,11 +52,6 @@ def write_induction(induction: Induction, folder: str | Path, *, overwrite: bool
         (staging / TYPES_FILE).write_text("".join(lines), encoding="utf-8")
         (staging / REPORT_FILE).write_text(report_page(induction), encoding="utf-8")
     return files
-
-
-def check_free(folder: str | Path, *, overwrite: bool = False) -> None:
-    """Raise an error, before the work starts, if the folder is a file or holds an induction."""
-    check_results_free(Path(folder), _FILES, "an induction", overwrite=overwrite)
 
 
 def mention_table(induction: Induction) -> pa.Table:
