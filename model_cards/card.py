@@ -34,6 +34,8 @@ from eventformers.strict import check_types
 logger = logging.getLogger(__name__)
 
 CARD_FILE = "README.md"
+STAGES_SECTION = "Stages of training"
+"""Title of the section on the stages of a run with several."""
 
 _MARKER = re.compile(r"\n<!-- eventformers card, SHA-256 of the text above: ([0-9a-f]{64})\.[^\n]*-->\s*\Z")
 
@@ -336,7 +338,10 @@ def _template_values(card: ModelCard) -> dict[str, object]:
     return {
         "card": card,
         "method": method,
-        "parts": method.parts(card.config, {**card.training_arguments, **card.views}),
+        "parts": method.parts(
+            card.config,
+            {**card.training_arguments, **card.views, "is_staged": STAGES_SECTION in card.sections},
+        ),
         "data": data,
         "front_matter": _front_matter(card, method),
         "base": _hub_id(card.base_model),

@@ -60,17 +60,21 @@ def multi_alternative_contrast(
 
 
 @in_full_precision
-def feature_distillation(vectors: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Squared distance of unit vectors from those of another encoder, beyond the paper.
+def feature_distillation(
+    vectors: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Squared distance of unit vectors from those of another encoder, beyond the papers.
 
     Args:
         vectors: `(B, d)`.
-        targets: the other encoder's vectors of the same texts, `(B, d)`.
-        mask: True for the rows that count, `(B,)`.
+        targets: the other encoder's vectors of texts of the same meaning, `(B, d)`.
+        mask: True for the rows that count, `(B,)`; None counts all.
 
     Returns:
         Mean over these rows, a scalar from 0 to 4; 0 without such a row.
     """
     difference = functional.normalize(vectors, dim=-1) - functional.normalize(targets, dim=-1)
-    distances = difference.square().sum(dim=-1).masked_fill(~mask, 0.0)
-    return distances.sum() / mask.sum().clamp(min=1)
+    distances = difference.square().sum(dim=-1)
+    if mask is None:
+        return distances.mean()
+    return distances.masked_fill(~mask, 0.0).sum() / mask.sum().clamp(min=1)

@@ -34,9 +34,8 @@ class SwccConfig(EventConfig):
             shares no word with it, and events that share words with it; 0 disables it.
         shared_word_co_event_weight: weight of the co-event as a second positive in that contrast.
         shared_word_temperature: temperature of that contrast.
-        predicate_weight: beyond the paper, weight of a term that gives events which differ only in the
-            predicate the similarities, up to scale, that the untrained encoder gives their predicates in a
-            sentence; 0 disables it.
+        stage: loss of a training step: `contrast` is Eq. 9; `sentences`, beyond the paper, trains an event's
+            vector towards those that sentences with its words have before the stage.
     """
 
     model_type = "swcc"
@@ -58,4 +57,9 @@ class SwccConfig(EventConfig):
     shared_word_weight: float | int = limited(0.0, NOT_NEGATIVE)
     shared_word_co_event_weight: float | int = limited(0.0, NOT_NEGATIVE)
     shared_word_temperature: float | int = limited(0.1, POSITIVE)
-    predicate_weight: float | int = limited(0.0, NOT_NEGATIVE)
+    stage: Literal["sentences", "contrast"] = "contrast"
+
+    def __post_init__(self, **kwargs):
+        # The weight of a former term of the loss: it changes nothing about a trained model.
+        kwargs.pop("predicate_weight", None)
+        super().__post_init__(**kwargs)

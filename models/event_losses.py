@@ -117,29 +117,6 @@ def shared_word_contrast(
     return (row_losses if weight is None else weight * row_losses).mean()
 
 
-@in_full_precision
-def predicate_similarity(
-    anchor: torch.Tensor, variants: torch.Tensor, similarities: torch.Tensor
-) -> torch.Tensor:
-    """One minus the correlation, beyond the SWCC paper, between the cosines of events that differ only in the
-    predicate and the similarities of their predicates.
-
-    A correlation compares all pairs of the batch, and fixes neither the mean nor the spread of the cosines.
-
-    Args:
-        anchor: `(B, d)`.
-        variants: `(B, N, d)`, the anchors with other predicates.
-        similarities: `(B, N)`, the similarity of both predicates.
-
-    Returns:
-        One minus Pearson's correlation over the B × N pairs, a scalar from 0 to 2; 1 if all similarities are
-        equal.
-    """
-    cosines = functional.cosine_similarity(anchor.unsqueeze(1), variants, dim=-1).flatten()
-    targets = similarities.flatten().to(cosines.dtype)
-    return 1 - functional.cosine_similarity(cosines - cosines.mean(), targets - targets.mean(), dim=0)
-
-
 @torch.no_grad()
 @in_full_precision
 def sinkhorn(scores: torch.Tensor, num_iterations: int = 3, epsilon: float = 0.05) -> torch.Tensor:

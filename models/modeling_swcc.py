@@ -8,13 +8,13 @@ from torch import nn
 from torch.nn import functional
 from transformers.utils import ModelOutput
 
+from .commonsense_losses import feature_distillation
 from .configuration_swcc import SwccConfig
 from .distributed import gather_rows
 from .event_losses import (
     cluster_prediction,
     info_nce,
     margin_contrast,
-    predicate_similarity,
     prototype_entropy,
     shared_word_contrast,
     weakly_supervised_contrastive,
@@ -34,13 +34,14 @@ class SwccForPreTrainingOutput(ModelOutput):
     """Output of SWCC's training head.
 
     Args:
-        loss: weighted sum of the terms below (Eq. 9), a scalar; None if no views are given.
+        loss: weighted sum of the terms below (Eq. 9), a scalar; None if no views are given. The stage
+            `sentences` has the last term alone, and `contrast` the others.
         contrastive_loss: L_cl (Eq. 6), or the configured alternative objective.
         cluster_loss: L_cp (Eq. 7), before its weight.
         mlm_loss: cross-entropy of the masked token, before its weight.
         prototype_entropy_loss: entropy of the prototype distribution, before its weight.
         shared_word_loss: contrast of paraphrases with events that share words, before its weight.
-        predicate_loss: 1 - correlation of events and predicates in similarity, before its weight.
+        sentence_loss: squared distance of the anchors from the initial vectors of their sentences.
         embeddings: vectors of the anchors, not normalised, `(batch, projection_dim)`.
         hidden_states: token vectors of every layer of the encoder for the anchors, if requested.
         attentions: attention weights of every layer, if requested.
@@ -52,7 +53,7 @@ class SwccForPreTrainingOutput(ModelOutput):
     mlm_loss: torch.FloatTensor | None = None
     prototype_entropy_loss: torch.FloatTensor | None = None
     shared_word_loss: torch.FloatTensor | None = None
-    predicate_loss: torch.FloatTensor | None = None
+    sentence_loss: torch.FloatTensor | None = None
     embeddings: torch.FloatTensor | None = None
     hidden_states: tuple[torch.FloatTensor, ...] | None = None
     attentions: tuple[torch.FloatTensor, ...] | None = None
@@ -108,8 +109,6 @@ class SwccForPreTraining(SwccPreTrainedModel):
         paraphrase_attention_mask: torch.Tensor | None = None,
         negative_input_ids: torch.Tensor | None = None,
         negative_attention_mask: torch.Tensor | None = None,
-        variant_input_ids: torch.Tensor | None = None,
-        variant_attention_mask: torch.Tensor | None = None,
     ) -> dict[str, torch.Tensor]:
         """Encode every view that the configured losses need, in one encoder pass.
 
@@ -126,13 +125,10 @@ class SwccForPreTraining(SwccPreTrainedModel):
             paraphrase_attention_mask: `(B, L'')`.
             negative_input_ids: N events for each anchor that share words with it, `(B, N, L'')`.
             negative_attention_mask: `(B, N, L'')`.
-            variant_input_ids: each anchor with N other predicates, `(B, N, L'')`.
-            variant_attention_mask: `(B, N, L'')`.
 
         Returns:
             Vectors by view: `anchor`, `view_1`, `view_2`, `co_event` `(B, d)`, `masked_token`
-            `(B, hidden_size)`, `paraphrase` `(B, d)`, `negatives` and `variants` `(B, N, d)`; only those that
-            are needed.
+            `(B, hidden_size)`, `paraphrase` `(B, d)`, `negatives` `(B, N, d)`; only those that are needed.
 
         Raises:
             ValueError: a view that the configured losses need is missing.
@@ -140,6 +136,8 @@ class SwccForPreTraining(SwccPreTrainedModel):
         config = self.config
         objective = config.contrastive_objective
         groups = {"anchor": (input_ids, attention_mask)}
+        if config.stage == "sentences":
+            return {"anchor": self.swcc.embed_distinct(list(groups.values()))[0]}
         if objective in ("weakly_supervised", "dropout_views") or config.cluster_weight:
             groups["view_1"] = groups["view_2"] = (input_ids, attention_mask)
         contrasts_co_event = config.shared_word_weight and config.shared_word_co_event_weight
@@ -150,16 +148,13 @@ class SwccForPreTraining(SwccPreTrainedModel):
         if config.shared_word_weight:
             groups["paraphrase"] = (paraphrase_input_ids, paraphrase_attention_mask)
             groups["negatives"] = (negative_input_ids, negative_attention_mask)
-        if config.predicate_weight:
-            groups["variants"] = (variant_input_ids, variant_attention_mask)
         positions = {"masked_positions": masked_positions} if config.mlm_weight else {}
         check_given(
             f"the objective {objective!r} with these loss weights needs the views", {**groups, **positions}
         )
-        several = {"negatives", "variants"} & groups.keys()
-        for name in several:
-            ids, mask = groups[name]
-            groups[name] = (ids.flatten(0, 1), mask.flatten(0, 1))
+        if config.shared_word_weight:
+            ids, mask = groups["negatives"]
+            groups["negatives"] = (ids.flatten(0, 1), mask.flatten(0, 1))
         encoded = dict(zip(groups, self.swcc.encode_together(list(groups.values())), strict=True))
         views = {
             name: self.swcc.pool(hidden, mask)
@@ -169,8 +164,8 @@ class SwccForPreTraining(SwccPreTrainedModel):
         if config.mlm_weight:
             hidden, _ = encoded["masked_token"]
             views["masked_token"] = hidden[torch.arange(len(hidden), device=hidden.device), masked_positions]
-        for name in several:
-            views[name] = views[name].unflatten(0, (len(input_ids), -1))
+        if config.shared_word_weight:
+            views["negatives"] = views["negatives"].unflatten(0, (len(input_ids), -1))
         return views
 
     def losses_from_views(
@@ -178,15 +173,15 @@ class SwccForPreTraining(SwccPreTrainedModel):
         views: dict[str, torch.Tensor],
         co_event_weight: torch.Tensor | None = None,
         masked_token_ids: torch.Tensor | None = None,
-        variant_similarities: torch.Tensor | None = None,
+        sentence_vectors: torch.Tensor | None = None,
     ) -> SwccForPreTrainingOutput:
-        """Compute the losses of Eq. 9 on the vectors of all processes.
+        """Compute the losses of the configured stage on the vectors of all processes.
 
         Args:
             views: output of `encode_views`.
             co_event_weight: normalised co-occurrence frequency of each co-event, `(B,)`.
             masked_token_ids: id of the token that is masked, `(B,)`.
-            variant_similarities: similarity of each of the other predicates and the anchor's, `(B, N)`.
+            sentence_vectors: vectors of the sentences of each anchor before the stage, `(B, d)`.
 
         Returns:
             The losses; `embeddings` holds the anchors of this process.
@@ -195,14 +190,16 @@ class SwccForPreTraining(SwccPreTrainedModel):
             ValueError: weights or labels that the configured losses need are missing.
         """
         config = self.config
+        if config.stage == "sentences":
+            check_given("SWCC in the stage sentences needs", {"sentence_vectors": sentence_vectors})
+            loss = feature_distillation(gather_rows(views["anchor"]), gather_rows(sentence_vectors))
+            return SwccForPreTrainingOutput(loss=loss, sentence_loss=loss, embeddings=views["anchor"])
         needed = {}
         contrasts_co_event = config.shared_word_weight and config.shared_word_co_event_weight
         if config.contrastive_objective == "weakly_supervised" or contrasts_co_event:
             needed["co_event_weight"] = co_event_weight
         if config.mlm_weight:
             needed["masked_token_ids"] = masked_token_ids
-        if config.predicate_weight:
-            needed["variant_similarities"] = variant_similarities
         check_given(f"the objective {config.contrastive_objective!r} with these loss weights needs", needed)
         gathered = {name: gather_rows(vectors) for name, vectors in views.items() if name != "masked_token"}
         terms = {"contrastive_loss": self._contrast(gathered, co_event_weight)}
@@ -234,10 +231,6 @@ class SwccForPreTraining(SwccPreTrainedModel):
                     of_anchor, gathered["co_event"], negatives, temperature, weight=weight
                 )
             terms["shared_word_loss"] = loss
-        if config.predicate_weight:
-            terms["predicate_loss"] = predicate_similarity(
-                gathered["anchor"], gathered["variants"], gather_rows(variant_similarities)
-            )
         loss = weighted_sum(terms, config)
         return SwccForPreTrainingOutput(loss=loss, embeddings=views["anchor"], **terms)
 

@@ -57,6 +57,10 @@ class EventTrainingArguments(TrainingArguments):
             of the mentions of unseen types (`SilhouetteCallback`). All checkpoints are kept until
             the choice. None takes the final weights.
         silhouette_curves: further numbers of clusters whose silhouettes are logged; they choose nothing.
+        from_encoder: start a later stage from the run's encoder, and at its end add the change of the
+            encoder's weights by the stages before to its own; each has the scale of its own
+            `start_weight_share`. Other weights, such as a head's, are of this stage alone. The first stage
+            has no other start.
         start_weight_share: share of the initial weights in the final encoder, whose weights are the average
             of initial and trained weights (Wortsman et al., 2022); 0 takes only the trained weights. A
             negative share goes beyond them (task vectors, Ilharco et al., 2023): -0.5 scales the change of
@@ -73,6 +77,7 @@ class EventTrainingArguments(TrainingArguments):
     encoder_cache_tokens: Count | None = field(default=None)
     silhouette_window: Count | None = field(default=None)
     silhouette_curves: list[Annotated[int, Range(least=2)]] | None = field(default=None)
+    from_encoder: bool = field(default=False)
     start_weight_share: Annotated[float, Range(least=-1, below=1)] = field(default=0.0)
     # The base class draws no bar if its own log shows only errors, as for commands.
     disable_tqdm: bool = field(default=False)

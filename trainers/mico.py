@@ -33,22 +33,19 @@ from eventformers.models.configuration_mico import MicoConfig
 from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.models.modeling_mico import MicoForPreTraining
 from eventformers.models.processing_events import EventProcessor
-from eventformers.models.text_prompts import prompt_of, prompt_tokens
+from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import Count, Number, TextLength
 from eventformers.trainers.data_reports import (
-    array_digest,
-    cached_arrays,
     file_report,
     joint_report,
-    model_digest,
     report_with,
     with_counts,
 )
+from eventformers.trainers.initial_vectors import initial_vectors
 from eventformers.trainers.method import (
     EventCollator,
     MethodTraining,
     TrainingData,
-    check_text_length,
     check_train_split,
     indexed_stream,
     is_streamed,
@@ -65,7 +62,6 @@ DISTILLATION_SHARE = 0.33
 """Probability that a row draws a text."""
 _ACCEPTED = "a file of plain text with a text a line, which may be .gz or .bz2"
 _OTHER_KINDS = {".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet"}
-_BLOCK = 256
 
 
 class PremiseRows(TorchDataset):
@@ -187,7 +183,6 @@ def distillation_texts(
         EventformersError: there is no such file of plain text, or no text in it, or the encoder reads shorter
             texts.
     """
-    check_text_length(model.config, tokenizer, max_seq_length)
     path = Path(source or SENTENCES).expanduser()
     if not path.is_file() or {suffix.lower() for suffix in path.suffixes} & _OTHER_KINDS:
         found = "a folder" if path.is_dir() else "no file" if not path.exists() else "not plain text"
@@ -196,26 +191,9 @@ def distillation_texts(
     if not texts:
         raise EventformersError(f"setting distillation_texts: {path}: no text; accepted: {_ACCEPTED}")
     name, license_name = (path.name, UNSPECIFIED) if source else SAMPLE_ORIGIN
-    of_prompt = len(prompt_tokens(tokenizer, prompt_of(model.config.prompts)))
-    processor = EventProcessor(tokenizer, prompts=model.config.prompts)
-    encoded = processor.tokenise(texts, max_length=max_seq_length + of_prompt)
-    ids, mask = encoded["input_ids"], encoded["attention_mask"]
-    decides = [array_digest(ids.numpy()), array_digest(mask.numpy()), model_digest(model)]
-    cached = cached_arrays("distillation", decides, lambda: {"vectors": _vectors(model, ids, mask)})
+    vectors = initial_vectors(texts, model, tokenizer, max_seq_length)
     report = file_report(path, "distillation_texts", {name: {"license": license_name}})
-    return DistillationTexts(texts, cached["vectors"], report)
-
-
-@torch.no_grad()
-def _vectors(model: EventEncoderModel, ids: torch.Tensor, mask: torch.Tensor) -> npt.NDArray[np.float32]:
-    was_training = model.training
-    model.eval()
-    blocks = [
-        model.embed_distinct([(part.to(model.device), own.to(model.device))])[0].float().cpu()
-        for part, own in zip(ids.split(_BLOCK), mask.split(_BLOCK), strict=True)
-    ]
-    model.train(was_training)
-    return torch.cat(blocks).numpy()
+    return DistillationTexts(texts, vectors, report)
 
 
 @dataclass

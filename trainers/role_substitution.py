@@ -1,9 +1,8 @@
 """Views of an event made by replacing its words, an addition to the papers.
 
 A paraphrase replaces every role by a near word: the meaning stays, the words change. A swap replaces one role
-by a far word that occurs with the same predicate: most words stay, the meaning changes. A variant replaces
-the predicate by any other, and has the similarity of both predicates. Words are near or far by the cosine of
-their vectors in the untrained encoder.
+by a far word that occurs with the same predicate: most words stay, the meaning changes. Words are near or far
+by the cosine of their vectors in the untrained encoder.
 """
 
 from __future__ import annotations
@@ -44,8 +43,6 @@ MAX_SWAP_COSINE = 0.4
 _SWAP_CANDIDATES = 12
 _CANDIDATES_OF_PREDICATE = 8
 _STEM_LETTERS = 4
-# An encoder reads a single "show" or "run" as a noun.
-_SENTENCE = "they {} it"
 
 Indices = npt.NDArray[np.int64]
 
@@ -96,8 +93,6 @@ class RoleSubstitution:
 
     Args:
         rows: the dataset, with a column `event`.
-        predicates_in_sentence: encode each predicate in a sentence, where an encoder reads it as a verb;
-            False encodes it alone.
 
     Attributes:
         kept: rows whose roles can all be replaced; `position` arguments are indices into it.
@@ -113,48 +108,14 @@ class RoleSubstitution:
         model: EventEncoderModel,
         tokenizer: PreTrainedTokenizerBase,
         settings: SubstitutionSettings,
-        predicates_in_sentence: bool = False,
     ) -> None:
         self.settings = settings
-        table = rows.data.column("event").combine_chunks()
-        encoded = {role: table.field(role).dictionary_encode() for role in ROLES}
-        words = {role: encoded[role].dictionary.to_pylist() for role in ROLES}
-        ids = np.stack([encoded[role].indices.to_numpy(zero_copy_only=False) for role in ROLES], axis=1)
-        # Words of letters can be replaced, but no pronouns as objects.
-        allowed = {
-            role: np.array(
-                [
-                    bool(_WORDS.fullmatch(word)) and (role != "object" or word not in PRONOUNS)
-                    for word in words[role]
-                ]
-            )
-            for role in ROLES
-        }
-        frequent = {
-            role: np.bincount(ids[:, place], minlength=len(words[role])) >= settings.min_role_frequency
-            for place, role in enumerate(ROLES)
-        }
-        usable = np.all([allowed[role][ids[:, place]] for place, role in enumerate(ROLES)], axis=0)
-        common = np.all([frequent[role][ids[:, place]] for place, role in enumerate(ROLES)], axis=0)
-        self.kept: Indices = np.flatnonzero(usable & common)
-        self.skipped = {
-            "event_without_words_in_every_role": int((~usable).sum()),
-            "event_with_a_rare_word": int((usable & ~common).sum()),
-        }
-        if len(self.kept) < 2:
-            raise EventformersError(
-                "shared_word_weight and predicate_weight need events whose three roles have words that occur "
-                f"in at least {settings.min_role_frequency} events each; found {len(self.kept)} of "
-                f"{len(rows)}; accepted: more events, a lower min_role_frequency, or both weights 0"
-            )
+        words, ids, self.kept, self.skipped = role_words(rows, settings.min_role_frequency)
         self._vocabularies: dict[Role, _Vocabulary] = {}
         self._ids = np.empty((len(self.kept), len(ROLES)), dtype=np.int64)
         for place, role in enumerate(ROLES):
             present, self._ids[:, place] = np.unique(ids[self.kept, place], return_inverse=True)
-            sentence = _SENTENCE if role == "predicate" and predicates_in_sentence else "{}"
-            self._vocabularies[role] = _vocabulary(
-                [words[role][word] for word in present], sentence, model, tokenizer
-            )
+            self._vocabularies[role] = _vocabulary([words[role][word] for word in present], model, tokenizer)
         self._by_predicate = np.argsort(self._ids[:, 1], kind="stable")
         self._first_of_predicate = np.searchsorted(
             self._ids[self._by_predicate, 1], np.arange(len(self._vocabularies["predicate"].words) + 1)
@@ -187,36 +148,63 @@ class RoleSubstitution:
             swaps.append({"subject": texts[0], "predicate": texts[1], "object": texts[2]})
         return swaps
 
-    def variants(
-        self, position: int, generator: np.random.Generator
-    ) -> tuple[list[Event], npt.NDArray[np.float32]]:
-        """Replace the predicate of a row by a near one and by that of a random row.
 
-        Returns:
-            Both events, and the cosine `(2,)` of each new predicate and the row's.
-        """
-        subject, predicate, obj = self._ids[position]
-        vocabulary = self._vocabularies["predicate"]
-        near = generator.choice(vocabulary.neighbours[predicate])
-        chosen = np.array([near, self._ids[generator.integers(len(self._ids)), 1]])
-        events: list[Event] = [
-            {
-                "subject": self._vocabularies["subject"].words[subject],
-                "predicate": vocabulary.words[other],
-                "object": self._vocabularies["object"].words[obj],
-            }
-            for other in chosen
-        ]
-        return events, vocabulary.vectors[chosen] @ vocabulary.vectors[predicate]
+def role_words(
+    rows: Dataset, min_role_frequency: int
+) -> tuple[dict[Role, list[str]], Indices, Indices, dict[str, int]]:
+    """Find the rows whose three roles have frequent words that can be replaced.
+
+    Args:
+        rows: a dataset with a column `event`.
+        min_role_frequency: minimum number of events with a word in its role.
+
+    Returns:
+        The words of each role; their places there by row and role `(rows, 3)`; the indices of the rows; and
+        the number of other rows, by reason.
+
+    Raises:
+        EventformersError: fewer than two rows are left.
+    """
+    table = rows.data.column("event").combine_chunks()
+    encoded = {role: table.field(role).dictionary_encode() for role in ROLES}
+    words = {role: encoded[role].dictionary.to_pylist() for role in ROLES}
+    ids = np.stack([encoded[role].indices.to_numpy(zero_copy_only=False) for role in ROLES], axis=1)
+    # Words of letters can be replaced, but no pronouns as objects.
+    allowed = {
+        role: np.array(
+            [
+                bool(_WORDS.fullmatch(word)) and (role != "object" or word not in PRONOUNS)
+                for word in words[role]
+            ]
+        )
+        for role in ROLES
+    }
+    frequent = {
+        role: np.bincount(ids[:, place], minlength=len(words[role])) >= min_role_frequency
+        for place, role in enumerate(ROLES)
+    }
+    usable = np.all([allowed[role][ids[:, place]] for place, role in enumerate(ROLES)], axis=0)
+    common = np.all([frequent[role][ids[:, place]] for place, role in enumerate(ROLES)], axis=0)
+    kept: Indices = np.flatnonzero(usable & common)
+    skipped = {
+        "event_without_words_in_every_role": int((~usable).sum()),
+        "event_with_a_rare_word": int((usable & ~common).sum()),
+    }
+    if len(kept) < 2:
+        raise EventformersError(
+            "shared_word_weight and the stage sentences need events whose three roles have words that occur "
+            f"in at least {min_role_frequency} events each; found {len(kept)} of {len(rows)}; accepted: more "
+            "events, a lower min_role_frequency, or shared_word_weight=0 without that stage"
+        )
+    return words, ids, kept, skipped
 
 
 def _vocabulary(
-    words: list[str], sentence: str, model: EventEncoderModel, tokenizer: PreTrainedTokenizerBase
+    words: list[str], model: EventEncoderModel, tokenizer: PreTrainedTokenizerBase
 ) -> _Vocabulary:
     """Find the neighbours of words, or read them from the cache: the time is quadratic in the words."""
-    texts = [sentence.format(word) for word in words]
     longest = longest_input(tokenizer, model.config.encoder_config)
-    encoded = EventProcessor(tokenizer).tokenise(texts, max_length=longest)
+    encoded = EventProcessor(tokenizer).tokenise(words, max_length=longest)
     decides = [
         *(words, array_digest(encoded["input_ids"].numpy()), model_digest(model.encoder)),
         *(NUM_NEIGHBOURS, MIN_NEIGHBOUR_COSINE, NEIGHBOUR_TEMPERATURE),
@@ -225,7 +213,7 @@ def _vocabulary(
     found = cached_arrays(
         "word_neighbours",
         decides,
-        lambda: _neighbours(_word_vectors(texts, model, tokenizer), stems),
+        lambda: _neighbours(_word_vectors(words, model, tokenizer), stems),
     )
     return _Vocabulary(words, found["vectors"], stems, found["neighbours"], found["chances"])
 
@@ -256,8 +244,7 @@ def _neighbours(vectors: torch.Tensor, stems: npt.NDArray[np.str_]) -> dict[str,
 def _word_vectors(
     words: list[str], model: EventEncoderModel, tokenizer: PreTrainedTokenizerBase
 ) -> torch.Tensor:
-    """Encode words, or sentences with one, to mean-pooled unit vectors `(V, hidden_size)`, in float32 on the
-    CPU."""
+    """Encode words to mean-pooled unit vectors `(V, hidden_size)`, in float32 on the CPU."""
     was_training = model.training
     model.eval()
     order = sorted(range(len(words)), key=lambda place: len(words[place]))

@@ -99,6 +99,20 @@ def continue_head(
     return cast(EventPreTrainedModel, head).train()
 
 
+def earlier_change(method: Method, folder: Path, model: EventPreTrainedModel) -> dict[str, torch.Tensor]:
+    """Compute by how much a finished stage changed the encoders of a model with initial weights."""
+    before = nn.ModuleList(continue_head(method, folder, {}, torch.float32).text_encoders())
+    start = nn.ModuleList(model.text_encoders()).state_dict()
+    return {name: value.detach() - start[name].cpu() for name, value in before.named_parameters()}
+
+
+@torch.no_grad()
+def add_change(model: EventPreTrainedModel, change: Mapping[str, torch.Tensor]) -> None:
+    """Add a change to the weights of the encoders, in place: a sum of task vectors (Ilharco et al., 2023)."""
+    for name, parameter in nn.ModuleList(model.text_encoders()).named_parameters():
+        parameter.add_(change[name].to(parameter))
+
+
 def freeze(model: nn.Module, names: Sequence[str]) -> None:
     """Freeze the parameters of the modules with these names.
 

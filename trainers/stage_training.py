@@ -44,9 +44,11 @@ from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.stage_heads import (
     StartWeights,
     accepted_fields,
+    add_change,
     build_head,
     cache_encoder,
     continue_head,
+    earlier_change,
     freeze,
     head_fields,
     set_dropout,
@@ -126,8 +128,8 @@ def train_stage(
     """Train one stage.
 
     Args:
-        earlier: folder of the previous stage, whose head this stage starts from; None starts from the
-            encoder.
+        earlier: folder of the previous stage, whose head this stage starts from, or adds its change to; None
+            for the first stage.
         on_ready: called with the description of the data right before the first step, after settings and data
             are accepted.
 
@@ -140,6 +142,7 @@ def train_stage(
     recipe = stage.recipe
     checkpoint = last_whole_checkpoint(stage.folder) if options.resume else None
     model, tokenizer, prepared, arguments = _prepare_stage(method, stage, options, earlier)
+    change = earlier_change(method, earlier, model) if earlier and arguments.from_encoder else None
     fit_batch_size(arguments, prepared)
     by_silhouette = silhouette_callback(arguments, prepared.unseen)
     trained, start = _make_trainable(model, arguments, options)
@@ -178,6 +181,8 @@ def train_stage(
     # Mixed precision wraps `forward`; without the wrapper, the trained model computes like the saved one.
     trained = trainer.accelerator.unwrap_model(trained, keep_fp32_wrapper=False)
     final, adapter = _finish_weights(trained, start, arguments, earlier)
+    if change is not None:
+        add_change(final, change)
     return StageRun(
         model=final.eval(),
         adapter=adapter,
@@ -209,7 +214,7 @@ def _prepare_stage(
     fields = head_fields(recipe, options.encoder)
     # With adapters the encoder itself does not train, so it keeps the dtype of its weights.
     dtype = "auto" if options.adapters else torch.float32
-    if earlier is None:
+    if earlier is None or recipe.training.get("from_encoder"):
         model = build_head(method, options.encoder, fields, dtype)
     else:
         model = continue_head(method, earlier, fields, dtype)
@@ -295,7 +300,12 @@ def _finish_weights(
         return trained, None
     average_with_start(trained, arguments.start_weight_share)
     adapter = Adapter.of(trained)
-    if earlier is not None and not is_plain_lora(adapter.settings):
+    encoders = nn.ModuleList(trained.get_base_model().text_encoders())
+    trains_whole = any(
+        value.requires_grad and "lora_" not in name for name, value in encoders.named_parameters()
+    )
+    is_sum = is_plain_lora(adapter.settings) and not (arguments.from_encoder and trains_whole)
+    if earlier is not None and not is_sum:
         logger.warning(
             "%s adapters of several stages have no sum: the merged model is saved, and no adapter/",
             kind_of(adapter.settings),

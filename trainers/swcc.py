@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from string import Formatter
 from typing import Any, get_type_hints
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.compute as pc
 import torch
 from datasets import Dataset, IterableDataset
@@ -18,12 +20,14 @@ from eventformers.built_in import SWCC as METHOD
 from eventformers.datasets_scripts.cooccurrence import Normalisation, normalise_frequencies
 from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.datasets_scripts.loading import built_report, load_built
-from eventformers.errors import EventformersError
+from eventformers.errors import EventformersError, shown
 from eventformers.files import packaged_yaml
-from eventformers.models.modeling_swcc import SwccForPreTraining
+from eventformers.models.event_tokens import longest_input
+from eventformers.models.modeling_swcc import SwccForPreTraining, SwccModel
 from eventformers.models.processing_events import EventProcessor
-from eventformers.models.text_prompts import prompt_of
-from eventformers.strict import Number, TextLength
+from eventformers.models.text_prompts import prompt_of, prompt_tokens
+from eventformers.strict import Count, Number, TextLength
+from eventformers.trainers.initial_vectors import initial_vectors
 from eventformers.trainers.method import (
     EventCollator,
     IndexedRows,
@@ -34,10 +38,21 @@ from eventformers.trainers.method import (
     is_streamed,
 )
 from eventformers.trainers.recipes import Recipe
-from eventformers.trainers.role_substitution import ROLES, RoleSubstitution, SubstitutionSettings, word_stem
+from eventformers.trainers.role_substitution import (
+    ROLES,
+    RoleSubstitution,
+    SubstitutionSettings,
+    role_words,
+    word_stem,
+)
 from eventformers.trainers.stage_heads import has_dropout
 
 logger = logging.getLogger(__name__)
+
+SENTENCES = ["a {subject} that can {predicate} a {object}"] * 2 + ["they {predicate} the {object}"]
+"""The sentences of an event whose vector it learns; the first counts twice."""
+SENTENCE_ROWS = 25_600
+"""Maximum number of events of the stage `sentences`."""
 
 _SUBSTITUTION_TYPES = get_type_hints(SubstitutionSettings, include_extras=True)
 
@@ -55,9 +70,8 @@ class SwccCollator(EventCollator):
         seed: seed of all draws.
         max_seq_length: maximum number of tokens of an event.
         mask_tokens: add the view with one masked token.
-        substitution: replaces words of the events for the next two views.
-        paraphrases_and_swaps: add a paraphrase and the swaps of each event.
-        predicate_variants: add each event with other predicates.
+        substitution: adds a paraphrase and the swaps of each event.
+        sentence_vectors: a vector for each row, `(rows, d)`, which replaces all other views.
         co_events_without_shared_words: draw only co-events that share no word with their event. If there is
             none, the weight is 0, and the row is counted.
         prompt: text before each event.
@@ -74,8 +88,7 @@ class SwccCollator(EventCollator):
     max_seq_length: int = 32
     mask_tokens: bool = True
     substitution: RoleSubstitution | None = None
-    paraphrases_and_swaps: bool = False
-    predicate_variants: bool = False
+    sentence_vectors: npt.NDArray[np.float32] | None = None
     co_events_without_shared_words: bool = False
     prompt: str = ""
     epoch: int = 0
@@ -84,6 +97,13 @@ class SwccCollator(EventCollator):
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Collate rows with the columns `row`, `event`, `co_events`, `frequencies`."""
         check_columns(rows, "event")
+        if self.sentence_vectors is not None:
+            events = self.encode([row["event"] for row in rows])
+            return {
+                "input_ids": events["input_ids"],
+                "attention_mask": events["attention_mask"],
+                "sentence_vectors": torch.from_numpy(self.sentence_vectors[[row["row"] for row in rows]]),
+            }
         generators = [np.random.default_rng((self.seed, self.epoch, row["row"])) for row in rows]
         drawn = [self._draw_co_event(row, generator) for row, generator in zip(rows, generators, strict=True)]
         anchors = self.encode([row["event"] for row in rows])
@@ -131,21 +151,14 @@ class SwccCollator(EventCollator):
         generators: Sequence[np.random.Generator],
     ) -> dict[str, torch.Tensor]:
         drawn = list(zip((row["row"] for row in rows), generators, strict=True))
-        batch = {}
-        if self.paraphrases_and_swaps:
-            paraphrases = self.encode([substitution.paraphrase(*draw) for draw in drawn])
-            swaps = self.encode([swap for draw in drawn for swap in substitution.swaps(*draw)])
-            batch["paraphrase_input_ids"] = paraphrases["input_ids"]
-            batch["paraphrase_attention_mask"] = paraphrases["attention_mask"]
-            batch["negative_input_ids"] = swaps["input_ids"].unflatten(0, (len(rows), -1))
-            batch["negative_attention_mask"] = swaps["attention_mask"].unflatten(0, (len(rows), -1))
-        if self.predicate_variants:
-            events, similarities = zip(*(substitution.variants(*draw) for draw in drawn), strict=True)
-            variants = self.encode([event for row in events for event in row])
-            batch["variant_input_ids"] = variants["input_ids"].unflatten(0, (len(rows), -1))
-            batch["variant_attention_mask"] = variants["attention_mask"].unflatten(0, (len(rows), -1))
-            batch["variant_similarities"] = torch.from_numpy(np.stack(similarities))
-        return batch
+        paraphrases = self.encode([substitution.paraphrase(*draw) for draw in drawn])
+        swaps = self.encode([swap for draw in drawn for swap in substitution.swaps(*draw)])
+        return {
+            "paraphrase_input_ids": paraphrases["input_ids"],
+            "paraphrase_attention_mask": paraphrases["attention_mask"],
+            "negative_input_ids": swaps["input_ids"].unflatten(0, (len(rows), -1)),
+            "negative_attention_mask": swaps["attention_mask"].unflatten(0, (len(rows), -1)),
+        }
 
     def encode(self, events: Sequence[Event]) -> BatchEncoding:
         """Tokenise events to tensors of equal width, counting truncated ones."""
@@ -189,33 +202,35 @@ def _prepare(
 ) -> TrainingData:
     """Load co-occurring events and make the collator that draws their views."""
     config = head.config
-    if config.mlm_weight and tokenizer.mask_token_id is None:
+    contrasts = config.stage == "contrast"
+    if contrasts and config.mlm_weight and tokenizer.mask_token_id is None:
         raise EventformersError(
             f"mlm_weight is {config.mlm_weight}, but the tokenizer of this "
             f"{config.encoder_config.model_type} encoder has no mask token, so the loss of masked tokens is "
             "not available; accepted: --set mlm_weight=0"
         )
     uses_dropout = config.contrastive_objective in ("weakly_supervised", "dropout_views")
-    if (uses_dropout or config.cluster_weight) and not has_dropout(head.text_encoders()):
+    if contrasts and (uses_dropout or config.cluster_weight) and not has_dropout(head.text_encoders()):
         logger.warning(
             "the encoder has no dropout, so the dropout views of an event are equal and teach nothing; "
             "--set encoder_dropout=0.1 adds dropout"
         )
     builder, [name], settings = METHOD.training_dataset(recipe)
     validation_rows = recipe.data.get("validation_rows", 0)
-    replaces_words = config.shared_word_weight or config.predicate_weight
     streaming = is_streamed(
         recipe,
         "cannot select rows",
         {
             "validation_rows": (validation_rows, 0),
             "shared_word_weight": (config.shared_word_weight, 0),
-            "predicate_weight": (config.predicate_weight, 0),
+            **({} if contrasts else {"stages": ("[sentences]", "[contrast]")}),
         },
     )
     views = dict(recipe.views)
+    sentences = views.pop("sentences", SENTENCES)
+    sentence_rows = views.pop("sentence_rows", SENTENCE_ROWS)
     substitution = SubstitutionSettings(**{key: views.pop(key) for key in _SUBSTITUTION_TYPES.keys() & views})
-    if config.shared_word_weight and not substitution.swapped_roles:
+    if contrasts and config.shared_word_weight and not substitution.swapped_roles:
         raise EventformersError(
             "object_swaps and subject_swaps are 0; accepted: at least one swap of a role, "
             "or shared_word_weight=0"
@@ -231,24 +246,22 @@ def _prepare(
         frequency_maximum=maximum,
         seed=seed,
         mask_tokens=bool(config.mlm_weight),
-        paraphrases_and_swaps=bool(config.shared_word_weight),
-        predicate_variants=bool(config.predicate_weight),
         prompt=prompt_of(config.prompts),
         **views,
     )
     if isinstance(rows, IterableDataset):
         return TrainingData(indexed_stream(rows, seed), None, collator, report)
-    if replaces_words:
-        collator.substitution = RoleSubstitution(
-            rows,
-            head.swcc,
-            tokenizer,
-            substitution,
-            predicates_in_sentence=bool(config.predicate_weight),
-        )
-        rows = rows.select(collator.substitution.kept)
-        skipped = {**report.get("skipped", {}), **collator.substitution.skipped}
-        report = {**report, "rows": len(rows), "skipped": skipped}
+    skipped: dict[str, int] = {}
+    if not contrasts:
+        *_, kept, skipped = role_words(rows, substitution.min_role_frequency)
+        rows = rows.select(np.sort(np.random.default_rng(seed).permutation(kept)[:sentence_rows]))
+        skipped["event_beyond_sentence_rows"] = len(kept) - len(rows)
+        collator.sentence_vectors = sentence_vectors(rows["event"], sentences, head.swcc, tokenizer)
+    elif config.shared_word_weight:
+        collator.substitution = RoleSubstitution(rows, head.swcc, tokenizer, substitution)
+        rows, skipped = rows.select(collator.substitution.kept), collator.substitution.skipped
+    if skipped:
+        report = {**report, "rows": len(rows), "skipped": {**report.get("skipped", {}), **skipped}}
     if not validation_rows:
         return TrainingData(IndexedRows(rows), None, collator, report)
     if not 0 < validation_rows < len(rows):
@@ -258,6 +271,44 @@ def _prepare(
     shuffled = np.random.default_rng(seed).permutation(len(rows))
     train, validation = shuffled[validation_rows:], shuffled[:validation_rows]
     return TrainingData(IndexedRows(rows, train), IndexedRows(rows, validation), collator, report)
+
+
+def sentence_vectors(
+    events: Iterable[Event], sentences: Sequence[str], model: SwccModel, tokenizer: PreTrainedTokenizerBase
+) -> npt.NDArray[np.float32]:
+    """Encode the sentences of events, beyond the paper: an encoder reads a verb better in a sentence than
+    between two nouns.
+
+    Args:
+        sentences: texts with `{subject}`, `{predicate}` and `{object}`; one that is listed twice counts
+            twice.
+        model: the model before the stage.
+
+    Returns:
+        The sum of the unit vectors of an event's sentences, `(events, d)`.
+
+    Raises:
+        EventformersError: a sentence has other words in braces or none, or there is no sentence.
+    """
+    for sentence in sentences or [""]:
+        try:
+            found = {name for _, name, *_ in Formatter().parse(sentence) if name is not None}
+        except ValueError:
+            found = {"{"}
+        if not found or not found <= set(ROLES):
+            raise EventformersError(
+                f"setting sentences: found {shown(sentence)}; accepted: texts with {{subject}}, "
+                "{predicate} or {object}"
+            )
+    events = list(events)
+    longest = longest_input(tokenizer, model.config.encoder_config)
+    longest -= len(prompt_tokens(tokenizer, prompt_of(model.config.prompts)))
+    total: Any = 0
+    for sentence, times in Counter(sentences).items():
+        texts = [sentence.format(**event) for event in events]
+        vectors = initial_vectors(texts, model, tokenizer, longest)
+        total = total + times * vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return total
 
 
 def _frequency_range(rows: Dataset | IterableDataset, report: Mapping[str, Any]) -> tuple[int, int]:
@@ -285,6 +336,8 @@ TRAINING = MethodTraining(
     view_types={
         "max_seq_length": TextLength,
         "co_events_without_shared_words": bool,
+        "sentences": list[str],
+        "sentence_rows": Count,
         **_SUBSTITUTION_TYPES,
     },
     meanings=packaged_yaml(__file__, "meanings.yaml")["swcc"],

@@ -29,7 +29,7 @@ from eventformers.loading.models import find_device, load_config
 from eventformers.markdown import code, duration, number, table
 from eventformers.methods import load_method
 from eventformers.model_cards import ModelCard, TrainedOn, write_card
-from eventformers.model_cards.card import write_training_record
+from eventformers.model_cards.card import STAGES_SECTION, write_training_record
 from eventformers.models.configuration_base import EventConfig
 from eventformers.models.sentence_transformers_files import (
     write_sentence_transformers_files,
@@ -37,7 +37,14 @@ from eventformers.models.sentence_transformers_files import (
 from eventformers.publishing.folders import FILES_OF_A_MODEL
 from eventformers.trainers.process_group import is_main_process
 from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
-from eventformers.trainers.stages import RUN_FILE, STAGES_FOLDER, can_resume, recorded_seed, write_log
+from eventformers.trainers.stages import (
+    RUN_FILE,
+    STAGES_FOLDER,
+    can_resume,
+    recorded_seed,
+    stage_recipes,
+    write_log,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -244,12 +251,22 @@ def _trained_on(run: TrainingRun) -> TrainedOn | None:
 def _card(run: TrainingRun, name: str, encoder: str, results: list[TaskResult]) -> ModelCard:
     recipe, sections = run.recipe, run.chosen
     if len(run.stages) > 1:
-        rows = [[code(stage.name), number(stage.steps), duration(stage.seconds)] for stage in run.stages]
-        note = (
-            "Each stage starts from the model of the previous one; the settings above are of the last stage."
-        )
-        content = f"{note}\n\n{table(['stage', 'optimizer steps', 'time'], rows)}"
-        sections = {"Stages of training": content, **sections}
+        settings = [part.training for part in stage_recipes(recipe)]
+        rows = [
+            [
+                code(stage.name),
+                "the stage before" if place and not given.get("from_encoder") else "the encoder",
+                number(stage.steps),
+                duration(stage.seconds),
+                number(1 - given.get("start_weight_share", 0.0)),
+            ]
+            for place, (stage, given) in enumerate(zip(run.stages, settings, strict=True))
+        ]
+        note = "The settings above are of the last stage."
+        if any(given.get("from_encoder") for given in settings[1:]):
+            note += " The changes of stages that start from the encoder are added, each times its scale."
+        columns = ["stage", "starts from", "optimizer steps", "time", "scale of its change"]
+        sections = {STAGES_SECTION: f"{note}\n\n{table(columns, rows)}", **sections}
     statistics = run.data.get("statistics", {})
     # The statistics of several splits are nested under their names.
     languages = statistics.get("train", statistics).get("languages") or ["en"]

@@ -245,10 +245,9 @@ def test_every_objective_of_swcc_has_words(objective, normalization):
             frequency_normalization=normalization,
             prototype_entropy_weight=0.05,
             shared_word_weight=0.5,
-            predicate_weight=0.5,
         )
     )
-    assert parts.objective.count("\n- ") == 6
+    assert parts.objective.count("\n- ") == 5
     assert ("margin `0.5`" in parts.objective) == (objective == "margin")
     assert parts.limits
 

@@ -30,12 +30,8 @@ class TestSwcc(MethodCase):
                 "prototype_entropy_weight": 0.05,
                 "shared_word_weight": 0.5,
                 "shared_word_co_event_weight": 0.7,
-                "predicate_weight": 0.6,
             },
-            (
-                *(CONTRAST, "cluster_loss", "mlm_loss", "prototype_entropy_loss"),
-                *("shared_word_loss", "predicate_loss"),
-            ),
+            (CONTRAST, "cluster_loss", "mlm_loss", "prototype_entropy_loss", "shared_word_loss"),
         ),
         "paper": Variant({}, (CONTRAST, "cluster_loss", "mlm_loss")),
         "no_clustering": Variant({"cluster_weight": 0.0}, (CONTRAST, "mlm_loss"), idle=("prototypes",)),
@@ -63,6 +59,9 @@ class TestSwcc(MethodCase):
             (CONTRAST, "shared_word_loss"),
             idle=("prototypes",),
         ),
+        "sentences": Variant(
+            {"stage": "sentences", "pooling": "mean"}, ("sentence_loss",), idle=("prototypes", "mlm_head")
+        ),
     }
     one_pass_fields = variants["everything"].fields
     required_inputs = {  # noqa: RUF012
@@ -76,9 +75,6 @@ class TestSwcc(MethodCase):
         "paraphrase_attention_mask": "paraphrase",
         "negative_input_ids": "negatives",
         "negative_attention_mask": "negatives",
-        "variant_input_ids": "variants",
-        "variant_attention_mask": "variants",
-        "variant_similarities": "variant_similarities",
     }
     invalid_fields = (
         ("pooling", "max"),
@@ -102,12 +98,13 @@ class TestSwcc(MethodCase):
         ("prototype_entropy_weight", -0.1),
         ("mlm_weight", -0.1),
         ("shared_word_weight", -0.1),
-        ("predicate_weight", -0.1),
+        ("stage", "words"),
         ("frequency_normalization", "square"),
     )
 
     def head_inputs(self, model: PreTrainedModel) -> dict[str, torch.Tensor]:
-        return swcc_inputs(60 if model.config.encoder_config.vocab_size < 100 else 100)
+        config = model.config
+        return swcc_inputs(60 if config.encoder_config.vocab_size < 100 else 100, config.projection_dim)
 
     def loss_weights(self, config: Any) -> dict[str, float]:
         return {
@@ -116,7 +113,7 @@ class TestSwcc(MethodCase):
             "mlm_loss": config.mlm_weight,
             "prototype_entropy_loss": config.prototype_entropy_weight,
             "shared_word_loss": config.shared_word_weight,
-            "predicate_loss": config.predicate_weight,
+            "sentence_loss": 1.0,
         }
 
     def loss_by_separate_passes(self, head: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -125,16 +122,13 @@ class TestSwcc(MethodCase):
         anchor, view_1, view_2 = (head.swcc(ids, mask).embeddings for _ in range(3))
         co_event = head.swcc(inputs["co_event_input_ids"], inputs["co_event_attention_mask"]).embeddings
         paraphrase = head.swcc(inputs["paraphrase_input_ids"], inputs["paraphrase_attention_mask"]).embeddings
-        negatives, variants = (
-            torch.stack(
-                [
-                    head.swcc(row_ids, row_mask).embeddings
-                    for row_ids, row_mask in zip(
-                        inputs[f"{name}_input_ids"], inputs[f"{name}_attention_mask"], strict=True
-                    )
-                ]
-            )
-            for name in ("negative", "variant")
+        negatives = torch.stack(
+            [
+                head.swcc(row_ids, row_mask).embeddings
+                for row_ids, row_mask in zip(
+                    inputs["negative_input_ids"], inputs["negative_attention_mask"], strict=True
+                )
+            ]
         )
         hidden = head.swcc(inputs["masked_input_ids"], mask).last_hidden_state
         tokens = torch.stack(
@@ -167,7 +161,6 @@ class TestSwcc(MethodCase):
                 config.shared_word_temperature,
                 weight=inputs["co_event_weight"],
             ),
-            "predicate_loss": losses.predicate_similarity(anchor, variants, inputs["variant_similarities"]),
         }
         weights = self.loss_weights(config)
         return sum((weights[name] * term for name, term in terms.items()), torch.zeros(()))
@@ -179,14 +172,17 @@ class TestSwcc(MethodCase):
         assert (config.num_prototypes, config.cluster_weight, config.mlm_weight) == (10, 0.1, 1.0)
         assert (config.sinkhorn_iterations, config.sinkhorn_epsilon) == (3, 0.05)
         assert (config.prototype_entropy_weight, config.shared_word_weight) == (0.0, 0.0)
-        assert config.predicate_weight == 0.0
+        assert config.stage == "contrast"
+
+    def test_the_weight_of_a_former_term_is_read_and_not_saved(self) -> None:
+        assert "predicate_weight" not in SwccConfig(predicate_weight=1.0).to_dict()
 
     def test_dropout_makes_the_views(self, tiny_encoder: Path) -> None:
         head = SwccForPreTraining.from_encoder(str(tiny_encoder))
         inputs = {
             name: value
             for name, value in swcc_inputs(100).items()
-            if name not in ("co_event_weight", "masked_token_ids", "variant_similarities")
+            if name not in ("co_event_weight", "masked_token_ids", "sentence_vectors")
         }
         views = head.train().encode_views(**inputs)
         assert views["anchor"].shape == views["view_1"].shape == views["view_2"].shape
@@ -204,12 +200,22 @@ class TestSwcc(MethodCase):
             "no_weak_supervision": {"anchor", "view_1", "view_2", "masked_token"},
             "no_mlm": {"anchor", "view_1", "view_2", "co_event"},
             "shared_words_alone": {"anchor", "view_1", "view_2", "paraphrase", "negatives"},
+            "sentences": {"anchor"},
         }
         inputs = swcc_inputs(100)
-        del inputs["co_event_weight"], inputs["masked_token_ids"], inputs["variant_similarities"]
+        del inputs["co_event_weight"], inputs["masked_token_ids"], inputs["sentence_vectors"]
         for name, expected in views.items():
             head = SwccForPreTraining.from_encoder(str(tiny_encoder), **self.variants[name].fields)
             assert set(head.encode_views(**inputs)) == expected, name
+
+    def test_stage_of_sentences_learns_their_vectors(self, tiny_encoder: Path) -> None:
+        head = SwccForPreTraining.from_encoder(str(tiny_encoder), **self.variants["sentences"].fields).eval()
+        inputs = swcc_inputs(100)
+        anchor = head.swcc(inputs["input_ids"], inputs["attention_mask"]).embeddings
+        cosines = torch.cosine_similarity(anchor, inputs["sentence_vectors"])
+        torch.testing.assert_close(head(**inputs).loss, (2 - 2 * cosines).mean())
+        with pytest.raises(ValueError, match=r"the stage sentences needs .* missing: sentence_vectors"):
+            head(**{**inputs, "sentence_vectors": None})
 
     def test_margin_takes_another_rows_co_event_as_negative(self, tiny_encoder: Path) -> None:
         # [CLS] of a random encoder is nearly one vector for all texts, so it could not tell rows apart.

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.process
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run") / "trained"
-    settings = ["max_steps=2", "per_device_train_batch_size=8", "warmup_steps=0", "predicate_weight=0"]
+    settings = ["max_steps=2", "per_device_train_batch_size=8", "warmup_steps=0"]
     train("swcc", folder, recipe="demo", settings=settings, tasks=["transitive_similarity"], device="cpu")
     return folder
 

@@ -67,15 +67,10 @@ def slow_shared_word_contrast(
     return total / len(anchor)
 
 
-def slow_predicate_similarity(anchor: Matrix, variants: list[Matrix], similarities: Matrix) -> float:
-    """One minus Pearson's correlation of the cosines of all pairs with their similarities."""
-    cosines = [_cosine(a, variant) for a, row in zip(anchor, variants, strict=True) for variant in row]
-    return 1 - statistics.correlation(cosines, [value for row in similarities for value in row])
-
-
-def slow_feature_distillation(vectors: Matrix, targets: Matrix, mask: list[bool]) -> float:
+def slow_feature_distillation(vectors: Matrix, targets: Matrix, mask: list[bool] | None) -> float:
     """Squared distance of unit vectors, as twice one minus their cosine."""
-    kept = [2 - 2 * _cosine(a, b) for a, b, counts in zip(vectors, targets, mask, strict=True) if counts]
+    counted = mask or [True] * len(vectors)
+    kept = [2 - 2 * _cosine(a, b) for a, b, counts in zip(vectors, targets, counted, strict=True) if counts]
     return statistics.mean(kept) if kept else 0.0
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import torch
 from method_case import random_texts
 
-ROWS, NEGATIVES, VARIANTS = 6, 3, 2
+ROWS, NEGATIVES = 6, 3
 
 
-def swcc_inputs(vocabulary: int) -> dict[str, torch.Tensor]:
-    """Inputs for every view, each with a length of its own."""
+def swcc_inputs(vocabulary: int, size: int = 32) -> dict[str, torch.Tensor]:
+    """Inputs for every view, each with a length of its own, and vectors of `size` numbers."""
     input_ids, attention_mask = random_texts(ROWS, 8, vocabulary, seed=10)
     co_event_ids, co_event_mask = random_texts(ROWS, 11, vocabulary, seed=11)
     negative_ids, negative_mask = random_texts(ROWS * NEGATIVES, 7, vocabulary, seed=12)
     paraphrase_ids, paraphrase_mask = random_texts(ROWS, 9, vocabulary, seed=13)
-    variant_ids, variant_mask = random_texts(ROWS * VARIANTS, 6, vocabulary, seed=14)
     positions = torch.ones(ROWS, dtype=torch.long)
     masked_ids = input_ids.clone()
     labels = masked_ids[torch.arange(ROWS), positions]
@@ -32,7 +31,5 @@ def swcc_inputs(vocabulary: int) -> dict[str, torch.Tensor]:
         "paraphrase_attention_mask": paraphrase_mask,
         "negative_input_ids": negative_ids.unflatten(0, (ROWS, NEGATIVES)),
         "negative_attention_mask": negative_mask.unflatten(0, (ROWS, NEGATIVES)),
-        "variant_input_ids": variant_ids.unflatten(0, (ROWS, VARIANTS)),
-        "variant_attention_mask": variant_mask.unflatten(0, (ROWS, VARIANTS)),
-        "variant_similarities": torch.linspace(0.9, -0.2, ROWS * VARIANTS).view(ROWS, VARIANTS),
+        "sentence_vectors": torch.linspace(-1, 1, ROWS * size).sin().view(ROWS, size),
     }

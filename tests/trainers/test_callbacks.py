@@ -41,7 +41,7 @@ from eventformers.trainers.callbacks import (
 QUICK = str(Path(__file__).with_name("quick_swcc.yaml"))
 LOSS_TERMS = {
     *("contrastive_loss", "cluster_loss", "mlm_loss", "prototype_entropy_loss"),
-    *("shared_word_loss", "predicate_loss"),
+    "shared_word_loss",
 }
 
 

@@ -104,34 +104,6 @@ def test_swap_changes_one_role(exchange: RoleSubstitution, rows: Dataset) -> Non
         )
 
 
-def test_variants_have_the_similarities_of_their_predicates_in_a_sentence(
-    rows: Dataset, tiny_encoder: Path
-) -> None:
-    model = SwccModel.from_encoder(str(tiny_encoder), pooling="mean").eval()
-    exchange = RoleSubstitution(
-        rows,
-        model,
-        AutoTokenizer.from_pretrained(tiny_encoder),
-        SubstitutionSettings(),
-        predicates_in_sentence=True,
-    )
-    texts = [f"they {predicate} it" for predicate in PREDICATES]
-    batch = AutoTokenizer.from_pretrained(tiny_encoder)(texts, padding=True, return_tensors="pt")
-    with torch.no_grad():
-        vectors = model(batch["input_ids"], batch["attention_mask"]).embeddings
-    vectors = torch.nn.functional.normalize(vectors, dim=-1)
-    drawn = set()
-    for position in range(len(exchange.kept)):
-        event = rows[int(exchange.kept[position])]["event"]
-        events, similarities = exchange.variants(position, np.random.default_rng(position))
-        for variant, similarity in zip(events, similarities, strict=True):
-            own, other = (PREDICATES.index(each["predicate"]) for each in (event, variant))
-            assert {**variant, "predicate": event["predicate"]} == event
-            assert similarity == pytest.approx((vectors[own] @ vectors[other]).item(), abs=1e-5)
-            drawn.add((own, other))
-    assert len(drawn) > len(PREDICATES)
-
-
 def test_a_form_of_the_word_is_no_swap_however_far(
     rows: Dataset, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -274,8 +274,8 @@ def test_bad_stages(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_a_method_of_one_stage_has_no_others(tmp_path: Path) -> None:
-    with pytest.raises(EventformersError, match="swcc has only one stage"):
-        resolve_recipe(load_method("swcc"), written(tmp_path, "stages: [{name: graph}]"))
+    with pytest.raises(EventformersError, match="mico has only one stage"):
+        resolve_recipe(load_method("mico"), written(tmp_path, "stages: [{name: graph}]"))
     with pytest.raises(UnknownNameError, match="stage of heterevent"):
         check_stages(
             Recipe(method="heterevent", name="x", stages=[{"name": "sequenc"}]),

@@ -33,14 +33,12 @@ class TestSwccTraining(MethodTrainingCase):
         "mlm_loss",
         "prototype_entropy_loss",
         "shared_word_loss",
-        "predicate_loss",
     )
     head_fields = {  # noqa: RUF012
         "pooling": "mean",
         "prototype_entropy_weight": 0.05,
         "shared_word_weight": 0.5,
         "shared_word_co_event_weight": 0.7,
-        "predicate_weight": 0.6,
     }
     # Neither the cluster loss nor the entropy of the prototypes can be 0.
     fit_fields = {  # noqa: RUF012
@@ -50,7 +48,7 @@ class TestSwccTraining(MethodTrainingCase):
         "prototype_entropy_weight": 0.0,
     }
     # A stream knows no row but the next, and so no other words.
-    stream_settings = ("streaming=true", "shared_word_weight=0", "predicate_weight=0")
+    stream_settings = ("streaming=true", "shared_word_weight=0")
 
     @classmethod
     def write_raw(cls, folder: Path) -> None:

@@ -77,7 +77,6 @@ def test_training_tells_of_rows_without_a_co_event(
 
 def test_shapes_and_texts_of_paraphrases_and_swaps(collator: SwccCollator, tiny_encoder: Path) -> None:
     settings = SubstitutionSettings(object_swaps=2, subject_swaps=1, min_role_frequency=1)
-    collator.paraphrases_and_swaps = collator.predicate_variants = True
     collator.substitution = RoleSubstitution(
         Dataset.from_dict({"event": EVENTS}),
         SwccModel.from_encoder(str(tiny_encoder)),
@@ -87,7 +86,6 @@ def test_shapes_and_texts_of_paraphrases_and_swaps(collator: SwccCollator, tiny_
     batch = collator([row(number, [DISJOINT]) for number in (0, 7)])
     assert batch["paraphrase_input_ids"].shape == batch["paraphrase_attention_mask"].shape
     assert batch["negative_input_ids"].shape[:2] == (2, 3)
-    assert batch["variant_input_ids"].shape[:2] == batch["variant_similarities"].shape == (2, 2)
     decoded = collator.tokenizer.batch_decode(
         batch["negative_input_ids"].flatten(0, 1), skip_special_tokens=True
     )
@@ -99,6 +97,3 @@ def test_shapes_and_texts_of_paraphrases_and_swaps(collator: SwccCollator, tiny_
         assert third.endswith(f" {own['predicate']} {own['object']}")
     again = collator([row(number, [DISJOINT]) for number in (0, 7)])
     assert again["negative_input_ids"].equal(batch["negative_input_ids"])
-    collator.paraphrases_and_swaps = False
-    only_variants = collator([row(number, [DISJOINT]) for number in (0, 7)])
-    assert only_variants.keys() == {name for name in batch if not name.startswith(("paraphrase", "negative"))}
