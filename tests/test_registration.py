@@ -27,7 +27,7 @@ GROUNDING_CODE = (
     *("pipeline_event_grounding", "processing_event_grounding"),
 )
 FURTHER_CODE = {
-    "swcc": ("event_losses", "layer_weights", "pipeline_next_event", "training_head"),
+    "swcc": ("commonsense_losses", "event_losses", "layer_weights", "pipeline_next_event", "training_head"),
     "mico": (
         *("choice_rows", "commonsense_losses", "relation_words", "processing_mico", "training_head"),
         *("pipeline_commonsense_completion", "pipeline_next_event"),
