@@ -131,7 +131,7 @@ PRONOUNS = frozenset(WORDS["pronouns"].split())
 
 ACCEPTED_DOCUMENT = (
     'one JSON object a line with "events", a list of [subject, predicate, object], of '
-    '{"subject", "predicate", "object"} or of [sentence, offset, subject, predicate, object, lemma, '
+    '{"subject", "predicate", "object", "lemma"} or of [sentence, offset, subject, predicate, object, lemma, '
     "passive, negated]"
 )
 EXTRACTION_REPORT = "report.json"
@@ -299,7 +299,7 @@ def read_records_of_events(
     """Read documents from JSON lines: `{"document_id"?, "source"?, "license"?, "events": [...]}`, or chains:
     the same with `"protagonist"` or `"chain_id"`, or both. Or from a table, see `DOCUMENT_COLUMNS`.
 
-    An event is `{"subject", "predicate", "object"}`, where keys may be absent,
+    An event is `{"subject", "predicate", "object", "lemma"}`, where keys may be absent,
     `[subject, predicate, object]`, or the eight fields `[sentence, character offset, subject, predicate,
     object, lemma, passive, negated]` of extracted events; null is an absent role. `id` is an alias of
     `document_id`. `n_sent`, the number of sentences of an extracted document, is ignored. A negated event
@@ -313,12 +313,7 @@ def read_records_of_events(
     """
 
     def document(head: RawDocument, record: Record) -> RawDocument:
-        events = [
-            _extracted_event(item, predicate_form, path, record.line)
-            if isinstance(item, list) and len(item) == 8
-            else RawEvent(event_of(item, path, record.line, ACCEPTED_DOCUMENT))
-            for item in record["events"]
-        ]
+        events = [_raw_event(item, predicate_form, path, record.line) for item in record["events"]]
         return replace(head, events=events)
 
     lines = skipped if skipped_lines is None else skipped_lines
@@ -443,6 +438,18 @@ def _documents_of(
         document["events"].append(fields)
     if document is not None:
         yield document
+
+
+def _raw_event(item: object, predicate_form: str, path: Path, line: int) -> RawEvent:
+    if isinstance(item, list) and len(item) == 8:
+        return _extracted_event(item, predicate_form, path, line)
+    lemma = ""
+    if isinstance(item, dict) and "lemma" in item:
+        lemma = role_of(item["lemma"], path, line)
+        item = {role: value for role, value in item.items() if role != "lemma"}
+        if predicate_form == "lemma" and lemma:
+            item["predicate"] = lemma
+    return RawEvent(event_of(item, path, line, ACCEPTED_DOCUMENT), lemma)
 
 
 def _extracted_event(item: list[object], predicate_form: str, path: Path, line: int) -> RawEvent:

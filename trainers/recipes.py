@@ -217,7 +217,9 @@ def apply_settings(recipe: Recipe, settings: Sequence[str], accepted: Mapping[st
             raise EventformersError(f"--set {key} is ambiguous; accepted: {choices}")
         elif not homes or key not in keys.get(homes[0], set()):
             known_keys = [known for home in (homes or keys) for known in keys.get(home, set())]
-            raise UnknownNameError("recipe key", key if known_keys else path, known_keys or SECTIONS)
+            raise UnknownNameError(
+                "recipe key", key if known_keys else path, known_keys or (*SECTIONS, *stages)
+            )
         elif stage is not None:
             stage.setdefault(homes[0], {})[key] = value
             changed.changed[f"{first}.{homes[0]}.{key}"] = value

@@ -290,7 +290,7 @@ def sentence_vectors(
     Raises:
         EventformersError: a sentence has other words in braces or none, or there is no sentence.
     """
-    for sentence in sentences or [""]:
+    for sentence in sentences or ["no sentence"]:
         try:
             found = {name for _, name, *_ in Formatter().parse(sentence) if name is not None}
         except ValueError:

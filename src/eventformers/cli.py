@@ -113,7 +113,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             errors.print(f"error: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
     if code == INTERRUPTED:
-        errors.print("interrupted; run the command again, train and extract with --resume", highlight=False)
+        errors.print(
+            "interrupted; run the command again; train and extract continue with --resume", highlight=False
+        )
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -26,7 +26,7 @@ from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding.vectors import return_memory
 from eventformers.loading.encoders import PACKAGED_ENCODER, resolve_encoder
 from eventformers.loading.models import find_device, load_config
-from eventformers.markdown import code, duration, number, table
+from eventformers.markdown import code, duration, number, setting, table
 from eventformers.methods import load_method
 from eventformers.model_cards import ModelCard, TrainedOn, write_card
 from eventformers.model_cards.card import STAGES_SECTION, write_training_record
@@ -36,6 +36,7 @@ from eventformers.models.sentence_transformers_files import (
 )
 from eventformers.publishing.folders import FILES_OF_A_MODEL
 from eventformers.trainers.process_group import is_main_process
+from eventformers.trainers.recipes import SECTIONS
 from eventformers.trainers.run import TrainingRun, resolve_recipe, save_run, train_head
 from eventformers.trainers.stages import (
     RUN_FILE,
@@ -252,6 +253,11 @@ def _card(run: TrainingRun, name: str, encoder: str, results: list[TaskResult]) 
     recipe, sections = run.recipe, run.chosen
     if len(run.stages) > 1:
         settings = [part.training for part in stage_recipes(recipe)]
+        told = ("from_encoder", "start_weight_share")
+        of_stages = [
+            {key: value for name in SECTIONS for key, value in part.get(name, {}).items() if key not in told}
+            for part in recipe.stages
+        ]
         rows = [
             [
                 code(stage.name),
@@ -259,13 +265,14 @@ def _card(run: TrainingRun, name: str, encoder: str, results: list[TaskResult]) 
                 number(stage.steps),
                 duration(stage.seconds),
                 number(1 - given.get("start_weight_share", 0.0)),
+                "; ".join(f"{key} {setting(value)}" for key, value in own.items()),
             ]
-            for place, (stage, given) in enumerate(zip(run.stages, settings, strict=True))
+            for place, (stage, given, own) in enumerate(zip(run.stages, settings, of_stages, strict=True))
         ]
         note = "The settings above are of the last stage."
         if any(given.get("from_encoder") for given in settings[1:]):
             note += " The changes of stages that start from the encoder are added, each times its scale."
-        columns = ["stage", "starts from", "optimizer steps", "time", "scale of its change"]
+        columns = ["stage", "starts from", "optimizer steps", "time", "scale of its change", "settings"]
         sections = {STAGES_SECTION: f"{note}\n\n{table(columns, rows)}", **sections}
     statistics = run.data.get("statistics", {})
     # The statistics of several splits are nested under their names.

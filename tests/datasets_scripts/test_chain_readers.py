@@ -57,6 +57,16 @@ def test_extracted_events_keep_their_surface_and_negation(tmp_path: Path) -> Non
     assert [raw.event["predicate"] for raw in document.events] == ["continue", "not restore"]
 
 
+def test_objects_may_have_a_lemma(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    item = {"subject": "waiter", "predicate": "brings", "object": "menu"}
+    path.write_text(json.dumps({"events": [{**item, "lemma": "bring"}, item]}) + "\n", encoding="utf-8")
+    (surface,), (lemma,) = read(path), read(path, predicate_form="lemma")
+    assert [raw.event["predicate"] for raw in surface.events] == ["brings", "brings"]
+    assert [raw.event["predicate"] for raw in lemma.events] == ["bring", "brings"]
+    assert [raw.lemma for raw in surface.events] == ["bring", ""]
+
+
 def test_plain_json_lines_take_lists_and_objects(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text(

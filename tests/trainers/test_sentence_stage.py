@@ -70,7 +70,9 @@ def test_a_sentence_needs_roles_alone(tiny_encoder: Path, sentence: str) -> None
 
 
 def test_a_run_without_sentences(tiny_encoder: Path, tmp_path: Path) -> None:
-    with pytest.raises(EventformersError, match="setting sentences: found ''; accepted: texts with"):
+    with pytest.raises(
+        EventformersError, match="setting sentences: found 'no sentence'; accepted: texts with"
+    ):
         _run(tiny_encoder, tmp_path, "views.sentences=[]")
 
 
@@ -156,5 +158,6 @@ def test_the_card_tells_of_the_stages(tiny_encoder: Path, tmp_path: Path) -> Non
     both, one = ((tmp_path / name / "README.md").read_text(encoding="utf-8") for name in ("both", "one"))
     assert re.search(r"\| `sentences` \| the encoder \| 2 \| .* \| 1\.3 \|", both)
     assert re.search(r"\| `contrast` \| the encoder \| 2 \| .* \| 1\.03 \|", both)
+    assert "a {subject} that can {predicate} a {object}, they {predicate} the {object}" in both
     assert "**Vectors of sentences**" in both
     assert "Vectors of sentences" not in one
