@@ -37,7 +37,9 @@ def test_a_run_becomes_a_model_of_the_package(run: Path, tmp_path: Path, monkeyp
     assert model.num_bytes < 2_000_000
     [score] = [score for score in model.scores if score.task == "transitive_similarity"]
     assert score.trained == pytest.approx(score.value, abs=0.02)
-    assert "--set training.max_steps=2" in model.card.read_text()
+    card = model.card.read_text(encoding="utf-8")
+    assert "--set training.max_steps=2" in card
+    assert "## Limits\n\n- It reads one event" in card
     folder = Path(loading.pretrained("swcc"))
     trained, built = load_file(run / "model.safetensors"), load_file(folder / "model.safetensors")
     start = load_file(Path(resolve_encoder()) / "model.safetensors")

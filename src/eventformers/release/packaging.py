@@ -42,6 +42,7 @@ from eventformers.loading.pretrained import (
 from eventformers.markdown import code_block, table
 from eventformers.methods import load_method
 from eventformers.model_cards.card import TRAINING_DATA_FILE, read_training_record
+from eventformers.model_cards.method import load_method_card
 from eventformers.model_cards.scores import score_text
 from eventformers.trainers.base import ARGUMENTS_FILE
 from eventformers.trainers.recipes import Recipe
@@ -77,6 +78,10 @@ Seed {seed}. Trained by:
 {scores}
 
 The settings of the recipe were tuned on development rows; its own note: {note}
+
+## Limits
+
+{limits}
 
 ## Training data
 
@@ -155,10 +160,12 @@ def package(
             task: result.main_value for task, result in _scores(whole, sampled, own, retriever).items()
         }
         write_text(small / FACTS_FILE, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+        config = read_json_object(small / "config.json")
         size = (small / CHANGE_FILE).stat().st_size / 1e6
         card = _CARD.format(
             **facts | {"name": name, "size": size, "scores": score_rows(facts["scores"])},
             note=recipe.note or "none.",
+            limits="\n".join(f"- {one}" for one in load_method_card(name).parts(config).limits),
             data=table(
                 ["source", "licence"],
                 [[source, str(entry["license"])] for source, entry in trained_on.sources.items()],
