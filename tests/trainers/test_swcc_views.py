@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from datasets import Dataset
 from short_runs import short_run
@@ -97,3 +98,11 @@ def test_shapes_and_texts_of_paraphrases_and_swaps(collator: SwccCollator, tiny_
         assert third.endswith(f" {own['predicate']} {own['object']}")
     again = collator([row(number, [DISJOINT]) for number in (0, 7)])
     assert again["negative_input_ids"].equal(batch["negative_input_ids"])
+
+
+def test_each_event_has_the_vector_of_its_own_row(collator: SwccCollator) -> None:
+    collator.sentence_vectors = np.arange(12, dtype=np.float32).reshape(6, 2)
+    batch = collator([row(number, [DISJOINT]) for number in (4, 1)])
+    assert batch.keys() == {"input_ids", "attention_mask", "sentence_vectors"}
+    assert batch["sentence_vectors"].tolist() == [[8.0, 9.0], [2.0, 3.0]]
+    assert batch["input_ids"].equal(collator.encode([EVENTS[4], EVENTS[1]])["input_ids"])
