@@ -290,16 +290,12 @@ def sentence_vectors(
     Raises:
         EventformersError: a sentence has other words in braces or none, or there is no sentence.
     """
-    for sentence in sentences or ["no sentence"]:
-        try:
-            found = {name for _, name, *_ in Formatter().parse(sentence) if name is not None}
-        except ValueError:
-            found = {"{"}
-        if not found or not found <= set(ROLES):
-            raise EventformersError(
-                f"setting sentences: found {shown(sentence)}; accepted: texts with {{subject}}, "
-                "{predicate} or {object}"
-            )
+    faulty = [sentence for sentence in sentences if not _has_roles_alone(sentence)]
+    if faulty or not sentences:
+        raise EventformersError(
+            f"setting sentences: found {shown(faulty[0] if faulty else [])}; accepted: texts with "
+            "{subject}, {predicate} or {object}, and nothing else in braces"
+        )
     events = list(events)
     longest = longest_input(tokenizer, model.config.encoder_config)
     longest -= len(prompt_tokens(tokenizer, prompt_of(model.config.prompts)))
@@ -309,6 +305,15 @@ def sentence_vectors(
         vectors = initial_vectors(texts, model, tokenizer, longest)
         total = total + times * vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return total
+
+
+def _has_roles_alone(sentence: str) -> bool:
+    """Return whether a text has roles in braces, and nothing else there."""
+    try:
+        found = {tuple(part) for _, *part in Formatter().parse(sentence) if part[0] is not None}
+    except ValueError:
+        return False
+    return bool(found) and found <= {(role, "", None) for role in ROLES}
 
 
 def _frequency_range(rows: Dataset | IterableDataset, report: Mapping[str, Any]) -> tuple[int, int]:
