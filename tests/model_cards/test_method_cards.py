@@ -252,6 +252,13 @@ def test_every_objective_of_swcc_has_words(objective, normalization):
     assert parts.limits
 
 
+def test_a_model_of_sentences_alone_says_what_it_used():
+    first = "This model is from the stage `sentences` alone"
+    assert told("swcc", stage="sentences")["objective"].startswith(first)
+    assert first not in told("swcc")["objective"]
+    assert "Vectors of sentences" not in told("swcc")["objective"]
+
+
 def test_the_weights_of_the_joint_stage():
     objective = told("event_grounding", stage="joint", hierarchy_weight=0.25)["objective"]
     linking, hierarchy = objective.split("\n")[2:]
