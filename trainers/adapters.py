@@ -327,7 +327,7 @@ class Adapter:
                     else f"{kind_of(self.settings)} adapters"
                 ),
                 whole=f", and {modules}, trained without adapters" if modules else "",
-                arguments=f'"{encoder}"{changed}',
+                arguments=f'resolve_encoder("{encoder}"){changed}',
                 resize=f"base.resize_token_embeddings({vocabulary}, mean_resizing=False)\n" if added else "",
                 folder=folder,
             )
