@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import datasets
 import numpy as np
@@ -41,19 +41,32 @@ def initial_vectors(
     encoded = processor.tokenise(list(texts), max_length=max_seq_length + of_prompt)
     ids, mask = encoded["input_ids"], encoded["attention_mask"]
     decides = [array_digest(ids.numpy()), array_digest(mask.numpy()), model_digest(model)]
-    return cached_arrays("distillation", decides, lambda: {"vectors": _encoded(model, ids, mask)})["vectors"]
+
+    def encode(part: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+        return model.embed_distinct([(part, own)])[0]
+
+    def compute() -> dict[str, npt.NDArray[np.float32]]:
+        return {"vectors": encode_blocks(ids, mask, model, encode).numpy()}
+
+    return cached_arrays("distillation", decides, compute)["vectors"]
 
 
 @torch.no_grad()
-def _encoded(model: EventEncoderModel, ids: torch.Tensor, mask: torch.Tensor) -> npt.NDArray[np.float32]:
+def encode_blocks(
+    ids: torch.Tensor,
+    mask: torch.Tensor,
+    model: EventEncoderModel,
+    encode: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """Encode token ids `(texts, length)` block by block, without dropout, in float32 on the CPU."""
     was_training = model.training
     model.eval()
     parts = list(zip(ids.split(_BLOCK), mask.split(_BLOCK), strict=True))
     blocks = [
-        model.embed_distinct([(part.to(model.device), own.to(model.device))])[0].float().cpu()
+        encode(part.to(model.device), own.to(model.device)).float().cpu()
         for part, own in datasets.utils.tqdm(
             parts, desc="Encoding texts", unit=f" of {_BLOCK}", disable=len(parts) < _SHOWN
         )
     ]
     model.train(was_training)
-    return torch.cat(blocks).numpy()
+    return torch.cat(blocks)

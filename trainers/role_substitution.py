@@ -27,6 +27,7 @@ from eventformers.models.pooling import mean_pool
 from eventformers.models.processing_events import EventProcessor
 from eventformers.strict import Count, Number
 from eventformers.trainers.data_reports import array_digest, cached_arrays, model_digest
+from eventformers.trainers.initial_vectors import encode_blocks
 
 Role = Literal["subject", "predicate", "object"]
 ROLES: tuple[Role, ...] = ("subject", "predicate", "object")
@@ -240,25 +241,16 @@ def _neighbours(vectors: torch.Tensor, stems: npt.NDArray[np.str_]) -> dict[str,
     }
 
 
-@torch.no_grad()
 def _word_vectors(
     words: list[str], model: EventEncoderModel, tokenizer: PreTrainedTokenizerBase
 ) -> torch.Tensor:
     """Encode words to mean-pooled unit vectors `(V, hidden_size)`, in float32 on the CPU."""
-    was_training = model.training
-    model.eval()
-    order = sorted(range(len(words)), key=lambda place: len(words[place]))
-    vectors = torch.empty(len(words), model.config.encoder_config.hidden_size)
+    # Only junk has more pieces than the encoder has positions, so truncation does no harm.
     longest = longest_input(tokenizer, model.config.encoder_config)
-    processor = EventProcessor(tokenizer)
-    for start in range(0, len(words), _BLOCK):
-        places = order[start : start + _BLOCK]
-        # Only junk has more pieces than the encoder has positions, so truncation does no harm.
-        batch = processor.tokenise([words[place] for place in places], max_length=longest).to(model.device)
-        hidden = model.encoder(
-            input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]
-        ).last_hidden_state
-        pooled = mean_pool(hidden, batch["attention_mask"]).float().cpu()
-        vectors[places] = functional.normalize(pooled, dim=-1)
-    model.train(was_training)
-    return vectors
+    batch = EventProcessor(tokenizer).tokenise(words, max_length=longest)
+
+    def encode(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return mean_pool(*model.encode_together([(ids, mask)])[0])
+
+    vectors = encode_blocks(batch["input_ids"], batch["attention_mask"], model, encode)
+    return functional.normalize(vectors, dim=-1)

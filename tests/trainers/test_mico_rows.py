@@ -344,7 +344,7 @@ def test_vectors_are_those_of_the_encoder(
 
 def test_encoded_once(tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = _read(tiny_encoder, None)
-    monkeypatch.setattr(initial_vectors, "_encoded", lambda *_: pytest.fail("encoded again"))
+    monkeypatch.setattr(initial_vectors, "encode_blocks", lambda *_: pytest.fail("encoded again"))
     np.testing.assert_array_equal(_read(tiny_encoder, None).vectors, first.vectors)
 
 
