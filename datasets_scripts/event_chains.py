@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -330,6 +331,7 @@ class EventChains(EventDatasetBuilder):
         event_filter = EventFilter.of_settings(config.exclude_predicates, config.drop_pronoun_only)
         sources: set[str] = set()
         longest = 0
+        has_lemmas = config.predicate_form == "surface"
 
         def keep(document_id: str, source: str) -> bool:
             sources.add(source)
@@ -339,6 +341,7 @@ class EventChains(EventDatasetBuilder):
         for document in read_documents(files, skipped, config.predicate_form, keep, lines):
             report.read["chains" if document.chain_id else "documents"] += 1
             report.read["events"] += len(document.events)
+            has_lemmas = has_lemmas or any(event.lemma for event in document.events)
             if not document.events:
                 skipped["document_without_events"] += 1
                 continue
@@ -354,6 +357,11 @@ class EventChains(EventDatasetBuilder):
                 continue
             longest = max(longest, len(kept))
             yield document, kept
+        if report.read["events"] and not has_lemmas:
+            warnings.warn(
+                f"{self.NAME}: no event has a lemma, so predicate_form=lemma keeps predicates as they are",
+                stacklevel=1,
+            )
         for name in config.exclude_source:
             if name not in sources:
                 raise UnknownNameError("source in exclude_source", name, sources)

@@ -194,7 +194,8 @@ class EventCoreference(EventDatasetBuilder):
             mentions = [mention for mention in document.mentions if mention.is_event]
             self.report.read["mentions"] += len(mentions)
             rows = [_row(document, mention) for mention in document.listed_mentions() if mention.is_event]
-            self.report.skipped["mention_in_a_sentence_not_listed"] += len(mentions) - len(rows)
+            if left_out := len(mentions) - len(rows):
+                self.report.skipped["mention_in_a_sentence_not_listed"] += left_out
             if rows:
                 self.report.add_source(source, license_name, documents=1, mentions=len(rows))
             for row in rows:

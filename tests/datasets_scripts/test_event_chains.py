@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,22 @@ def test_several_folders_and_single_files(raw: Path, tmp_path: Path) -> None:
 def test_bad_settings_say_what_is_accepted(raw: Path, settings: dict[str, object], message: str) -> None:
     with pytest.raises(EventformersError, match=re.escape(message)):
         build_dataset("event_chains", "documents", raw, raw.parent / "out", **settings)
+
+
+def test_data_without_lemmas_are_told(tmp_path: Path) -> None:
+    events = [{"subject": "she", "predicate": "brings", "object": "it"}]
+    data = tmp_path / "mine.jsonl"
+    for lemma in ({}, {"lemma": ""}):
+        data.write_text(json.dumps({"events": [{**events[0], **lemma}]}) + "\n", encoding="utf-8")
+        with pytest.warns(UserWarning, match="no event has a lemma, so predicate_form=lemma keeps pred"):
+            build_dataset(
+                "event_chains", "documents", data, tmp_path / str(len(lemma)), predicate_form="lemma"
+            )
+    events.append({**events[0], "lemma": "bring"})
+    data.write_text(json.dumps({"events": events}) + "\n", encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        build_dataset("event_chains", "documents", data, tmp_path / "some", predicate_form="lemma")
 
 
 def test_too_little_memory_is_told(raw: Path) -> None:

@@ -139,6 +139,8 @@ def test_a_mention_without_others_has_a_chain_of_its_own(tmp_path: Path) -> None
 
 def test_sentences_that_are_not_listed_are_counted(tmp_path: Path) -> None:
     folder_of(tmp_path, sentences="3,1ecbplus,1\n3,1ecbplus,0\n")
+    folder = build_dataset("event_coreference", data_dir=tmp_path, output=tmp_path / "listed")
+    assert build_reports(folder)["mentions"]["skipped"] == {}
     more = DOCUMENT.replace('sentence="1" number="0"', 'sentence="2" number="0"').replace(
         'HUMAN_PART_PER m_id="8"><token_anchor t_id="9"/></HUMAN_PART_PER',
         'ACTION_STATE m_id="8"><token_anchor t_id="9"/></ACTION_STATE',
