@@ -80,10 +80,7 @@ def load_built(
     if isinstance(place, Path):
         # Given a list of files, `datasets` checks when they were changed; given a folder with a README, it
         # does not.
-        by_name = built_configs(place)
-        if config not in by_name:
-            raise UnknownNameError(f"config of {place}", config, by_name)
-        patterns = by_name[config].get("data_files")
+        patterns = _built_config(place, config).get("data_files")
         files: dict[str, list[str]] = {}
         for item in patterns if isinstance(patterns, list) else []:
             if not isinstance(item, dict) or not {"path", "split"} <= item.keys():
@@ -142,10 +139,21 @@ def check_data(data: DataDir | None) -> None:
 
 
 def check_raw_files(data: str | Path, builder: str, config: str) -> None:
-    """Raise an error if existing files have no raw file of a builder's config; no rows are read."""
+    """Raise an error if existing data have no raw file and no built rows of a config; no rows are read."""
     folder = Path(data).expanduser()
-    if find_built(folder, builder) is None and (folder.exists() or os.pathsep in str(data)):
+    built = find_built(folder, builder)
+    if built is not None:
+        _built_config(built, config)
+    elif folder.exists() or os.pathsep in str(data):
         BUILDERS[builder](config, data)
+
+
+def _built_config(folder: Path, config: str) -> dict[str, Any]:
+    """The entry of a config in the card of a built dataset; an error if it has none."""
+    by_name = built_configs(folder)
+    if config not in by_name:
+        raise UnknownNameError(f"config of {folder}", config, by_name)
+    return by_name[config]
 
 
 def looks_like_hub_id(text: str) -> bool:

@@ -239,6 +239,8 @@ def test_raw_files_are_checked_where_they_are_read(raw: Path, tmp_path: Path) ->
     for data in (raw, f"{raw}{os.pathsep}{raw}"):
         with pytest.raises(EventformersError, match="no raw file for event_types, config frames"):
             check_raw_files(data, "event_types", "frames")
+    with pytest.raises(UnknownNameError, match=r"unknown config of .*built 'frames'"):
+        check_raw_files(built, "event_types", "frames")
 
 
 def test_names_that_are_unknown_or_absent_are_told(raw: Path, tmp_path: Path) -> None:
