@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,11 @@ from eventformers.datasets_scripts.events import (
 )
 from eventformers.errors import EventformersError
 from eventformers.inference.chains.next_event import next_event
-from eventformers.inference.encoding.event_tables import read_event_mentions, read_table_events
+from eventformers.inference.encoding.event_tables import (
+    pipeline_language,
+    read_event_mentions,
+    read_table_events,
+)
 from eventformers.inference.grounding.ground import ground
 from eventformers.inference.grounding.mention_files import load_text_mentions
 from eventformers.inference.induction.induce import induce
@@ -159,6 +164,25 @@ def test_events_are_mentions_of_a_grounding(tiny_encoder: Path, tmp_path: Path) 
     found = ground(tiny_encoder, folder, known)
     assert [one.mention.mention_id for one in found.mentions] == IDS
     assert all(one.candidates[0].event_id == "storm" for one in found.mentions)
+
+
+@pytest.mark.parametrize(
+    ("report", "language"),
+    [
+        ({"made_of": {"pipeline": "de_core_news_sm 3.8.0, spaCy 3.8.18"}}, "de"),
+        ({"settings": {"events": {"pipeline": "fr_core_news_sm"}}}, "fr"),
+        ({"made_of": "by hand", "settings": [1]}, None),
+        ({"settings": {"events": {"pipeline": None}}}, None),
+        ({}, None),
+    ],
+)
+def test_a_folder_has_the_language_of_its_pipeline(
+    report: dict[str, object], language: str | None, tmp_path: Path
+) -> None:
+    folder = write_event_tables(tmp_path / "extracted")
+    assert pipeline_language(folder) is None
+    (folder / "report.json").write_text(json.dumps(report), encoding="utf-8")
+    assert pipeline_language(folder) == language
 
 
 @pytest.mark.parametrize("name", ["", "events.parquet"])

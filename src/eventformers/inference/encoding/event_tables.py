@@ -70,13 +70,19 @@ def are_event_tables(source: object) -> TypeGuard[str | Path | EventTables]:
 
 
 def pipeline_language(source: object) -> str | None:
-    """Return the language of the pipeline of a folder that `extract` wrote; None for anything else."""
+    """Return the language of the pipeline of a folder of `extract` or `explore`; None for anything else."""
     if not are_event_tables(source) or not isinstance(source, (str, Path)):
         return None
     report = Path(source).expanduser() / EXTRACTION_REPORT
-    made_of = read_json_object(report).get("made_of") if report.exists() else None
-    # The name of a pipeline begins with its language.
-    return made_of["pipeline"].partition("_")[0] if made_of else None
+    content = read_json_object(report) if report.exists() else {}
+    for path in (("made_of", "pipeline"), ("settings", "events", "pipeline")):
+        found: object = content
+        for name in path:
+            found = found.get(name) if isinstance(found, dict) else None
+        if isinstance(found, str):
+            # The name of a pipeline begins with its language.
+            return found.partition("_")[0]
+    return None
 
 
 def read_event_mentions(tables: str | Path | EventTables) -> list[EventMention]:

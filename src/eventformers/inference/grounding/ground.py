@@ -94,8 +94,8 @@ def ground(
         candidates: number of events to retrieve for each mention.
         search: `exact`; `hnsw` or `ivf`, both approximate; `auto` is exact up to `EXACT_UP_TO` events of a
             pool and approximate beyond.
-        language: language of mentions without one; None uses that of the pipeline for a folder that `extract`
-            wrote, else the knowledge base's, if it has only one.
+        language: language of mentions without one; None uses that of the pipeline for a folder of `extract`
+            or `explore`, else the knowledge base's, if it has only one.
         candidate_language: language in which all candidates are described; None finds candidates for each
             mention in its own language.
         index: folder of the events' vectors, built if absent, so that a large knowledge base is encoded once;
