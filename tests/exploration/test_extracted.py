@@ -49,6 +49,17 @@ def test_the_demo_needs_no_parser_and_takes_the_tables_as_they_are(
     assert all(step.reused for step in explore_samples(tmp_path, encoder=str(tiny_encoder)).steps)
 
 
+@pytest.mark.process
+def test_articles_of_one_event_share_stories(tmp_path: Path) -> None:
+    skipped = ["chains", "types", "map", "network", "page"]
+    explore(EXTRACTED, tmp_path / "out", skip=skipped, device="cpu")
+    shared = pq.read_table(tmp_path / "out" / "stories.parquet")["document_ids"].to_pylist()
+    for scene in ("flood", "launch", "trial"):
+        assert [f"{scene}-1", f"{scene}-4"] in shared
+    scenes = [{one.partition("-")[0] for one in documents} for documents in shared]
+    assert all(len(one) == 1 for one in scenes)
+
+
 def test_chains_follow_equal_arguments_within_a_document() -> None:
     rows = [
         ("a#0", "a", "police", "thief", "police caught thief"),
