@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from chain_rows import event, events
 
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError
 from eventformers.inference.chains.scorers import EncoderChainScorer
 
 
@@ -67,8 +67,6 @@ def test_the_last_event_alone_can_decide():
     (scores,) = scorer.score_choices(CONTEXTS[:1], CHOICES[:1])
     last = embed.vector(CONTEXTS[0][-1])
     assert scores == pytest.approx([cosine(last, embed.vector(choice)) for choice in CHOICES[0]])
-    with pytest.raises(UnknownNameError, match="aggregation"):
-        EncoderChainScorer(embed, aggregation="first")
 
 
 def test_transitions_are_cosines_from_0_to_1():

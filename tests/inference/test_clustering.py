@@ -126,8 +126,6 @@ def test_many_mentions_need_no_matrix(vectors: MentionVectors, monkeypatch: pyte
     assert found.num_neighbours == 20
     np.testing.assert_array_equal(found.cut(4), exact.cut(4))
     assert AverageLinkage.of_mentions([vectors], manifold=False).num_neighbours is None
-    with pytest.raises(EventformersError, match="on 46 and 45 mentions; accepted: runs on the same"):
-        AverageLinkage.of_mentions([vectors, MentionVectors(vectors.embeddings[1:])])
 
 
 def test_wrong_input_is_told(vectors: MentionVectors) -> None:

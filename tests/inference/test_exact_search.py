@@ -122,17 +122,5 @@ def test_no_query_finds_nothing() -> None:
 def test_what_has_no_product_is_refused(wrong: float) -> None:
     vectors = np.ones((5, 2), dtype=np.float32)
     vectors[3, 1] = wrong
-    with pytest.raises(EventformersError, match="1 vectors have an entry that is NaN, infinite or above 1e"):
+    with pytest.raises(EventformersError, match="a vector has an entry of the size"):
         ExactSearch(vectors)
-    with pytest.raises(EventformersError, match="1 queries have an entry"):
-        ExactSearch(np.ones((5, 2), dtype=np.float32)).search(vectors, 1)
-
-
-def test_other_mistakes_are_refused() -> None:
-    vectors = np.ones((5, 2), dtype=np.float32)
-    with pytest.raises(EventformersError, match=r"shape \(0, 2\); accepted: \(n, d\), at least one"):
-        ExactSearch(vectors[:0])
-    with pytest.raises(EventformersError, match=r"shape \(5, 1\); accepted: \(m, 2\)"):
-        ExactSearch(vectors).search(vectors[:, :1], 1)
-    with pytest.raises(EventformersError, match="the number to find is 0"):
-        ExactSearch(vectors).search(vectors, 0)

@@ -309,5 +309,5 @@ def test_nothing_is_left_where_a_part_fails(
         write_grounding(grounding, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(EventformersError, match="accepted: a folder for the results"):
+    with pytest.raises(EventformersError, match="accepted: a folder to write to"):
         write_grounding(grounding, tmp_path / "file")

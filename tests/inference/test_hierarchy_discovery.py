@@ -7,7 +7,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-from eventformers.errors import EventformersError
 from eventformers.inference.grounding.hierarchy_discovery import DiscoveredHierarchy, discover_hierarchy
 
 WAR = ["landing", "siege", "war", "strike", "lone"]
@@ -73,13 +72,6 @@ def test_scores_by_hand(hierarchy: DiscoveredHierarchy) -> None:
     ]
 
 
-def test_the_best_parents_alone(hierarchy: DiscoveredHierarchy) -> None:
-    found = hierarchy.parents(1)
-    assert found.parents.tolist() == [WAR_ITSELF, WAR_ITSELF, LANDING, LANDING]
-    assert hierarchy.parents(1, lowest=0.9).children.tolist() == [SIEGE, STRIKE]
-    assert hierarchy.parents(2, lowest=0.5).children.tolist() == [0, 1, 1, 2, 2, 3]
-
-
 def test_ranks_by_hand(hierarchy: DiscoveredHierarchy) -> None:
     found = hierarchy.ranks(
         {
@@ -134,27 +126,6 @@ def test_it_is_the_loop_over_pairs_of_sets(seed: int) -> None:
     assert ranks.ranks.tolist() == [rank for rank, _ in slow]
     assert ranks.pessimistic.tolist() == [rank for _, rank in slow]
     assert ranks.unlinked == np.isinf(ranks.ranks).sum() == 40 - len({child for child, _ in scores})
-
-
-def test_mistakes_are_refused(hierarchy: DiscoveredHierarchy) -> None:
-    for event_ids, candidates, message in (
-        ([], CANDIDATES, "0 events"),
-        (["a", "a"], CANDIDATES, "2 events with 1 distinct ids"),
-        (["a"], np.array([[0, 1]]), "candidates from 0 to 1 among 1 events"),
-        (["a"], np.array([[-2]]), "candidates from -2"),
-        (["a"], np.array([0]), r"shape \(1,\)"),
-        (["a"], np.array([[0.0]]), "type float64"),
-    ):
-        with pytest.raises(EventformersError, match=message):
-            discover_hierarchy(event_ids, candidates)
-    with pytest.raises(EventformersError, match="no event with a parent"):
-        hierarchy.ranks({})
-    with pytest.raises(EventformersError, match="'war' has itself as its parent"):
-        hierarchy.ranks({"war": ["war", "siege"]})
-    with pytest.raises(EventformersError, match="'war' has no parent"):
-        hierarchy.ranks({"war": []})
-    with pytest.raises(EventformersError, match="number of parents is 0"):
-        hierarchy.parents(0)
 
 
 def test_no_mention_finds_nothing() -> None:

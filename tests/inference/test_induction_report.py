@@ -95,7 +95,7 @@ def test_clusters_beyond_the_colours_have_other_shapes() -> None:
 
 def test_a_folder_that_cannot_be_written_is_told(induction: Induction, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(EventformersError, match="accepted: a folder for the results"):
+    with pytest.raises(EventformersError, match="accepted: a folder to write to"):
         write_induction(induction, tmp_path / "file")
 
 

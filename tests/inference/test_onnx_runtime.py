@@ -124,7 +124,7 @@ def test_a_graph_with_other_vectors_never_takes_its_place(run: Path, monkeypatch
     program = SimpleNamespace(model=onnx_ir.load(path))
     monkeypatch.setattr(torch.onnx, "export", lambda *arguments, **settings: program)
     with pytest.raises(EventformersError, match="differ from the model's by"):
-        export_onnx(model, run / "onnx")
+        export_onnx(model, run / "onnx", digest="0")
     assert file_digest(path) == before
     assert [file.name for file in path.parent.iterdir()] == ["model.onnx"]
 
@@ -138,7 +138,7 @@ def test_large_weights_have_a_file_of_their_own(
     program = SimpleNamespace(model=onnx_ir.load(run / "onnx" / "model.onnx"))
     monkeypatch.setattr(torch.onnx, "export", lambda *arguments, **settings: program)
     monkeypatch.setattr(onnx_runtime, "_SINGLE_FILE_BYTES", 1_000)
-    path = export_onnx(encoder.model, tmp_path / "onnx")
+    path = export_onnx(encoder.model, tmp_path / "onnx", digest="0")
     assert sorted(file.name for file in path.parent.iterdir()) == ["model.onnx", "model.onnx_data"]
     ids = torch.tensor([[2, 5, 6, 3]])
     with torch.inference_mode():
@@ -155,7 +155,7 @@ def test_a_model_that_cannot_be_exported_is_told(
 
     monkeypatch.setattr(torch.onnx, "export", export)
     with pytest.raises(EventformersError, match="cannot be exported to ONNX: Failed to export;"):
-        export_onnx(load_encoder(run, device="cpu").model, tmp_path / "onnx")
+        export_onnx(load_encoder(run, device="cpu").model, tmp_path / "onnx", digest="0")
     assert not list(tmp_path.iterdir())
 
 

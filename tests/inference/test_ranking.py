@@ -222,25 +222,10 @@ def test_a_vector_without_a_direction_is_refused_by_its_text(wrong):
         rank_by_cosine(vectors[1:], np.ones((2, 4)), queries)
 
 
-@pytest.mark.parametrize(
-    ("scores", "message"),
-    [
-        ([[0.5, float("nan")]], "scores of 1 of 1 premises contain NaN"),
-        ([[0.5]], r"shape \(1, 1\); accepted: \(1, 2\)"),
-        ([[float("-inf"), 0.5]], "correct alternative is infinite"),
-    ],
-)
-def test_scores_that_cannot_be_ranked_are_refused(scores, message):
+def test_scores_that_cannot_be_ranked_are_refused():
     queries = ranking_queries([("p", "a")], [("q", "b")])
-    with pytest.raises(EventformersError, match=message):
-        filtered_ranks(lambda _: torch.tensor(scores), queries)
-
-
-def test_what_asks_for_nothing_is_refused():
-    with pytest.raises(EventformersError, match="no rows to rank"):
-        ranking_queries([], [("p", "a")])
-    with pytest.raises(EventformersError, match=r"shape \(1, 4\) for 2 texts"):
-        rank_by_cosine(np.ones((1, 4)), np.ones((1, 4)), ranking_queries([("p", "a"), ("p", "b")]))
+    with pytest.raises(EventformersError, match="scores of 1 of 1 premises contain NaN"):
+        filtered_ranks(lambda _: torch.tensor([[0.5, float("nan")]]), queries)
 
 
 def test_queries_are_made_of_arrays_of_positions():

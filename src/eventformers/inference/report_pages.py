@@ -24,10 +24,8 @@ def render_page(template: Path, **values: object) -> str:
 
 
 def check_results_free(folder: Path, names: Sequence[str], what: str, *, overwrite: bool) -> None:
-    """Raise an error, before the work starts, if the output folder is a file, or holds results and
-    `overwrite` is off; `what` is the owner of the results, with its article."""
-    if folder.exists() and not folder.is_dir():
-        raise EventformersError(f"{folder} is a file; accepted: a folder for the results")
+    """Raise an error, before the work starts, if the output folder holds results and `overwrite` is off;
+    `what` is the owner of the results, with its article."""
     found = [name for name in names if (folder / name).exists()]
     if found and not overwrite:
         raise EventformersError(f"{folder} holds {found[0]} of {what}; --overwrite replaces it")

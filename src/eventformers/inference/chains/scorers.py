@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
 from eventformers.datasets_scripts.events import Event, event_text
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder, require_finite
 from eventformers.inference.encoding.batches import for_inference
 from eventformers.inference.encoding.event_inputs import DistinctRows
@@ -150,16 +150,8 @@ def _encode_parts(
 def encode_states(
     encoder: EventEncoder, events: Sequence[Event], *, batch_size: int | Literal["auto"] = "auto"
 ) -> EventStates:
-    """Encode distinct events for chains, or read them from the encoder's memory; sets `encoder.truncated`.
-
-    Raises:
-        EventformersError: the model does not read chains, an event contains no word, or memory ran out.
-    """
-    if not encoder.reads_chains:
-        raise EventformersError(
-            f"{encoder.name or 'the model'} reads single events; accepted: a model that reads chains, "
-            "such as HeterEvent"
-        )
+    """Encode distinct events for chains by a model that reads them, or take them from the encoder's memory;
+    sets `encoder.truncated`."""
     inputs = encoder.inputs()
     keys = [inputs.key(event, place) for place, event in enumerate(events)]
     known: EventStates | None = encoder.recall("states", keys, batch_size)
@@ -205,7 +197,6 @@ EmbedEvents: TypeAlias = Callable[[Sequence[Event]], NDArray[np.floating]]
 """A function from events to vectors, (N, d), in the same order. Vectors need not be normalised."""
 
 Aggregation = Literal["mean", "last"]
-AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 """How a candidate's cosines with the events of the context become a score: their mean, or only the last."""
 
 
@@ -275,11 +266,6 @@ class CosineScorer(ABC):
     """
 
     aggregation: Aggregation
-
-    def __post_init__(self) -> None:
-        """Check the aggregation."""
-        if self.aggregation not in AGGREGATIONS:
-            raise UnknownNameError("aggregation", self.aggregation, AGGREGATIONS)
 
     @abstractmethod
     def units(
@@ -423,7 +409,7 @@ def chain_scorer(
     aggregation: Aggregation = "mean",
     batch_size: int | Literal["auto"] = "auto",
 ) -> EncoderChainScorer | ModelChainScorer:
-    """Return the scorer for a model, with one of `AGGREGATIONS`."""
+    """Return the scorer for a model."""
     if encoder.reads_chains:
         return ModelChainScorer(encoder, aggregation, batch_size)
     return EncoderChainScorer(partial(encoder.encode, batch_size=batch_size), encoder.name, aggregation)

@@ -45,8 +45,6 @@ class ChainIndex:
             for chain in chains
             for start in range(0, len(chain), MAX_EVENTS)
         ]
-        if not self.contexts:
-            raise EventformersError("there are no chains to retrieve contexts from; accepted: at least one")
         self._words = CountVectorizer(analyzer=_words_of_all, dtype=np.float64)
         # The share of a context's events that contain a word.
         self._shares = _divided(self._words.fit_transform(self.contexts), map(len, self.contexts))

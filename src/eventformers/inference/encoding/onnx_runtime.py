@@ -140,7 +140,7 @@ def load_onnx_encoder(
     return replace(encoder, model=cast(PreTrainedModel, found))
 
 
-def export_onnx(model: PreTrainedModel, folder: Path, *, digest: str | None = None) -> Path:
+def export_onnx(model: PreTrainedModel, folder: Path, *, digest: str) -> Path:
     """Export a model as one graph from `input_ids` and `attention_mask`, `(batch, length)`, to `embeddings`.
 
     Batch size and length are dynamic. The export compares the vectors with the model's before it writes the
@@ -149,13 +149,12 @@ def export_onnx(model: PreTrainedModel, folder: Path, *, digest: str | None = No
     Args:
         model: a model that reads texts, in float32 and evaluation mode, on the CPU.
         folder: folder for `model.onnx`; the weights of a model beyond 1.5 GB go to a file beside it.
-        digest: digest of the model's weights and configuration; None computes it.
+        digest: digest of the model's weights and configuration.
 
     Raises:
-        EventformersError: a package is missing, the encoder cannot be exported, the folder cannot be written
-            to, or the vectors differ.
+        EventformersError: the encoder cannot be exported, the folder cannot be written to, or the vectors
+            differ.
     """
-    check_onnx_packages()
     import onnx_ir
 
     texts = torch.randint(min(5, model.config.encoder_config.vocab_size), (2, 6))
@@ -177,7 +176,7 @@ def export_onnx(model: PreTrainedModel, folder: Path, *, digest: str | None = No
             f"{first_sentence(error)}; accepted: another encoder, or this one without ONNX"
         ) from error
     graph = cast(Any, program).model
-    graph.metadata_props[_DIGEST_KEY] = digest or _digest(model)
+    graph.metadata_props[_DIGEST_KEY] = digest
     size = sum(weight.numel() * weight.element_size() for weight in model.state_dict().values())
     with write_explained(folder / ONNX_FILE), staged_folder(folder) as staging:
         onnx_ir.save(

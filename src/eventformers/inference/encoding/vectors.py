@@ -25,14 +25,9 @@ def unit_vectors(vectors: NDArray[np.floating], texts: Sequence[str]) -> NDArray
     """Scale vectors of texts, (N, d), to length 1, in double precision.
 
     Raises:
-        EventformersError: the number of vectors and texts differs, or a vector is NaN, infinite or zero.
+        EventformersError: a vector is NaN, infinite or zero.
     """
     array = np.array(vectors, dtype=np.float64)
-    if array.ndim != 2 or len(array) != len(texts):
-        raise EventformersError(
-            f"the model returned vectors of shape {array.shape} for {len(texts)} texts; accepted: one "
-            "vector each"
-        )
     lengths = np.sqrt(np.einsum("nd,nd->n", array, array))
     wrong = np.flatnonzero(~(np.isfinite(lengths) & (lengths > 0)))
     if wrong.size:

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
-from eventformers.errors import EventformersError, shown
 from eventformers.inference.encoding.vectors import Positions
 
 DEPTH = 4
@@ -77,46 +76,26 @@ class DiscoveredHierarchy:
     mentions: Positions
     shared: csr_array
 
-    def parents(self, number: int | None = None, *, lowest: float = 0.0) -> Parents:
-        """Return the likeliest parents of each event among those that share a mention with it.
-
-        Args:
-            number: maximum number of parents of an event; None returns all.
-            lowest: minimum score of a parent.
-
-        Raises:
-            EventformersError: a number below 1.
-        """
-        if number is not None and number < 1:
-            raise EventformersError(f"the number of parents is {number}; accepted: 1 or more")
+    def parents(self, *, lowest: float = 0.0) -> Parents:
+        """Return the parents of each event, with a score of at least `lowest`, among those that share a
+        mention with it, likeliest first."""
         pairs = self.shared.tocoo()
         children, parents = (axis.astype(np.int64) for axis in pairs.coords)
         scores = pairs.data / self.mentions[children]
         order = np.lexsort((self._id_order[parents], -pairs.data, children))
         order = order[scores[order] >= lowest]
-        of_child = children[order]
-        place = np.arange(len(order)) - np.searchsorted(of_child, of_child)
-        order = order if number is None else order[place < number]
         return Parents(children[order], parents[order], scores[order], pairs.data[order].astype(np.int64))
 
     def ranks(self, gold_parents: Mapping[str, Collection[str]]) -> ParentRanks:
         """Compute the ranks of gold parents by h, in the order of the children.
 
         Args:
-            gold_parents: the ids of the parents of each child, by its id.
-
-        Raises:
-            EventformersError: there are no children, or a child has no parent or is its own parent.
+            gold_parents: the ids of the parents of each child, by its id: at least one, and other events.
         """
-        if not gold_parents:
-            raise EventformersError("there is no event with a parent; accepted: at least one")
         position = {event_id: place for place, event_id in enumerate(self.event_ids)}
         ranks = np.full((2, len(gold_parents)), np.inf)
         tied = unlinked = unknown_parents = 0
         for place, (child_id, parent_ids) in enumerate(gold_parents.items()):
-            if not parent_ids or child_id in parent_ids:
-                found = "itself as its parent" if parent_ids else "no parent"
-                raise EventformersError(f"the event {shown(child_id)} has {found}; accepted: other events")
             child = position.get(child_id)
             gold = [position[parent_id] for parent_id in set(parent_ids) if parent_id in position]
             if child is None or not self.mentions[child]:
@@ -163,25 +142,7 @@ def discover_hierarchy(event_ids: Sequence[str], candidates: Positions) -> Disco
     Args:
         candidates: the first candidates of each mention as positions in `event_ids`, -1 for none, `(mentions,
             k)`; a repeated event counts once.
-
-    Raises:
-        EventformersError: there are no events, an id occurs twice, or a candidate is not among the events.
     """
-    if not len(event_ids) or len(set(event_ids)) != len(event_ids):
-        raise EventformersError(
-            f"{len(event_ids):,} events with {len(set(event_ids)):,} distinct ids; accepted: at least one, "
-            "each with an id of its own"
-        )
-    if candidates.ndim != 2 or not np.isin(candidates.dtype.kind, ["i", "u"]):
-        raise EventformersError(
-            f"candidates of shape {candidates.shape} and type {candidates.dtype}; accepted: (mentions, k) "
-            "positions of events"
-        )
-    if candidates.size and not -1 <= candidates.min() <= candidates.max() < len(event_ids):
-        raise EventformersError(
-            f"candidates from {candidates.min()} to {candidates.max()} among {len(event_ids):,} events; "
-            f"accepted: 0 to {len(event_ids) - 1}, and -1 where there is none"
-        )
     mentions, _ = there = np.nonzero(candidates >= 0)
     linked = coo_array(
         (np.ones(len(mentions), dtype=np.int32), (candidates[there], mentions)),

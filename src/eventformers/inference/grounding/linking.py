@@ -14,7 +14,6 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from scipy.special import expit
 
-from eventformers.errors import EventformersError
 from eventformers.evaluate_metrics.event_linking.event_linking_impl import event_linking
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.grounding.pair_scoring import CrossEncoder
@@ -58,12 +57,7 @@ def link(candidates: Candidates, event_ids: Sequence[str], threshold: float) -> 
     Args:
         candidates: with logits as scores.
         threshold: a probability.
-
-    Raises:
-        EventformersError: the threshold is outside (0, 1).
     """
-    if not 0 < threshold < 1:
-        raise EventformersError(f"the threshold is {threshold}; accepted: a probability between 0 and 1")
     linked = (expit(candidates.scores.astype(np.float64)) >= threshold) & (candidates.events >= 0)
     return _chosen(candidates, event_ids, linked)
 
@@ -75,14 +69,7 @@ def link_best(candidates: Candidates, event_ids: Sequence[str], numbers: Sequenc
 
     Args:
         candidates: best first.
-
-    Raises:
-        EventformersError: the length of `numbers` differs from the number of mentions.
     """
-    if len(numbers) != len(candidates.events):
-        raise EventformersError(
-            f"{len(numbers):,} numbers for {len(candidates.events):,} mentions; accepted: one each"
-        )
     places = np.arange(candidates.events.shape[1])
     linked = (places < np.asarray(numbers)[:, None]) & (candidates.events >= 0)
     return _chosen(candidates, event_ids, linked)
@@ -96,18 +83,11 @@ def choose_threshold(
 
     Args:
         candidates: those of the mentions of a development split, with logits as scores.
-        gold: the ids of the gold events of each mention.
-
-    Raises:
-        EventformersError: a mention has no gold event.
+        gold: the ids of the gold events of each mention, at least one.
     """
-    scores = {}
-    for threshold in THRESHOLDS:
-        linked = link(candidates, event_ids, threshold)
-        try:
-            scores[threshold] = event_linking(linked, gold)
-        except ValueError as error:
-            raise EventformersError(f"event_linking: {error}") from error
+    scores = {
+        threshold: event_linking(link(candidates, event_ids, threshold), gold) for threshold in THRESHOLDS
+    }
     f1 = {
         threshold: of_one["macro_f1"] / 100 * of_one["micro_f1"] / 100 for threshold, of_one in scores.items()
     }

@@ -221,9 +221,6 @@ def rerank(
         softmax: True if the scorer was trained with a softmax over the candidates of a mention.
         retriever_weight: weight of the retrieval score, added to the new score; 0 in the paper.
         pairs_at_once: number of pairs in a call of the scorer; None scores all in one call.
-
-    Raises:
-        EventformersError: the scorer does not return one number for each pair.
     """
     mentions, places = np.nonzero(candidates.events >= 0)
     events = candidates.events[mentions, places]
@@ -231,14 +228,8 @@ def rerank(
     block = pairs_at_once or max(1, len(mentions))
     for start in range(0, len(mentions), block):
         pairs = slice(start, start + block)
-        given = np.asarray(score(mentions[pairs], events[pairs]))
-        if given.shape != events[pairs].shape or np.isnan(given).any():
-            raise EventformersError(
-                f"the scorer returned an array of shape {given.shape} with {int(np.isnan(given).sum())} NaN "
-                "for "
-                f"{len(events[pairs]):,} pairs; accepted: one number for each"
-            )
         found = candidates.scores[mentions[pairs], places[pairs]]
+        given = score(mentions[pairs], events[pairs])
         scores[mentions[pairs], places[pairs]] = given + retriever_weight * found
     # Empty entries stay last: they were last, and no score is lower than theirs.
     order = np.argsort(-scores, axis=1, kind="stable")

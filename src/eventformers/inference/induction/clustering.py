@@ -209,9 +209,7 @@ def distances_to_cluster(
         `(n, n)`, symmetric.
 
     Raises:
-        EventformersError: there are no runs, the runs differ in their mentions, a vector is not valid, or
-            there are more than `LARGEST_MATRIX` mentions.
-        UnknownNameError: an unknown kind.
+        EventformersError: an error of `distance_factors`, or more than `LARGEST_MATRIX` mentions.
     """
     factors = distance_factors(runs, kind)
     check_matrix(len(factors.left))

@@ -91,8 +91,7 @@ def distance_factors(runs: Iterable[MentionVectors], kind: DistanceKind) -> Dist
 
     Raises:
         UnknownNameError: an unknown kind.
-        EventformersError: there are no runs, the runs differ in their mentions, a model has no queries and
-            keys, or a vector is NaN, infinite or zero.
+        EventformersError: a model has no queries and keys, or a vector is NaN, infinite or zero.
     """
     if kind not in DISTANCE_KINDS:
         raise UnknownNameError("distance", kind, DISTANCE_KINDS)
@@ -110,17 +109,8 @@ def distance_factors(runs: Iterable[MentionVectors], kind: DistanceKind) -> Dist
         # The mean of d(i, j) and d(j, i) is a product of concatenated vectors.
         left += sides
         right += sides[::-1]
-        if len(sides[0]) != len(left[0]):
-            raise EventformersError(
-                f"an ensemble of runs on {len(left[0]):,} and {len(sides[0]):,} mentions; accepted: runs on "
-                "the same mentions"
-            )
-    if not left:
-        raise EventformersError("the ensemble has no runs; accepted: at least one")
     scale = np.float32(1 / np.sqrt(len(left)))
     joined = np.concatenate(left, axis=1) * scale
-    if not np.isfinite(joined).all():
-        raise EventformersError("queries or keys are NaN or infinite; accepted: finite ones")
     other = joined if kind == "encoder" else np.concatenate(right, axis=1) * scale
     return DistanceFactors(joined, other, float(kind != "dot"))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,16 +32,10 @@ Places = NDArray[np.float64]
 Projection = Literal["tsne", "pca"]
 
 
-class Marker(NamedTuple):
-    """The colour, of CSS, and the shape, of `SHAPES`, of a cluster's mentions on the map."""
-
-    colour: str
-    shape: str
-
-
-def marker(cluster: int) -> Marker:
-    """Return the marker of a cluster; markers repeat once every pair of colour and shape is used."""
-    return Marker(COLOURS[cluster % len(COLOURS)], SHAPES[cluster // len(COLOURS) % len(SHAPES)])
+def marker(cluster: int) -> tuple[str, str]:
+    """Return the colour, of CSS, and the shape, of `SHAPES`, of a cluster's mentions; they repeat once every
+    pair is used."""
+    return COLOURS[cluster % len(COLOURS)], SHAPES[cluster // len(COLOURS) % len(SHAPES)]
 
 
 def place_mentions(vectors: Matrix, *, by: Projection = "tsne", seed: int = 0) -> Places:

@@ -18,14 +18,13 @@ from typing import Any, Literal, Protocol, TypeAlias
 import faiss
 import numpy as np
 
-from eventformers.errors import EventformersError, UnknownNameError, counted, shown
+from eventformers.errors import EventformersError, counted, shown
 from eventformers.inference.encoding.vectors import Positions, Vectors, rows_at
 from eventformers.inference.search.vector_search import (
     SMALLEST,
     ApproximateSearch,
     ExactSearch,
     Found,
-    check_queries,
     shared,
 )
 
@@ -144,19 +143,7 @@ class PooledIndex:
             mentions: the queries of the pools, an array with an entry for each mention.
             number: number of candidates of a mention, if its pool has as many.
             languages: the language of each mention, `(m,)`; required with several pools, ignored with one.
-
-        Raises:
-            EventformersError: the mentions do not suit the pools, the number of languages is wrong, or
-                `number` is below 1.
         """
-        if not self._one_pool and (languages is None or len(languages) != len(mentions)):
-            received = "no languages" if languages is None else f"{len(languages):,} languages"
-            raise EventformersError(
-                f"{received} for {len(mentions):,} mentions; accepted: one each, since the events are in "
-                f"pools by language: {', '.join(self._pools)}"
-            )
-        if number < 1:
-            raise EventformersError(f"the number of candidates is {number}; accepted: 1 or more")
         events = np.full((len(mentions), number), -1, dtype=np.int64)
         scores = np.full((len(mentions), number), -np.inf, dtype=np.float32)
         recall: dict[str, float] = {}
@@ -190,7 +177,6 @@ class CandidateIndex(PooledIndex):
 
     Raises:
         EventformersError: an error of `PooledIndex`, or a vector is not finite.
-        UnknownNameError: an unknown kind of search.
     """
 
     def __init__(
@@ -202,8 +188,6 @@ class CandidateIndex(PooledIndex):
         kind: SearchKind = "auto",
         stored: Callable[[], ApproximateSearch] | None = None,
     ) -> None:
-        if kind not in KINDS:
-            raise UnknownNameError("kind of search", kind, KINDS)
         open_stored = None if stored is None else cache(stored)
         self._vectors: list[_VectorPool | _StoredPool] = []
 
@@ -252,7 +236,6 @@ class _VectorPool:
         """Return the events found, and the recall of an approximate search."""
         if self._approximate is None:
             return self._exact.search(mentions, number), None
-        check_queries(mentions, self._exact.vectors.shape[1], number)
         mentions = np.ascontiguousarray(mentions, dtype=np.float32)
         number = min(number, len(self._exact.vectors))
         found = Found(*self._approximate.search(mentions, number))
@@ -274,7 +257,6 @@ class _StoredPool:
 
     def search(self, mentions: Vectors, number: int) -> tuple[Found, float | None]:
         """Return the events found, and the recall that the build of the search measured."""
-        check_queries(mentions, self._search.vectors.shape[1], number)
         scores, positions = self._search.search(mentions, number, self._rows)
         first = self._rows.start or 0
         return Found(scores, np.where(positions < 0, -1, positions - first)), self._search.recall

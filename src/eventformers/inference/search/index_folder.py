@@ -59,8 +59,7 @@ AGAIN = "build it again with overwrite=True (--overwrite), or give another folde
 SEARCHES: tuple[SearchKind, ...] = ("auto", "exact", "ivf")
 """Kinds of search in an index on disk."""
 
-_SUFFIXES = (".npy", ".arrow", INDEX_SUFFIX, RECALL_SUFFIX, ".faiss")
-"""Suffixes of the files of a table; format 2 had its vectors in `NAME.faiss`."""
+_SUFFIXES = (".npy", ".arrow", INDEX_SUFFIX, RECALL_SUFFIX)
 
 DIGESTED_BYTES = 2**30
 """Size of the largest file whose digest is checked whenever an index is opened, which takes about a second;

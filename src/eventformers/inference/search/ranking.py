@@ -113,8 +113,6 @@ def ranking_queries(
         (premises.setdefault(premise, len(premises)), alternatives.setdefault(gold, len(alternatives)))
         for premise, gold in scored
     ]
-    if not rows:
-        raise EventformersError("there are no rows to rank; accepted: at least one premise and alternative")
     elsewhere = (
         (premises.get(premise, -1), alternatives.setdefault(alternative, len(alternatives)))
         for premise, alternative in others
@@ -153,8 +151,7 @@ def rank_by_cosine(
         rerank: replaces a block of cosines by other scores before ranking.
 
     Raises:
-        EventformersError: a vector is NaN, infinite or zero, the device is not available, or `rerank`
-            returned NaN or another shape.
+        EventformersError: a vector is NaN, infinite or zero, or the device is not available.
     """
     chosen = find_device(device)
     if device is None and chosen.type == "mps":
@@ -181,24 +178,19 @@ def filtered_ranks(
     """Compute filtered ranks by any scores; each premise is scored once, whatever its number of golds.
 
     Args:
-        score: the scores of all candidates for a block of premises, whose positions are on `device`.
+        score: the scores of all candidates for a block of premises, whose positions are on `device`; those of
+            golds are finite.
 
     Raises:
-        EventformersError: scores are NaN or have a wrong shape, or the score of a gold alternative is
-            infinite.
+        EventformersError: a score is NaN.
     """
 
     def count(block: slice, asked: _Pairs, known: _Pairs) -> Positions:
         scores = score(torch.arange(block.start, block.stop, device=device))
-        shape = (block.stop - block.start, len(queries.alternatives))
-        if tuple(scores.shape) != shape:
-            raise EventformersError(f"the scores have shape {tuple(scores.shape)}; accepted: {shape}")
         # The largest value of a row is NaN where any is.
-        wrong = int(torch.isnan(scores.amax(dim=1)).sum())
-        if wrong:
+        if wrong := int(torch.isnan(scores.amax(dim=1)).sum()):
             raise EventformersError(
-                f"the scores of {wrong} of {shape[0]} premises contain NaN; accepted: numbers, or -inf to "
-                "exclude a candidate"
+                f"the scores of {wrong} of {len(scores)} premises contain NaN; accepted: numbers"
             )
         return _count_better(scores, asked, known)
 
@@ -287,8 +279,6 @@ def _count_better(scores: torch.Tensor, asked: _Pairs, known: _Pairs) -> Positio
     """Count candidates above each gold, and above or equal to it, without known ones, (2, queries)."""
     rows, gold = (torch.from_numpy(part).to(scores.device) for part in asked)
     gold_scores = scores[rows, gold]
-    if not torch.isfinite(gold_scores).all():
-        raise EventformersError("the score of a correct alternative is infinite; accepted: a finite number")
     known_rows, known_columns = (torch.from_numpy(part).to(scores.device) for part in known)
     scores[known_rows, known_columns] = -torch.inf
     above = torch.empty((2, len(rows)), dtype=torch.int64, device=scores.device)

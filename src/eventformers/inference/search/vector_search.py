@@ -89,19 +89,23 @@ def nearest(vectors: Vectors, queries: Vectors, number: int) -> Found:
 
 
 class ExactSearch:
-    """Exact search by dot product among vectors `(n, d)`, float32, which are not copied.
+    """Exact search by dot product among vectors `(n, d)`, float32, one or more, which are not copied.
 
     Raises:
-        EventformersError: there are no vectors, or one is not finite or too long.
+        EventformersError: a vector has an entry that is not finite, or whose products could overflow single
+            precision.
     """
 
     def __init__(self, vectors: Vectors) -> None:
-        if vectors.ndim != 2 or not vectors.size:
-            raise EventformersError(f"vectors of shape {vectors.shape}; accepted: (n, d), at least one")
         self.vectors = np.ascontiguousarray(vectors, dtype=np.float32)
         self._longest = 0.0
         for block in released_blocks(self.vectors):
-            _check_size(self.vectors[block], "vectors")
+            largest = np.abs(self.vectors[block]).max()
+            if not largest <= LARGEST:
+                raise EventformersError(
+                    f"a vector has an entry of the size {largest:.0e}; accepted: finite entries up to "
+                    f"{LARGEST:.0e}"
+                )
             self._longest = max(self._longest, float(_lengths(self.vectors[block]).max()))
 
     def search(self, queries: Vectors, number: int) -> Found:
@@ -110,12 +114,8 @@ class ExactSearch:
 
         Returns:
             Scores in double precision, rounded to single; the lower position wins ties.
-
-        Raises:
-            EventformersError: queries of another dimension, one not finite or too long, or a number below 1.
         """
         total, dimension = self.vectors.shape
-        check_queries(queries, dimension, number)
         queries = np.ascontiguousarray(queries, dtype=np.float32)
         number = min(number, total)
         scores = np.empty((len(queries), number), dtype=np.float32)
@@ -153,26 +153,6 @@ class ExactSearch:
             vectors = rows_at(self.vectors, positions[rows])
             scores[rows] = np.einsum("md,mkd->mk", queries[rows], vectors, dtype=np.float64)
         return scores
-
-
-def check_queries(queries: Vectors, dimension: int, number: int) -> None:
-    """Raise an error for queries of another dimension, one not finite or too long, or a number to find below
-    1."""
-    if queries.ndim != 2 or queries.shape[1] != dimension:
-        raise EventformersError(f"queries of shape {queries.shape}; accepted: (m, {dimension})")
-    if number < 1:
-        raise EventformersError(f"the number to find is {number}; accepted: 1 or more")
-    _check_size(queries, "queries")
-
-
-def _check_size(vectors: Vectors, name: str) -> None:
-    """Raise an error for vectors whose products could overflow single precision."""
-    if vectors.size and not np.abs(vectors).max() <= LARGEST:
-        wrong = int(np.sum(~(np.abs(vectors) <= LARGEST).all(axis=1)))
-        raise EventformersError(
-            f"{wrong} {name} have an entry that is NaN, infinite or above {LARGEST:.0e}; accepted: smaller, "
-            "finite entries"
-        )
 
 
 def _lengths(vectors: Vectors) -> npt.NDArray[np.float64]:
