@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from eventformers.baselines import get_baseline
 from eventformers.baselines.knowledge_graph_embeddings import (
     METHODS,
     EmbeddingSettings,
     GraphEmbeddings,
     train_embeddings,
 )
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError
 
 SEEN, ENTITIES, RELATIONS = 12, 15, 3
 SETTINGS = {
@@ -96,18 +97,7 @@ def test_a_batch_larger_than_the_graph_is_cut() -> None:
 def test_a_missing_pykeen_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(EventformersError, match=r'pip install "eventformers\[baselines\]"'):
-        train("conve")
-
-
-def test_an_unknown_method_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownNameError, match="complex, conve, rotate"):
-        train_embeddings("transe", triples(), entities=ENTITIES, relations=RELATIONS)
-
-
-@pytest.mark.usefixtures("pykeen")
-def test_no_triple_is_refused() -> None:
-    with pytest.raises(EventformersError, match="no training triple"):
-        train_embeddings("rotate", np.empty((0, 3), dtype=np.int64), entities=1, relations=1)
+        get_baseline("conve")(get_baseline("conve").tasks[0])
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,6 @@ def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "fault"),
     [
-        ([], "no rows"),
         ([{"premise": "a", "alternatives": ["the"], "label": 0}], "at least two"),
         ([{"premise": "a", "alternatives": ["the", ""], "label": 0}], "has no token"),
     ],

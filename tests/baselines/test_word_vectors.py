@@ -12,6 +12,7 @@ import pytest
 from forked import run_python
 from planted_chains import planted_chains, planted_questions
 
+from eventformers.baselines.chain_baselines import chain_training
 from eventformers.baselines.word_vectors import WordVectors, WordVectorSettings, train_word_vectors
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
@@ -73,7 +74,7 @@ def test_words_that_are_too_rare_are_told() -> None:
 def test_a_missing_gensim_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(EventformersError, match=r'pip install "eventformers\[baselines\]"'):
-        train_word_vectors([[event("a", "b")]])
+        chain_training("word2vec")
 
 
 @pytest.mark.parametrize("field", ["dimension", "window", "epochs", "negatives", "min_count"])

@@ -100,7 +100,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(Path(name).name)
         return load_encoder(name, **settings)
 
-    monkeypatch.setattr(sessions, "load_encoder", load)
+    monkeypatch.setattr(sessions, "as_encoder", load)
     return found
 
 
@@ -239,7 +239,7 @@ def test_an_encoder_that_is_given_keeps_nothing_itself(swcc, data, tiny_encoder,
     options = {"data": data, "baseline": untrained, "batch_size": BATCH}
     apart = [evaluate(encoder, task, **options) for task in STEPS]
     assert [_alike(result) for result in together] == [_alike(result) for result in apart]
-    with Session() as session, pytest.raises(EventformersError, match="already loaded"):
+    with Session() as session, pytest.raises(EventformersError, match="received a loaded encoder"):
         evaluate(encoder, "mcnc", data=data, settings={"pooling": "cls"}, session=session)
 
 

@@ -144,7 +144,7 @@ def test_a_loaded_encoder_serves_for_many_tasks(tiny_encoder, raw_folder):
     encoder = load_encoder(str(tiny_encoder))
     result = evaluate(encoder, "hard_similarity", data=raw_folder)
     assert result.predictions == evaluate(tiny_encoder, "hard_similarity", data=raw_folder).predictions
-    with pytest.raises(EventformersError, match="already loaded"):
+    with pytest.raises(EventformersError, match="received a loaded encoder"):
         evaluate(encoder, "hard_similarity", data=raw_folder, settings={"pooling": "cls"})
 
 

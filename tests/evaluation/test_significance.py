@@ -88,23 +88,9 @@ def test_blocks_do_not_change_the_resamples(monkeypatch: pytest.MonkeyPatch) -> 
     assert paired_bootstrap(*answers, num_resamples=500, seed=3) != whole
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: paired_bootstrap([], []), "at least one"),
-        (lambda: paired_bootstrap([1, 0], [1]), "each question"),
-        (lambda: paired_bootstrap([1, 2], [1, 0]), "outside 0 to 1"),
-        (lambda: paired_bootstrap([1, float("nan")], [1, 0]), "outside 0 to 1"),
-        (lambda: paired_bootstrap([1], [0], num_resamples=0), "num_resamples"),
-        (lambda: paired_correlations([1, 2], [1], [1, 2]), "each pair"),
-        (lambda: paired_correlations([1], [1], [1]), "at least two pairs"),
-        (lambda: paired_correlations([1, float("inf")], [1, 2], [1, 2]), "not finite"),
-        (lambda: paired_bootstrap([1, 0], [1, 0], clusters=["a"]), "one for each question"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(call: object, message: str) -> None:
-    with pytest.raises(EventformersError, match=message):
-        call()  # type: ignore[operator]
+def test_what_cannot_be_compared_is_refused() -> None:
+    with pytest.raises(EventformersError, match="num_resamples"):
+        paired_bootstrap([1], [0], num_resamples=0)
 
 
 def test_correlations_are_compared_by_pair_and_by_cluster() -> None:
@@ -210,8 +196,6 @@ def test_documents_of_rows_are_taken() -> None:
     rows: list[dict[str, object]] = [{"correct": True}, {"correct": False}, {"correct": True}]
     compared = compare_results(result(rows), result(rows, "b"), clusters=["x", "x", "y"])
     assert compared.clusters == 2
-    with pytest.raises(EventformersError, match="3 rows"):
-        compare_results(result(rows), result(rows, "b"), clusters=["x"])
 
 
 def test_other_rows_tasks_and_predictions_are_refused() -> None:
@@ -222,8 +206,6 @@ def test_other_rows_tasks_and_predictions_are_refused() -> None:
         compare_results(result(rows), replace(result(rows, "b"), task="copa"))
     with pytest.raises(EventformersError, match="say whether they are correct"):
         compare_results(result([{"rank": 3}]), result(rows, "b"))
-    with pytest.raises(EventformersError, match="equally many"):
-        compare_results(result([{"correct": [True, True]}]), result([{"correct": [True] * 3}], "b"))
 
 
 def test_the_command_takes_documents_from_the_data(

@@ -104,7 +104,7 @@ def test_a_repeated_run_loads_nothing_and_touches_nothing(
     def refused(*arguments: Any, **options: Any) -> Any:
         raise AssertionError("loaded")
 
-    monkeypatch.setattr("eventformers.evaluation.session.load_encoder", refused)
+    monkeypatch.setattr("eventformers.evaluation.session.as_encoder", refused)
     monkeypatch.setattr("eventformers.extraction.extractor.load_pipeline", refused)
     again = explore()
     assert all(step.reused for step in again.steps)

@@ -25,7 +25,7 @@ from eventformers.evaluation.tasks.grounding import Grounding, GroundingSettings
 from eventformers.inference.grounding.encoding import event_text, mention_text
 from eventformers.inference.grounding.retrieve_rerank import GroundingModel
 from eventformers.inference.search import import_bm25s
-from eventformers.inference.search.candidate_index import Candidates, PooledIndex
+from eventformers.inference.search.candidate_index import PooledIndex
 from eventformers.inference.search.vector_search import Found
 
 _UNSPACED = re.compile(
@@ -41,42 +41,18 @@ word decreases with the length of the event's text."""
 
 
 class Bm25Index(PooledIndex):
-    """Texts of events, in pools by language.
+    """Texts of events, such as title and description, in pools by language; `search` takes the texts of
+    mentions, such as each in its context.
 
-    Args:
-        event_ids: the event of each text, `(n,)`; an event has at most one text in each pool.
-        texts: the searchable text of each event, such as its title and description.
-        languages: the language of each text; None puts all into one pool, for mentions in any language.
-
-    Raises:
-        EventformersError: there are no events, the numbers of events, texts and languages differ, or an event
-            is in a pool twice.
+    An event without a shared word is not a candidate. Ties are ordered by the position in the index.
+    Arguments and errors are those of `PooledIndex`.
     """
 
     def __init__(
         self, event_ids: Sequence[str], texts: Sequence[str], languages: Sequence[str] | None = None
     ) -> None:
-        if len(texts) != len(event_ids):
-            raise EventformersError(f"{len(texts):,} texts for {len(event_ids):,} events; accepted: one each")
         every = np.array(texts, dtype=object)
         super().__init__(event_ids, languages, lambda rows: _WordPool(every[rows].tolist()))
-
-    def search(
-        self, mentions: Sequence[str], number: int = 8, *, languages: Sequence[str] | None = None
-    ) -> Candidates:
-        """Find the events whose texts score highest for the text of each mention.
-
-        An event without a shared word is not a candidate. Ties are ordered by the position in the index.
-
-        Args:
-            mentions: the text of each mention, such as the mention in its context.
-            number: maximum number of candidates of a mention.
-            languages: see `PooledIndex.search`.
-
-        Raises:
-            EventformersError: see `PooledIndex.search`.
-        """
-        return super().search(np.array(mentions, dtype=object), number, languages=languages)
 
 
 class _WordPool:

@@ -24,7 +24,7 @@ from eventformers.baselines.word_vectors import WordVectorSettings, train_word_v
 from eventformers.datasets_scripts.events import Event
 from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.loading import load_built
-from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.tasks import names_of_kind
 from eventformers.evaluation.tasks.base import JsonValue
 from eventformers.evaluation.tasks.chains import Chains
@@ -166,12 +166,9 @@ def chain_training(
         **data_settings: settings of `event_chains` to build raw files with.
 
     Raises:
-        UnknownNameError: the baseline is unknown.
         EventformersError: gensim is not installed, the settings belong to another baseline, or the data
             cannot be loaded or has no training chains.
     """
-    if name not in CHAIN_BASELINES:
-        raise UnknownNameError("baseline on chains", name, CHAIN_BASELINES)
     baseline = CHAIN_BASELINES[name]
     chosen = settings or baseline.settings
     check_types({"seed": seed}, {"seed": Number})

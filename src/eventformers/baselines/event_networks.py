@@ -20,7 +20,7 @@ from torch import nn
 
 from eventformers.baselines.word_vectors import WordVectors, role_words
 from eventformers.datasets_scripts.events import Event
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError
 from eventformers.inference.chains.scorers import (
     ChainScorer,
     DistinctEvents,
@@ -417,11 +417,8 @@ def train_network(
         seed: seed of the initial weights, the order of the chains, the dropout and the corruptions.
 
     Raises:
-        UnknownNameError: the network is unknown.
         EventformersError: no chain has two events, or the loss became infinite.
     """
-    if name not in NETWORKS:
-        raise UnknownNameError("network of events", name, NETWORKS)
     settings = settings or DEFAULTS[name]
     index = {word: row + 1 for word, row in vectors.index.items()}
     usable = [events for events in chains if len(events) > 1]

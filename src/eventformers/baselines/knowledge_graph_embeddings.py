@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from eventformers.baselines.base import require_library
 from eventformers.datasets_scripts.relation_templates import Direction
-from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.errors import EventformersError
 from eventformers.strict import StrictSettings, count, setting, strict_settings
 
 if TYPE_CHECKING:
@@ -197,23 +196,16 @@ def train_embeddings(
     """Train a knowledge graph embedding; the same seed on the same machine gives the same vectors.
 
     Args:
-        triples: ids of head, relation and tail, `(triples, 3)`; their entities are numbered from 0 without
-            gaps.
+        triples: ids of head, relation and tail, `(triples, 3)`, at least one; their entities are numbered
+            from 0 without gaps.
         entities: number of entities; those of other splits come after those of the triples.
         relations: number of relations. One without a triple keeps its initial vector.
         seed: seed of the initial vectors, the order of the triples and the negatives. PyKEEN sets the global
             random states of torch, numpy and Python.
 
     Raises:
-        UnknownNameError: the method is unknown.
-        EventformersError: PyKEEN is not installed, there are no triples, memory ran out, or the loss became
-            infinite.
+        EventformersError: memory ran out, or the loss became infinite.
     """
-    if name not in METHODS:
-        raise UnknownNameError("knowledge graph embedding", name, METHODS)
-    require_library("PyKEEN", "knowledge graph embeddings")
-    if not len(triples):
-        raise EventformersError("the graph has no training triple; accepted: at least one")
     method = METHODS[name]
     settings = settings or method.defaults
     seen = int(triples[:, [0, 2]].max()) + 1

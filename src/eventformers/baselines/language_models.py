@@ -207,12 +207,10 @@ def choose_by_likelihood(
         Inputs `predictions` (scores per choice) and `references` (labels) of the metric `mcnc`.
 
     Raises:
-        EventformersError: there are no rows, a row has fewer than two alternatives or a label out of range,
-            or an alternative has no token.
+        EventformersError: a row has fewer than two alternatives or a label out of range, or an alternative
+            has no token.
     """
     questions = [read_question(row, number) for number, row in enumerate(rows)]
-    if not questions:
-        raise EventformersError("the dataset has no rows; accepted: at least one")
     pairs = [(texts[0], alternative) for texts, _ in questions for alternative in texts[1:]]
     scores = iter(model.score(pairs, batch_size=batch_size, show_progress=show_progress))
     of_rows = [[next(scores) for _ in texts[1:]] for texts, _ in questions]

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from eventformers.baselines.base import require_library
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
 from eventformers.inference.chains.scorers import EncoderChainScorer
@@ -86,9 +85,8 @@ def train_word_vectors(
         seed: seed of the initial vectors and of the negative samples.
 
     Raises:
-        EventformersError: gensim is not installed, or no word occurs often enough.
+        EventformersError: no word occurs often enough.
     """
-    require_library("gensim", "word vectors")
     from gensim.models import Word2Vec
 
     settings = settings or WordVectorSettings()

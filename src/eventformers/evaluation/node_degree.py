@@ -125,10 +125,6 @@ def scores_by_degree(result: TaskResult, degrees: npt.NDArray[np.float64]) -> li
     """
     graded = graded_pairs(result)
     answers = answers_of(result) if graded is None else list(zip(*graded, strict=True))
-    if len(answers) != len(degrees):
-        raise EventformersError(
-            f"found {len(degrees):,} graphs for {len(answers):,} questions; accepted: one for each question"
-        )
     places = np.searchsorted(BIN_EDGES, degrees, side="right")
     bounds = (0.0, *BIN_EDGES, np.inf)
     bins = []

@@ -16,7 +16,7 @@ from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.loading import find_built, load_built
 from eventformers.datasets_scripts.malformed import malformed_policy
 from eventformers.errors import EventformersError
-from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, load_cross_encoder
 
 Outcome = TypeVar("Outcome")
@@ -160,20 +160,14 @@ class Session:
             EventformersError: the encoder cannot be loaded, or is loaded already and comes with settings of
                 loading.
         """
+        settings = {"pooling": pooling, "event_order": event_order, "device": device, "dtype": dtype}
+        asked = (None if model is None else str(model), *settings.values())
         if isinstance(model, EventEncoder):
-            if pooling or event_order or device or dtype:
-                raise EventformersError(
-                    "the encoder is already loaded; accepted: pooling, event order, device and dtype only "
-                    "with the name of a model"
-                )
-            held = self._given.setdefault(id(model), (model, self._with_memory(model)))[1]
+            given = as_encoder(model, **settings)
+            held = self._given.setdefault(id(model), (model, self._with_memory(given)))[1]
         else:
-            asked = (None if model is None else str(model), pooling, event_order, device, dtype)
             if asked not in self._encoders:
-                loaded = load_encoder(
-                    model, pooling=pooling, event_order=event_order, device=device, dtype=dtype
-                )
-                self._encoders[asked] = self._with_memory(loaded)
+                self._encoders[asked] = self._with_memory(as_encoder(model, **settings))
             held = self._encoders[asked]
         # A copy, so that the length and the memory affect only this caller.
         return replace(

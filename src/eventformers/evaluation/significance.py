@@ -63,8 +63,8 @@ def paired_bootstrap(
     """Compare two models by resampling questions (Efron and Tibshirani 1993; Koehn, EMNLP 2004).
 
     Args:
-        correct_a: whether the first model is correct on each question, `(questions,)`: booleans or numbers
-            from 0 to 1.
+        correct_a: whether the first model is correct on each question, `(questions,)`, one or more: booleans
+            or numbers from 0 to 1.
         correct_b: the same for the second model, in the same order.
         num_resamples: number of resamples, drawn with replacement.
         clusters: a group for each question, such as its document, if questions depend on each other; whole
@@ -74,18 +74,9 @@ def paired_bootstrap(
         The difference with its percentile interval and one-sided p-value.
 
     Raises:
-        EventformersError: no questions, lists of unequal length, a number outside 0 to 1, or fewer than one
-            resample.
+        EventformersError: fewer than one resample.
     """
     first, second = (np.asarray(values, dtype=np.float64) for values in (correct_a, correct_b))
-    if first.ndim != 1 or first.shape != second.shape or not first.size:
-        raise EventformersError(
-            f"found answers of shapes {first.shape} and {second.shape}; accepted: one number for each "
-            "question from both models, at least one"
-        )
-    both = np.concatenate([first, second])
-    if not ((both >= 0) & (both <= 1)).all():
-        raise EventformersError("found answers outside 0 to 1; accepted: booleans or numbers from 0 to 1")
     member = _cluster_numbers(clusters, first.size)
     gain = np.bincount(member, weights=100 * (first - second))
     count = np.bincount(member).astype(np.float64)
@@ -118,16 +109,8 @@ def paired_correlations(
         predictions_b: the same by the second model, in the same order.
         references: rating of each pair, `(pairs,)`.
     """
-    given = [np.asarray(values, dtype=np.float64) for values in (predictions_a, predictions_b, references)]
-    first, second, ratings = (np.atleast_2d(values) for values in given)
-    if given[2].ndim != 1 or ratings.size < 2 or {*first.shape[1:], *second.shape[1:]} != {ratings.size}:
-        raise EventformersError(
-            f"found numbers of shapes {', '.join(str(values.shape) for values in given)}; accepted: one for "
-            "each pair from both models and the ratings, at least two pairs"
-        )
+    first, second, ratings = map(np.atleast_2d, (predictions_a, predictions_b, references))
     columns = np.concatenate([first, second, ratings]).T
-    if not np.isfinite(columns).all():
-        raise EventformersError("found similarities or ratings that are not finite; accepted: finite numbers")
     member = _cluster_numbers(clusters, len(columns))
     groups = int(member.max()) + 1
 
@@ -162,8 +145,8 @@ def compare_results(
             predictions name, such as the gold events of mentions, else makes each row a cluster.
 
     Raises:
-        EventformersError: the results are on different tasks, splits or rows, predictions do not say whether
-            they are correct, or the numbers of clusters and rows differ.
+        EventformersError: the results are on different tasks, splits or rows, or predictions do not say
+            whether they are correct.
     """
     if (result_a.task, result_a.dataset.split) != (result_b.task, result_b.dataset.split):
         raise EventformersError(
@@ -202,16 +185,8 @@ def compare_answers(
         answers_a: from `answers_of`, of the model that is expected to be better, or the mean of several runs.
         clusters: the cluster of each row; None makes each row a cluster.
     """
-    if len(answers_a) != len(answers_b):
-        raise EventformersError(
-            f"found answers to {len(answers_a):,} and {len(answers_b):,} rows; accepted: equally many"
-        )
     lengths = [max(len(one), len(other)) for one, other in zip(answers_a, answers_b, strict=True)]
     rows = range(len(lengths)) if clusters is None else clusters
-    if len(rows) != len(lengths):
-        raise EventformersError(
-            f"found {len(rows):,} clusters for {len(lengths):,} rows; accepted: one for each row"
-        )
     return paired_bootstrap(
         _spread(answers_a, lengths),
         _spread(answers_b, lengths),
@@ -350,10 +325,6 @@ def _cluster_numbers(
     """Number the cluster of each question by the cluster's first question; None makes each its own."""
     if clusters is None:
         return np.arange(questions)
-    if len(clusters) != questions:
-        raise EventformersError(
-            f"found {len(clusters):,} clusters for {questions:,} questions; accepted: one for each question"
-        )
     numbers: dict[Hashable, int] = {}
     return np.asarray([numbers.setdefault(cluster, len(numbers)) for cluster in clusters])
 
@@ -410,11 +381,8 @@ def mean_answers(of_runs: Sequence[Answers]) -> Answers:
 
 def _spread(answers: Answers, lengths: Sequence[int]) -> list[float]:
     """Concatenate all decisions; repeat the value of a row with one value for several decisions."""
-    spread: list[float] = []
-    for row, (values, length) in enumerate(zip(answers, lengths, strict=True)):
-        if len(values) not in (1, length):
-            raise EventformersError(
-                f"row {row}: found {len(values)} and {length} decisions; accepted: equally many"
-            )
-        spread += values if len(values) == length else [*values] * length
-    return spread
+    return [
+        value
+        for values, length in zip(answers, lengths, strict=True)
+        for value in (values if len(values) == length else [*values] * length)
+    ]

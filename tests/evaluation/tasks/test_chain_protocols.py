@@ -140,15 +140,6 @@ def test_steps_that_cannot_be_followed_are_refused(row, message):
         follow_steps(TableScorer({}), [row], decoder="base")
 
 
-def test_no_rows_and_unknown_names_are_refused():
-    with pytest.raises(EventformersError, match="no rows"):
-        choose_next_event(TableScorer({}), [])
-    with pytest.raises(EventformersError, match="no rows"):
-        follow_steps(TableScorer({}), [], decoder="base")
-    with pytest.raises(UnknownNameError, match="Did you mean 'mcns_v'"):
-        follow_steps(TableScorer({}), ROWS, decoder="mcns")
-
-
 def test_settings_are_checked_and_name_what_is_chosen():
     assert ChainSettings().name == ""
     settings = ChainSettings(aggregation="last", sky="graph", compat=True)

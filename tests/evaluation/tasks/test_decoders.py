@@ -107,16 +107,3 @@ def test_the_reference_code_divides_along_the_wrong_axis():
     assert row_normalized(start, compat=True).tolist() == row_normalized(start).tolist()
     with pytest.raises(EventformersError, match=r"compat: similarities have shape \(2, 3\)"):
         row_normalized(np.ones((2, 3)), compat=True)
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ([[1.0, -0.1]], "negative"),
-        ([[1.0, np.nan]], "NaN"),
-        ([[1.0, np.inf]], "infinite"),
-    ],
-)
-def test_what_is_no_similarity_is_refused(values, message):
-    with pytest.raises(EventformersError, match=message):
-        row_normalized(np.asarray(values))

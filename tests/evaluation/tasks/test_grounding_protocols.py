@@ -318,8 +318,8 @@ def test_the_first_candidates_alone_count_as_linked():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"mentions": []}, "found no mention; accepted: at least one"),
-        ({"events": []}, "the knowledge base is empty; accepted: at least one event"),
+        ({"mentions": []}, "none of the 0 mentions has a gold event"),
+        ({"events": []}, "none of the 4 mentions has a gold event"),
         ({"hierarchy": []}, "found no edge from a child to its parent"),
         (
             {"mentions": [_mention("a fair")]},

@@ -104,5 +104,3 @@ def test_steps_count_by_themselves(result: TaskResult) -> None:
     )
     (bin_,) = scores_by_degree(steps, np.array([5.0, 5.1]))
     assert (bin_.questions, bin_.score) == (2, pytest.approx(100 / 3))
-    with pytest.raises(EventformersError, match="found 3 graphs for 2 questions"):
-        scores_by_degree(steps, np.ones(3))

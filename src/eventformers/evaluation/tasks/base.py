@@ -146,6 +146,19 @@ class TaskRows:
     split: str = ""
 
 
+def threshold_rows(data: TaskRows, split: str) -> tuple[str, Iterable[Row] | None]:
+    """Find the rows of a split to choose a threshold on, with their name in results; None are the scored rows
+    themselves. A missing split is an error."""
+    if data.split == split:
+        return f"{split}, the scored split itself", None
+    if split not in data.other_splits:
+        raise EventformersError(
+            f"found no split {shown(split)} to choose a threshold on; accepted: data with this split, or "
+            "threshold=NUMBER"
+        )
+    return split, data.other_splits[split]
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A model that is ready for a kind of task.

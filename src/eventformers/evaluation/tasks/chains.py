@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, islice
-from typing import Literal, TypeVar, get_args
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eventformers.datasets_scripts.events import Event
-from eventformers.errors import EventformersError, UnknownNameError, shown
+from eventformers.errors import EventformersError, shown
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks.base import (
     Computing,
@@ -47,12 +47,9 @@ def row_normalized(similarities: Matrix, *, compat: bool = False) -> Matrix:
     That works only for square matrices and matrices of one row, for which the result is correct.
 
     Raises:
-        EventformersError: a value is negative, NaN or infinite, or the reference code cannot divide the
-            shape.
+        EventformersError: the reference code cannot divide the shape.
     """
     values = np.asarray(similarities, dtype=np.float64)
-    if not (np.isfinite(values) & (values >= 0)).all():
-        raise EventformersError("similarities contain a negative, NaN or infinite value; accepted: 0 or more")
     rows, columns = values.shape
     values = np.where(values.sum(axis=1, keepdims=True) > 0, values, 1.0)
     sums = values.sum(axis=1)
@@ -132,7 +129,6 @@ block is encoded once."""
 Question = TypeVar("Question")
 
 Decoder = Literal["mcns_v", "mcne_v", "base", "sky"]
-DECODERS: tuple[Decoder, ...] = get_args(Decoder)
 """How the steps of a chain are chosen: by Viterbi from the start (`mcns_v`) or between start and end
 (`mcne_v`), greedily (`base`), or each given all others (`sky`)."""
 
@@ -216,14 +212,10 @@ class _BlockScorer:
 
 
 def _blocks(rows: Iterable[Row], read: Callable[[Row, int], Question]) -> Iterator[list[Question]]:
-    """Read questions, at least one, in blocks."""
+    """Read questions in blocks."""
     questions = (read(row, number) for number, row in enumerate(rows))
-    block = list(islice(questions, BLOCK_QUESTIONS))
-    if not block:
-        raise EventformersError("the dataset has no rows; accepted: at least one")
-    while block:
+    while block := list(islice(questions, BLOCK_QUESTIONS)):
         yield block
-        block = list(islice(questions, BLOCK_QUESTIONS))
 
 
 def choose_next_event(scorer: ChainScorer, data: TaskRows, settings: ChainSettings) -> ProtocolOutput:
@@ -264,8 +256,6 @@ def follow_steps(
         Inputs `predictions` and `references`: the chosen and the correct index at each scored step; per row
         both, and whether each is correct.
     """
-    if decoder not in DECODERS:
-        raise UnknownNameError("decoder", decoder, DECODERS)
     chosen: list[list[int]] = []
     scored: list[list[int]] = []
     texts = distinct_texts = 0

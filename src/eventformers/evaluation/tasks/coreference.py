@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import squareform
 
 from eventformers.datasets_scripts.reading.fields import is_blank
-from eventformers.errors import EventformersError, shown
+from eventformers.errors import EventformersError
 from eventformers.evaluate_metrics.coreference.coreference_impl import coreference
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks.base import (
@@ -25,6 +25,7 @@ from eventformers.evaluation.tasks.base import (
     TaskRows,
     TaskSettings,
     read_text,
+    threshold_rows,
 )
 from eventformers.extraction.parsed_mentions import parsed_mentions
 from eventformers.inference.coreference.pair_scorer import (
@@ -112,15 +113,10 @@ def resolve_coreference(scorer: Grouper, data: TaskRows, settings: CoreferenceSe
     threshold = settings.threshold or scorer.threshold
     chosen_on = "given" if settings.threshold else "the scorer's own"
     if threshold is None:
-        chosen_on, development, of_development = f"{DEVELOPMENT_SPLIT}, the scored split itself", rows, group
-        if data.split != DEVELOPMENT_SPLIT:
-            if DEVELOPMENT_SPLIT not in data.other_splits:
-                raise EventformersError(
-                    f"found no split {shown(DEVELOPMENT_SPLIT)} to choose a threshold on; accepted: data "
-                    "with this split, or threshold=NUMBER"
-                )
-            chosen_on = DEVELOPMENT_SPLIT
-            development = _mentions(data.other_splits[DEVELOPMENT_SPLIT])
+        chosen_on, other = threshold_rows(data, DEVELOPMENT_SPLIT)
+        development, of_development = rows, group
+        if other is not None:
+            development = _mentions(other)
             of_development = scorer.group(development, topics_of(development, settings.topics))
         gold = [str(row["cluster_id"]) for row in development]
         threshold = max(
@@ -157,8 +153,6 @@ def resolve_coreference(scorer: Grouper, data: TaskRows, settings: CoreferenceSe
 
 def _mentions(rows: Iterable[Row]) -> list[Row]:
     held = list(rows)
-    if not held:
-        raise EventformersError("found no mention; accepted: at least one")
     for column in ("text", "document_id", "cluster_id"):
         read_text(held[0], column)
     return held

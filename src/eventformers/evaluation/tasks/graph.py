@@ -227,8 +227,6 @@ def choose_alternatives(model: PremiseModel, data: TaskRows, settings: TaskSetti
         nearest alternatives is correct.
     """
     questions = [read_question(row, number) for number, row in enumerate(data.rows)]
-    if not questions:
-        raise EventformersError("the dataset has no rows; accepted: at least one")
     asks, answers = model.prompt("query"), model.prompt("document")
     questions = [
         ([asks + premise, *(answers + text for text in choices)], label)

@@ -27,6 +27,7 @@ from eventformers.evaluation.tasks.base import (
     TaskRows,
     TaskSettings,
     read_text,
+    threshold_rows,
 )
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.event_inputs import digest_of
@@ -156,18 +157,10 @@ def link_events(model: GroundingModel, data: TaskRows, settings: GroundingSettin
     knowledge = _Knowledge(model, data.companions.get("events", ()))
     mentions = _Mentions(data.rows, knowledge)
     held: _Mentions | None = None
-    if settings.threshold is not None:
-        chosen_on = "given"
-    elif data.split == DEVELOPMENT_SPLIT:
-        chosen_on, held = f"{DEVELOPMENT_SPLIT}, the scored split itself", mentions
-    elif DEVELOPMENT_SPLIT in data.other_splits:
-        chosen_on = DEVELOPMENT_SPLIT
-        held = _Mentions(data.other_splits[DEVELOPMENT_SPLIT], knowledge)
-    else:
-        raise EventformersError(
-            f"found no split {shown(DEVELOPMENT_SPLIT)} to choose a threshold on; accepted: data with "
-            "this split, or threshold=NUMBER"
-        )
+    chosen_on = "given"
+    if settings.threshold is None:
+        chosen_on, development = threshold_rows(data, DEVELOPMENT_SPLIT)
+        held = mentions if development is None else _Mentions(development, knowledge)
     found = knowledge.scored(mentions, settings)
     chosen: ChosenThreshold | None = None
     if held is not None:
@@ -244,8 +237,9 @@ def discover_parents(model: GroundingModel, data: TaskRows, settings: GroundingS
     candidates = knowledge.search(mentions, settings.depth)
     hierarchy = discover_hierarchy(knowledge.ids, candidates.events)
     found = hierarchy.ranks(parents)
-    best = hierarchy.parents(1)
-    first = {knowledge.ids[child]: knowledge.ids[parent] for child, parent in zip(*best[:2], strict=True)}
+    # The best parent of a child comes first, so it is kept when the pairs are read backwards.
+    pairs = np.stack(hierarchy.parents()[:2], axis=1)[::-1].tolist()
+    first = {knowledge.ids[child]: knowledge.ids[parent] for child, parent in pairs}
     parts: dict[str, MetricInputs] = {"pessimistic": {"predictions": found.pessimistic.tolist()}}
     languages = np.asarray(mentions.languages)
     for name in ("mentioned", *sorted(set(mentions.languages))):
@@ -289,8 +283,6 @@ class _Knowledge:
 
     def __init__(self, model: GroundingModel, rows: Iterable[Row]) -> None:
         held = list(rows)
-        if not held:
-            raise EventformersError("the knowledge base is empty; accepted: at least one event")
         self.model = model
         self.texts = [EventText(read_text(row, "title"), str(row.get("description") or "")) for row in held]
         self._row_ids = [read_text(row, "event_id") for row in held]
@@ -394,8 +386,6 @@ class _Mentions:
                     "event_ids": [*gold],
                 }
             )
-        if not self.texts:
-            raise EventformersError("found no mention; accepted: at least one")
         self.known = [
             sum(knowledge.has(event, language) for event in gold)
             for gold, language in zip(self.gold, self.languages, strict=True)

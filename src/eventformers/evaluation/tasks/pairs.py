@@ -162,8 +162,6 @@ def _pair_cosines(
     """Compute the cosines of pairs of columns, `(rows, pairs)`; count all and distinct events."""
     distinct = DistinctEvents()
     chosen = distinct.rows(event for row in rows for event in _events(row, pairs))
-    if not len(chosen):
-        raise EventformersError("the dataset has no rows; accepted: at least one")
     vectors = unit_vectors(embed(distinct.events), [event_text(event) for event in distinct.events])
     ends = chosen.reshape(-1, len(pairs), 2)
     cosines = np.einsum("rpd,rpd->rp", vectors[ends[..., 0]], vectors[ends[..., 1]])

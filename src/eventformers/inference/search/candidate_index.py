@@ -140,10 +140,11 @@ class PooledIndex:
         """Find the events with the largest scores for each mention; the one indexed first wins ties.
 
         Args:
-            mentions: the queries of the pools, an array with an entry for each mention.
+            mentions: the queries of the pools, an array or a list with an entry for each mention.
             number: number of candidates of a mention, if its pool has as many.
             languages: the language of each mention, `(m,)`; required with several pools, ignored with one.
         """
+        mentions = np.array(mentions, dtype=object) if isinstance(mentions, list) else mentions
         events = np.full((len(mentions), number), -1, dtype=np.int64)
         scores = np.full((len(mentions), number), -np.inf, dtype=np.float32)
         recall: dict[str, float] = {}
