@@ -12,14 +12,12 @@ from typing import Annotated, Any
 import typer
 
 from eventformers import __version__
-from eventformers.commands.chains import extract, next_event
 from eventformers.commands.evaluation import compare, evaluate, leaderboard, result_add
 from eventformers.commands.explore import explore, mcp
 from eventformers.commands.hub import data_build, data_list, push, release
-from eventformers.commands.inference import complete, embed, ground, induce
+from eventformers.commands.inference import complete, embed, extract, ground, induce, next_event
 from eventformers.commands.options import console, errors
-from eventformers.commands.reproduction import plot, reproduce
-from eventformers.commands.training import demo, train
+from eventformers.commands.training import demo, plot, reproduce, train
 from eventformers.terminal import describe_fault, one_line, quiet_libraries
 from eventformers.trainers.process_group import leaving_process_group
 

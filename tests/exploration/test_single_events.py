@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eventformers.exploration.single_events import is_plural, is_single, numbers_of
+from eventformers.exploration.stories import is_plural, is_single, numbers_of
 
 
 @pytest.mark.parametrize(

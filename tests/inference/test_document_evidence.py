@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eventformers.inference.grounding.document_evidence import weigh_by_documents
+from eventformers.exploration.links import weigh_by_documents
 from eventformers.inference.search.candidate_index import Candidates
 from eventformers.models.grounding_tokens import EventText
 

@@ -28,10 +28,9 @@ from eventformers.inference.encoding.event_tables import (
     read_event_mentions,
     read_table_events,
 )
+from eventformers.inference.encoding.mention_files import load_mentions, load_text_mentions
 from eventformers.inference.grounding.ground import ground
-from eventformers.inference.grounding.mention_files import load_text_mentions
 from eventformers.inference.induction.induce import induce
-from eventformers.inference.induction.mention_files import load_mentions
 
 DOCUMENTS = {
     "a": "“Police” arrested a thief.\n The river flooded the road.",

@@ -15,7 +15,7 @@ from datasets import Dataset
 from eventformers.datasets_scripts.building import build_dataset
 from eventformers.datasets_scripts.malformed import malformed_parts
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.inference.grounding.mention_files import TextMention, load_text_mentions
+from eventformers.inference.encoding.mention_files import TextMention, load_text_mentions
 from eventformers.models.grounding_tokens import MentionText
 
 TEXT = "A storm hit the city, and the flood came."

@@ -15,10 +15,10 @@ from transformers import AutoTokenizer
 
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
 from eventformers.inference.encode import EventEncoder
+from eventformers.inference.encoding.mention_files import load_mentions
 from eventformers.inference.induction import clustering
 from eventformers.inference.induction.induce import Induction, induce
 from eventformers.inference.induction.mention_encoding import encode_mentions
-from eventformers.inference.induction.mention_files import load_mentions
 from eventformers.inference.induction.report import report_page
 from eventformers.models.modeling_event_type_induction import EventTypeInductionModel
 

@@ -16,13 +16,13 @@ from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
 import eventformers
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.encoding.mention_files import load_text_mentions
 from eventformers.inference.grounding import retrieve_rerank
 from eventformers.inference.grounding.encoding import Side, encode_texts
 from eventformers.inference.grounding.ground import ground
 from eventformers.inference.grounding.grounded_text import Grounding
 from eventformers.inference.grounding.knowledge_base import KnowledgeBase, load_knowledge_base
 from eventformers.inference.grounding.linking import NEAR_QUANTILE
-from eventformers.inference.grounding.mention_files import load_text_mentions
 from eventformers.inference.grounding.pair_scoring import PairScores, load_cross_encoder
 from eventformers.models.grounding_tokens import EventText
 

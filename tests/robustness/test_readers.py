@@ -26,9 +26,8 @@ from eventformers.errors import DataFormatError, EventformersError
 from eventformers.extraction.texts import find_text_files, read_texts
 from eventformers.inference.chains.next_event import read_events
 from eventformers.inference.encoding.event_files import read_event_rows
+from eventformers.inference.encoding.mention_files import load_mentions, load_text_mentions
 from eventformers.inference.grounding.knowledge_base import load_knowledge_base
-from eventformers.inference.grounding.mention_files import load_text_mentions
-from eventformers.inference.induction.mention_files import load_mentions
 from eventformers.trainers.recipes import load_recipe, read_settings
 
 RAW = Path(__file__).parent / "raw"

@@ -34,9 +34,9 @@ from eventformers.extraction.datatrove_block import EVENT_ROWS, completed_file
 from eventformers.extraction.texts import DistinctIdentifiers, TextDocument
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding.event_tables import read_table_events
+from eventformers.inference.encoding.mention_files import load_mentions
 from eventformers.inference.grounding.ground import ground
 from eventformers.inference.grounding.knowledge_base import KnowledgeBase, load_knowledge_base
-from eventformers.inference.induction.mention_files import load_mentions
 from eventformers.inference.induction.report import MENTIONS_FILE, FittedTypes, load_fitted_types
 from eventformers.inference.search.candidate_index import SearchKind
 from eventformers.strict import several

@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias, overload
 import numpy as np
 from scipy.special import expit
 
+from eventformers.inference.encoding.mention_files import TextMention
 from eventformers.inference.grounding.knowledge_base import KnowledgeBase
 from eventformers.inference.grounding.linking import LinkThreshold
-from eventformers.inference.grounding.mention_files import TextMention
 from eventformers.inference.grounding.retrieve_rerank import Ranked
 
 Relation: TypeAlias = Literal["parent", "ancestor", "below", "new"]

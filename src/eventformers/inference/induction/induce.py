@@ -19,6 +19,7 @@ from eventformers.errors import EventformersError, UnknownNameError, shown
 from eventformers.files import require_file
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_reader import ACCEPTED_CONTAINERS, all_columns, values_in
+from eventformers.inference.encoding.mention_files import Mentions, load_mentions
 from eventformers.inference.encoding.vectors import unit_vectors
 from eventformers.inference.induction.clustering import (
     AverageLinkage,
@@ -36,7 +37,6 @@ from eventformers.inference.induction.mention_encoding import (
     token_factors,
     weighting_rounds_of,
 )
-from eventformers.inference.induction.mention_files import Mentions, load_mentions
 from eventformers.inference.induction.type_naming import (
     ScoredLabel,
     cluster_centroids,

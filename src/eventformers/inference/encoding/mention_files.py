@@ -1,17 +1,23 @@
-"""Readers of mentions in their contexts: JSON lines, text with double brackets, or tables of events."""
+"""Readers of mentions: of event mentions, and of mentions in their contexts, which are linked to events.
+
+Both read JSON lines, plain text, built datasets, tables of events, and values in memory.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from eventformers.datasets_scripts.dataset_card import built_configs
 from eventformers.datasets_scripts.document_splits import DistinctIds
 from eventformers.datasets_scripts.event_hierarchies import EventHierarchies
+from eventformers.datasets_scripts.event_types import EventTypes
+from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.datasets_scripts.malformed import SkippedRows
+from eventformers.datasets_scripts.mention_reader import read_mentions
 from eventformers.datasets_scripts.reading.fields import check_keys, is_blank, text_field
 from eventformers.datasets_scripts.reading.lines import (
     PLAIN_TEXTS,
@@ -30,6 +36,7 @@ from eventformers.inference.encoding.event_tables import (
     are_event_tables,
     read_event_mentions,
 )
+from eventformers.inference.induction.type_naming import has_only_stop_words
 from eventformers.models.grounding_tokens import MentionText
 
 Texts = str | Path | EventTables | Sequence[str | Mapping[str, Any]]
@@ -53,7 +60,7 @@ ACCEPTED_MARKS = "a text with its mentions between [[ and ]]"
 
 _MARK = re.compile(r"(\[\[|\]\])")
 
-_KEYS = frozenset(
+_TEXT_KEYS = frozenset(
     ("context_left", "mention", "context_right", "text", "start_char", "end_char", "mention_id", "id")
 ) | {"language", "context_lang", "title", "context_title", "date", "context_date"}
 IGNORED_KEYS = ("label_id", "gold_label_ids", "event_ids", "source", "license", "cased", "url", "metadata")
@@ -102,27 +109,51 @@ def load_text_mentions(texts: Texts) -> tuple[list[TextMention], dict[str, int]]
     counts = SkippedRows()
     if are_event_tables(texts):
         what, accepted = "the tables", "at least one event"
-        found = _distinct(map(_of_event, read_event_mentions(texts)), counts)
+        found = map(_text_mention_of, read_event_mentions(texts))
     elif isinstance(texts, (str, Path)):
         what, accepted = str(texts), ACCEPTED_FILES
-        found = _distinct(_read(Path(texts).expanduser(), counts), counts)
+        found = _read_text_mentions(Path(texts).expanduser(), counts)
     else:
         what, accepted = "the texts", f"{ACCEPTED_MARKS}, or an object with {ACCEPTED_MENTION}"
-        found = _distinct(_in_memory(values_in(texts, all_columns, ACCEPTED_TEXTS), counts), counts)
-    if not found:
+        found = _in_memory(values_in(texts, all_columns, ACCEPTED_TEXTS), counts)
+    mentions = list(found)
+    if not mentions:
         reason = "; no line has a mention between [[ and ]]" if counts["text_without_mention"] else ""
         raise EventformersError(f"{what}: found no mention{reason}; accepted: {accepted}")
+    ids = _distinct_ids([mention.mention_id for mention in mentions], counts)
+    return [
+        mention._replace(mention_id=own_id) for mention, own_id in zip(mentions, ids, strict=True)
+    ], _told(counts)
+
+
+def _distinct_ids(own_ids: Iterable[str], counts: SkippedRows) -> list[str]:
+    """Return the ids of mentions; a repeated one gets `#2`, `#3` and so on, and is counted."""
+    ids = DistinctIds()
+    found = list(map(ids.of, own_ids))
+    counts["mentions_with_repeated_id"] += ids.repeats
+    return found
+
+
+def _told(counts: SkippedRows) -> dict[str, int]:
+    """Warn of what was skipped, and return the counts by name."""
     counts.warn()
-    return found, {name: count for name, count in sorted(counts.items()) if count}
+    return {name: count for name, count in sorted(counts.items()) if count}
 
 
-def _read(path: Path, counts: SkippedRows) -> Iterator[TextMention]:
+def _folder_rows(
+    path: Path, builder: str, has_raw_files: Callable[[str, list[Path]], object]
+) -> Iterator[dict[str, Any]]:
+    """Read the mentions of all splits of a built dataset, or of raw files of its builder."""
+    if not (built_configs(path) or has_raw_files("mentions", [path])):
+        raise EventformersError(f"{path}: found no mention; accepted: {ACCEPTED_FILES}")
+    for rows in load_built(path, "mentions", builder=builder).values():
+        yield from cast("Iterable[dict[str, Any]]", rows)
+
+
+def _read_text_mentions(path: Path, counts: SkippedRows) -> Iterator[TextMention]:
     if path.is_dir():
-        if not (built_configs(path) or EventHierarchies.find_raw_files("mentions", [path])):
-            raise EventformersError(f"{path}: found no mention; accepted: {ACCEPTED_FILES}")
-        for rows in load_built(path, "mentions", builder="event_hierarchies").values():
-            for row in rows:
-                yield TextMention(row["mention_id"], row["language"], MentionText.from_row(row))
+        for row in _folder_rows(path, "event_hierarchies", EventHierarchies.find_raw_files):
+            yield TextMention(row["mention_id"], row["language"], MentionText.from_row(row))
         return
     require_file(path, ACCEPTED_FILES)
     stem = file_stem(path)
@@ -139,7 +170,7 @@ def _read(path: Path, counts: SkippedRows) -> Iterator[TextMention]:
         raise EventformersError(f"{path}: found the suffix {shown(path.suffix)}; accepted: {ACCEPTED_FILES}")
 
 
-def _of_event(event: EventMention) -> TextMention:
+def _text_mention_of(event: EventMention) -> TextMention:
     """Return the trigger of an event as a mention in its sentence."""
     text, start, end = event.sentence, event.trigger_start, event.trigger_end
     title, date = event.document.title, event.document.date
@@ -180,7 +211,7 @@ def _marked(text: str, text_id: str, path: Path, line: int, counts: SkippedRows)
 def _of_record(record: object, own_id: str, path: Path, line: int) -> TextMention:
     if not isinstance(record, Mapping):
         raise DataFormatError(path, line, f"JSON that is {type(record).__name__}", ACCEPTED_LINE)
-    check_keys(record, _KEYS.union(IGNORED_KEYS), path, line)
+    check_keys(record, _TEXT_KEYS.union(IGNORED_KEYS), path, line)
 
     def first(*names: str) -> str:
         return next((text for name in names if (text := text_field(record, name, path, line))), "")
@@ -212,9 +243,134 @@ def _of_record(record: object, own_id: str, path: Path, line: int) -> TextMentio
     )
 
 
-def _distinct(mentions: Iterable[TextMention], counts: SkippedRows) -> list[TextMention]:
-    """Give mentions with a repeated id a new one."""
-    ids = DistinctIds()
-    found = [mention._replace(mention_id=ids.of(mention.mention_id)) for mention in mentions]
-    counts["mentions_with_repeated_id"] += ids.repeats
-    return found
+Mentions = str | Path | EventTables | Sequence[str | Mapping[str, Any]]
+"""A file or folder of mentions, tables of documents and events, or mentions as sentences or rows of
+`EventTypes`, config `mentions`."""
+
+ACCEPTED_MENTIONS = (
+    "a file, a folder, the tables documents and events, or sentences or rows of mentions: "
+    f"{ACCEPTED_CONTAINERS}"
+)
+ACCEPTED_OFFSETS = "offsets within the text, end exclusive, or -1 for both"
+
+_DEFAULTS: dict[str, Any] = {
+    "document_id": "",
+    "source": "",
+    "license": UNSPECIFIED,
+    "trigger": "",
+    "trigger_start": -1,
+    "trigger_end": -1,
+    "event_type": "",
+    "frames": (),
+}
+
+
+_KEYS = frozenset(("mention_id", "text", *_DEFAULTS))
+_MEMORY = Path()
+
+
+def load_mentions(mentions: Mentions) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """Read mentions, and count the skipped and repaired ones.
+
+    Args:
+        mentions: JSON lines as for `read_mentions`; plain text with one sentence on each line, without
+            triggers; a folder with a built dataset `event_types`; a folder or mapping with tables of
+            documents and events (`read_event_mentions`), each of which is a mention in its sentence; or
+            sentences or rows in a list, frame, table or dataset. A row has `text`, and may have the other
+            names of a returned row; unknown names raise an error.
+
+    Returns:
+        Rows with `mention_id`, `document_id`, `source`, `license`, `text`, `trigger`, `trigger_start`,
+        `trigger_end`, `event_type` ("" if unknown) and `frames`; for events of tables also `terms`, which may
+        name their type; and the counts by name.
+
+    Raises:
+        DataFormatError: a line cannot be read, or an offset does not match its text, with file, line and
+            mention.
+        EventformersError: the file does not exist or has an unknown suffix, a mention has no text or offsets
+            beyond it, or there are no mentions.
+    """
+    counts = SkippedRows()
+    if are_event_tables(mentions):
+        what, found = "the tables", [_row_of(event) for event in read_event_mentions(mentions)]
+    elif isinstance(mentions, (str, Path)):
+        what, found = str(mentions), _read(Path(mentions).expanduser(), counts)
+    else:
+        what, found = "the mentions", []
+        for place, item in enumerate(values_in(mentions, all_columns, ACCEPTED_MENTIONS)):
+            try:
+                found.append(_mention(item, place))
+            except DataFormatError as error:
+                raise EventformersError(
+                    f"mention {place}: found {error.found}; accepted: {error.accepted}"
+                ) from error
+    if not found:
+        raise EventformersError(f"{what}: found no mention; accepted: at least one")
+    ids = _distinct_ids([row["mention_id"] for row in found], counts)
+    return [{**row, "mention_id": own_id} for row, own_id in zip(found, ids, strict=True)], _told(counts)
+
+
+def _read(path: Path, counts: SkippedRows) -> list[dict[str, Any]]:
+    if path.is_dir():
+        return list(_folder_rows(path, "event_types", EventTypes.find_raw_files))
+    require_file(path, ACCEPTED_FILES)
+    if is_json_lines(path):
+        return [mention._asdict() for mention in read_mentions(path, counts, counts)]
+    if format_suffix(path) not in PLAIN_TEXTS:
+        raise EventformersError(f"{path}: found the suffix {shown(path.suffix)}; accepted: {ACCEPTED_FILES}")
+    stem = file_stem(path)
+    rows = []
+    for line, text in read_lines(path, counts):
+        if not text.strip():
+            counts["blank_line"] += 1
+            continue
+        rows.append({**_DEFAULTS, "mention_id": f"{stem}/{line}", "source": stem, "text": text.strip()})
+    if not rows:
+        raise DataFormatError(path, None, "no sentence", "a sentence on each line")
+    return rows
+
+
+def _row_of(event: EventMention) -> dict[str, Any]:
+    """Return an event in its sentence as a mention.
+
+    The lemma of its verb and its object may name its type; of a verb such as "be" the predicate, with the
+    object only if the predicate has another word, as in "was angry at".
+    """
+    verb = event.predicate if has_only_stop_words(event.lemma) else event.lemma
+    return {
+        **_DEFAULTS,
+        "mention_id": event.event_id,
+        "document_id": event.document.document_id,
+        "source": event.document.source,
+        "license": event.document.license or UNSPECIFIED,
+        "text": event.sentence,
+        "trigger": event.sentence[event.trigger_start : event.trigger_end],
+        "trigger_start": event.trigger_start,
+        "trigger_end": event.trigger_end,
+        "terms": (verb,) if has_only_stop_words(verb) else (verb, event.object),
+    }
+
+
+def _mention(item: object, place: int) -> dict[str, Any]:
+    if not isinstance(item, (str, Mapping)):
+        raise DataFormatError(_MEMORY, None, type(item).__name__, "a sentence, or an object with its text")
+    given = {"text": item} if isinstance(item, str) else item
+    check_keys(given, _KEYS, _MEMORY, None)
+    # A frame has null for values that only other mentions have.
+    stated = {name: value for name, value in given.items() if value is not None and name in _KEYS}
+    row = {**_DEFAULTS, "mention_id": str(place), "text": None, **stated}
+    for name in ("text", "document_id", "source", "license", "trigger", "event_type"):
+        if not isinstance(row[name], str) or (name == "text" and is_blank(row[name])):
+            accepted = "a sentence with at least one word" if name == "text" else "a text"
+            raise DataFormatError(_MEMORY, None, f"the {name} {shown(row[name])}", accepted)
+        text_field(row, name, _MEMORY, place)
+    text, start, end = row["text"], row["trigger_start"], row["trigger_end"]
+    are_places = type(start) is int and type(end) is int
+    if not are_places or ((start, end) != (-1, -1) and not 0 <= start < end <= len(text)):
+        found = f"a trigger from {shown(start)} to {shown(end)} in a text of {len(text)} characters"
+        raise DataFormatError(_MEMORY, None, found, ACCEPTED_OFFSETS)
+    trigger = text[start:end] if start >= 0 else ""
+    if row["trigger"] not in ("", trigger):
+        found = f"the trigger {shown(row['trigger'])}, where the text has {shown(trigger)}"
+        raise DataFormatError(_MEMORY, None, found, "trigger_start and trigger_end of that trigger")
+    return {**row, "mention_id": str(row["mention_id"]), "trigger": trigger}
