@@ -75,12 +75,11 @@ def test_pools_give_what_each_alone_gives() -> None:
         ]
 
 
-@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
-def test_approximate_search_tells_its_recall(kind: str) -> None:
+def test_approximate_search_tells_its_recall() -> None:
     event_ids = [f"Q{number}" for number in range(3_000)]
     vectors, mentions = random_vectors(3_000, 1), random_vectors(400, 2)
     exact = CandidateIndex(event_ids, vectors, kind="exact").search(mentions, 8)
-    found = CandidateIndex(event_ids, vectors, kind=kind).search(mentions, 8)
+    found = CandidateIndex(event_ids, vectors, kind="ivf").search(mentions, 8)
     assert exact.recall == {}
     kept = [len(set(row) & set(right)) for row, right in zip(found.events, exact.events, strict=True)]
     assert 0.3 < found.recall[""] <= 1

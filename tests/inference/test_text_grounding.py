@@ -24,6 +24,7 @@ from eventformers.inference.grounding.grounded_text import Grounding
 from eventformers.inference.grounding.knowledge_base import KnowledgeBase, load_knowledge_base
 from eventformers.inference.grounding.linking import NEAR_QUANTILE
 from eventformers.inference.grounding.pair_scoring import PairScores, load_cross_encoder
+from eventformers.inference.search.vector_search import ApproximateSearch, ExactSearch
 from eventformers.models.grounding_tokens import EventText
 
 EVENTS = [
@@ -388,10 +389,12 @@ def test_an_index_on_disk_gives_the_same(
 def test_blocks_of_mentions_give_the_same(
     encoder: EventEncoder, known: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Lists cannot be learned from eight events.
+    monkeypatch.setattr(ApproximateSearch, "build", ExactSearch)
     monkeypatch.setattr("eventformers.inference.search.candidate_index.SMALLEST", 1)
-    expected = ground(encoder, TEXTS, known, search="hnsw")
+    expected = ground(encoder, TEXTS, known, search="ivf")
     monkeypatch.setattr("eventformers.inference.grounding.ground._BLOCK_MENTIONS", 2)
-    found = ground(encoder, TEXTS, known, search="hnsw")
+    found = ground(encoder, TEXTS, known, search="ivf")
     assert found.counts == expected.counts
     assert found.recall == pytest.approx(expected.recall)
     assert found.parents == expected.parents
@@ -428,11 +431,12 @@ def test_an_index_serves_the_pools_that_it_was_built_with(encoder: EventEncoder,
 def test_an_approximate_search_tells_its_recall(
     encoder: EventEncoder, known: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A small pool is searched exactly, and ivf cannot learn its lists from eight events.
+    # Lists cannot be learned from eight events.
+    monkeypatch.setattr(ApproximateSearch, "build", ExactSearch)
     monkeypatch.setattr("eventformers.inference.search.candidate_index.SMALLEST", 1)
-    found = ground(encoder, TEXTS, known, search="hnsw")
+    found = ground(encoder, TEXTS, known, search="ivf")
     assert set(found.recall) == {"en", "fr"}
-    assert found.settings["search"] == "hnsw"
+    assert found.settings["search"] == "ivf"
 
 
 def test_relations_are_found_and_compared(encoder: EventEncoder, known: KnowledgeBase) -> None:

@@ -494,7 +494,7 @@ def ground(
     candidates: Annotated[int, typer.Option(help="Number of candidate events for each mention.")] = 8,
     search: Annotated[
         str,
-        typer.Option(help="exact; hnsw or ivf (approximate); auto: approximate beyond two million events."),
+        typer.Option(help="exact; ivf (approximate); auto: approximate beyond two million events."),
     ] = "auto",
     language: Annotated[
         str | None,

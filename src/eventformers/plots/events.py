@@ -81,7 +81,6 @@ def plot_events(
     by: Projection = "tsne",
     beside: str | Path | None = None,
     device: str | None = None,
-    seed: int = 0,
     malformed: str | None = None,
 ) -> list[EventGroup]:
     """Draw events by a model's vectors, with named groups, and list the nearest events of each group.
@@ -99,7 +98,6 @@ def plot_events(
         by: `tsne`, or `pca` for the first two principal components.
         beside: another model, whose vectors place the same events in a second panel on the left, with the
             groups of `run`.
-        seed: seed of the choice of events and of their places.
         malformed: see `induce`.
 
     Returns:
@@ -117,17 +115,17 @@ def plot_events(
         encoder = load_encoder(run, device=device)
         prototypes = load_prototypes(run, encoder)
         documents = load_built(data, "documents")["train"]
-        events, distinct = sample_events(documents, num_events, seed)
+        events, distinct = sample_events(documents, num_events, 0)
         if len(events) < 4:
             raise EventformersError(
                 f"{data or 'the samples'}: found {len(events)} distinct events; accepted: 4 or more"
             )
         vectors = encoder.encode(events, normalize=True)
-        places = place_mentions(vectors, by=by, seed=seed)
+        places = place_mentions(vectors, by=by)
         if prototypes is None:
             # The regions of the figure, largest first, with their centroids.
             number = min(REGIONS, len(np.unique(places, axis=0)))
-            members = by_size(KMeans(number, n_init=10, random_state=seed).fit_predict(places))
+            members = by_size(KMeans(number, n_init=10, random_state=0).fit_predict(places))
             centres = np.stack([vectors[members == region].mean(axis=0) for region in range(number)])
         else:
             members, centres = (vectors @ prototypes.T).argmax(axis=1), prototypes
@@ -136,7 +134,7 @@ def plot_events(
         panels = {f"{encoder.name}: {len(events):,} events by {kind}": places}
         if beside is not None:
             other = load_encoder(beside, device=device)
-            others = place_mentions(other.encode(events, normalize=True), by=by, seed=seed)
+            others = place_mentions(other.encode(events, normalize=True), by=by)
             panels = {f"{other.name}: the same events": others, **panels}
         figure = draw_groups(panels, members, groups)
         rows = [
@@ -285,7 +283,6 @@ def plot_mentions(
     data: str | Path | None = None,
     types: Sequence[str] = (),
     device: str | None = None,
-    seed: int = 0,
     malformed: str | None = None,
 ) -> dict[str, int]:
     """Draw the mentions of unseen types by UMAP of 1 - cos(Q_i, K_j), of queries and keys.
@@ -336,7 +333,7 @@ def plot_mentions(
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="using precomputed metric")
             places = UMAP(
-                n_neighbors=min(15, len(rows) - 1), metric="precomputed", random_state=seed, n_jobs=1
+                n_neighbors=min(15, len(rows) - 1), metric="precomputed", random_state=0, n_jobs=1
             ).fit_transform(found)
         members = np.searchsorted(names, [str(row["event_type"]) for row in rows])
         counts = dict(zip(names, np.bincount(members, minlength=len(names)).tolist(), strict=True))

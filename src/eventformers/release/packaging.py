@@ -93,8 +93,6 @@ def package(
     trained: str | Path,
     output: str | Path = MODELS,
     *,
-    evaluation_data: str | Path | None = None,
-    rank: int | None = None,
     retriever: str | Path | None = None,
     session: Session | None = None,
 ) -> Path:
@@ -103,9 +101,6 @@ def package(
     Args:
         trained: folder of the run, from the packaged encoder.
         output: folder of packaged models; gets a folder with the name of the method.
-        evaluation_data: the data that the run was scored on; None for the held-out splits of its data.
-        rank: rank of the changes of matrices, an even number; None chooses it by how much of the change it
-            keeps.
         retriever: the bi-encoder whose candidates a cross-encoder reranks for its scores; None for other
             models.
         session: holds data that several models share.
@@ -115,10 +110,8 @@ def package(
 
     Raises:
         EventformersError: the run is not finished, started from another encoder, or was trained on rows whose
-            licences are not open; or the rank is not even.
+            licences are not open.
     """
-    if rank is not None and (rank < 2 or rank % 2):
-        raise EventformersError(f"rank is {rank}; accepted: an even number from 2, or None")
     run = Path(trained)
     record = read_json_object(run / RUN_FILE)
     recipe = Recipe(**record["recipe"])
@@ -128,7 +121,7 @@ def package(
         raise EventformersError(f"{run}: trained on rows with {found}; accepted: rows with open licences")
     name = recipe.method
     with Session(session) as own, TemporaryDirectory() as temporary:
-        scored = plan_evaluation(recipe, record["data"], evaluation_data, store=own.data)
+        scored = plan_evaluation(recipe, record["data"], None, store=own.data)
         small, whole = Path(temporary) / "small", Path(temporary) / name
         facts = {
             "title": load_method(name).title,
@@ -138,7 +131,7 @@ def package(
             "command": _command(recipe, record),
             "licenses": trained_on.licenses,
             **({"retriever": Path(retriever).name} if retriever else {}),
-            **_write_change(run, small, rank),
+            **_write_change(run, small),
         }
         write_text(small / FACTS_FILE, json.dumps(facts))
         build(small, whole)
@@ -212,7 +205,7 @@ def _name(value: Any) -> Any:
     return os.pathsep.join("/".join(of_one) for of_one in parts)
 
 
-def _write_change(run: Path, folder: Path, rank: int | None) -> dict[str, Any]:
+def _write_change(run: Path, folder: Path) -> dict[str, Any]:
     """Write the configuration, the small files and the change of the weights; return facts to build them.
 
     Tokens keep their embeddings: without that change, a third of the size at rank 32, event grounding has the
@@ -244,7 +237,7 @@ def _write_change(run: Path, folder: Path, rank: int | None) -> dict[str, Any]:
         for name, value in differences.items()
         if not name.endswith("_embeddings.weight")
     }
-    rank = rank or _rank(list(differences.values()))
+    rank = _rank(list(differences.values()))
     change: dict[str, Tensor] = {}
     for name, value in weights.items():
         if name not in base:

@@ -37,16 +37,15 @@ from eventformers.datasets_scripts.reading.lines import (
     read_lines,
 )
 from eventformers.datasets_scripts.reading.tables import first_record
-from eventformers.errors import DataFormatError, EventformersError, UnknownNameError
+from eventformers.errors import DataFormatError, EventformersError
 from eventformers.files import require_file
 from eventformers.inference.chains.scorers import CosineScorer, Scores, chain_scorer
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_reader import ROLES, EventLike, file_values, read_item, values_of
 from eventformers.inference.encoding.event_tables import are_event_tables, read_table_events
 from eventformers.inference.encoding.vectors import rounded_cosines
-from eventformers.inference.search.candidate_index import SearchKind
+from eventformers.inference.search.candidate_index import SearchKind, check_search
 from eventformers.inference.search.index_folder import (
-    SEARCHES,
     IndexedModel,
     IndexRecord,
     IndexTable,
@@ -279,8 +278,7 @@ def next_event(
             needs an index that is not given.
         UnknownNameError: an unknown kind of search.
     """
-    if search not in SEARCHES:
-        raise UnknownNameError("kind of search", search, SEARCHES)
+    check_search(search)
     for name, value in (("top", top), ("max_events", max_events)):
         if value < 1:
             raise EventformersError(f"{name} is {value}; accepted: 1 or more")

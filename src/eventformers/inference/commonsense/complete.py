@@ -36,8 +36,8 @@ from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_reader import ACCEPTED_CONTAINERS, all_columns, values_in
 from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
-from eventformers.inference.search.candidate_index import SearchKind
-from eventformers.inference.search.index_folder import SEARCHES, holds_index, read_record
+from eventformers.inference.search.candidate_index import SearchKind, check_search
+from eventformers.inference.search.index_folder import holds_index, read_record
 from eventformers.models.grounding_tokens import EventText, MentionText
 
 REVERSE = "~"
@@ -274,8 +274,7 @@ def complete(
         EventformersError: an empty query, a number below its minimum, a model, reranker or graph that cannot
             be loaded, or an index of another model or graph.
     """
-    if search not in SEARCHES:
-        raise UnknownNameError("kind of search", search, SEARCHES)
+    check_search(search)
     if top < 1 or explain < 0:
         raise EventformersError(f"top is {top} and explain is {explain}; accepted: at least 1 and at least 0")
     check_query(query)

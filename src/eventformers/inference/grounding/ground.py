@@ -14,7 +14,7 @@ from rich.progress import track
 
 from eventformers.datasets_scripts.malformed import takes_malformed
 from eventformers.datasets_scripts.reading.lines import DataDir
-from eventformers.errors import EventformersError, UnknownNameError, counted, shown
+from eventformers.errors import EventformersError, counted, shown
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_tables import pipeline_language
 from eventformers.inference.encoding.mention_files import TextMention, Texts, load_text_mentions
@@ -37,7 +37,12 @@ from eventformers.inference.grounding.retrieve_rerank import (
     grounding_model,
     retrieve_and_rerank,
 )
-from eventformers.inference.search.candidate_index import KINDS, CandidateIndex, Candidates, SearchKind
+from eventformers.inference.search.candidate_index import (
+    CandidateIndex,
+    Candidates,
+    SearchKind,
+    check_search,
+)
 from eventformers.inference.search.index_folder import IndexedModel, verify_index
 from eventformers.models.grounding_tokens import EventText
 
@@ -92,8 +97,8 @@ def ground(
             first candidate can be linked. If none was learned, it is a probability of 0.5 or, without a
             reranker, `usual_score`; `note` reports this.
         candidates: number of events to retrieve for each mention.
-        search: `exact`; `hnsw` or `ivf`, both approximate; `auto` is exact up to `EXACT_UP_TO` events of a
-            pool and approximate beyond.
+        search: `exact`; `ivf`, approximate; `auto` is exact up to `EXACT_UP_TO` events of a pool and
+            approximate beyond.
         language: language of mentions without one; None uses that of the pipeline for a folder of `extract`
             or `explore`, else the knowledge base's, if it has only one.
         candidate_language: language in which all candidates are described; None finds candidates for each
@@ -239,8 +244,7 @@ def _cut_name(what: str) -> str:
 def _check(
     search: str, candidates: int, threshold: float | None, retriever_weight: float, *, with_reranker: bool
 ) -> None:
-    if search not in KINDS:
-        raise UnknownNameError("kind of search", search, KINDS)
+    check_search(search)
     if candidates < 1:
         raise EventformersError(f"candidates is {candidates}; accepted: 1 or more")
     check_retriever_weight(retriever_weight, with_reranker=with_reranker)

@@ -13,12 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from statistics import fmean
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
-import faiss
 import numpy as np
 
-from eventformers.errors import EventformersError, counted, shown
+from eventformers.errors import EventformersError, UnknownNameError, counted, shown
 from eventformers.inference.encoding.vectors import Positions, Vectors, rows_at
 from eventformers.inference.search.vector_search import (
     SMALLEST,
@@ -29,8 +28,7 @@ from eventformers.inference.search.vector_search import (
 )
 
 Rows: TypeAlias = slice | Positions
-SearchKind: TypeAlias = Literal["auto", "exact", "hnsw", "ivf"]
-KINDS: tuple[SearchKind, ...] = ("auto", "exact", "hnsw", "ivf")
+SearchKind: TypeAlias = Literal["auto", "exact", "ivf"]
 
 EXACT_UP_TO = 2_000_000
 """Largest pool that `auto` searches exactly; beyond it, a single mention takes seconds."""
@@ -38,10 +36,6 @@ EXACT_UP_TO = 2_000_000
 RECALL_MENTIONS = 256
 """Maximum number of mentions per search that are also searched exactly to measure the recall of an index in
 memory; an index on disk knows its recall."""
-
-HNSW_LINKS = 32
-HNSW_BUILD_DEPTH = 200
-HNSW_SEARCH_DEPTH = 256
 
 
 @dataclass(frozen=True)
@@ -171,9 +165,8 @@ class CandidateIndex(PooledIndex):
 
     Args:
         event_ids: see `PooledIndex`, like `languages`.
-        kind: kind of search: `exact`; `hnsw` or `ivf`, both approximate with FAISS; `auto` is exact in pools
-            of up to `EXACT_UP_TO` events and `ivf` in larger ones. Pools of fewer than `SMALLEST` events are
-            searched exactly.
+        kind: kind of search: `exact`; `ivf`, approximate; `auto` is exact in pools of up to `EXACT_UP_TO`
+            events and `ivf` in larger ones. Pools of fewer than `SMALLEST` events are searched exactly.
         stored: opens the `ivf` search among all vectors on disk; None builds one for each pool in memory.
 
     Raises:
@@ -209,8 +202,14 @@ class CandidateIndex(PooledIndex):
         return np.concatenate([pool.nearest_others(sampled) for pool in self._vectors])
 
 
+def check_search(kind: str) -> None:
+    """Raise an error for an unknown kind of search."""
+    if kind not in get_args(SearchKind):
+        raise UnknownNameError("kind of search", kind, get_args(SearchKind))
+
+
 def chosen_kind(kind: SearchKind, number: int) -> SearchKind:
-    """Return the kind of search among a number of vectors: `exact`, `hnsw` or `ivf`."""
+    """Return the kind of search among a number of vectors: `exact` or `ivf`."""
     if number < SMALLEST:
         return "exact"
     if kind == "auto":
@@ -223,24 +222,14 @@ class _VectorPool:
 
     def __init__(self, vectors: Vectors, kind: SearchKind) -> None:
         self._exact = ExactSearch(vectors)
-        self._approximate: Any = None
-        vectors = self._exact.vectors
-        if kind == "ivf":
-            self._approximate = ApproximateSearch.build(vectors)
-        elif kind == "hnsw":
-            index = faiss.IndexHNSWFlat(vectors.shape[1], HNSW_LINKS, faiss.METRIC_INNER_PRODUCT)
-            index.hnsw.efConstruction, index.hnsw.efSearch = HNSW_BUILD_DEPTH, HNSW_SEARCH_DEPTH
-            index.add(vectors)
-            self._approximate = index
+        self._approximate = ApproximateSearch.build(self._exact.vectors) if kind == "ivf" else None
 
     def search(self, mentions: Vectors, number: int) -> tuple[Found, float | None]:
         """Return the events found, and the recall of an approximate search."""
         if self._approximate is None:
             return self._exact.search(mentions, number), None
-        mentions = np.ascontiguousarray(mentions, dtype=np.float32)
         number = min(number, len(self._exact.vectors))
-        found = Found(*self._approximate.search(mentions, number))
-        found.scores[found.positions < 0] = -np.inf
+        found = self._approximate.search(mentions, number)
         sample = np.unique(np.linspace(0, len(mentions) - 1, RECALL_MENTIONS).round().astype(np.int64))
         exact = self._exact.search(mentions[sample], number).positions
         return found, shared(found.positions[sample], exact)

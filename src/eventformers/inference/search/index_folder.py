@@ -56,9 +56,6 @@ FORMAT = 4
 """Version of the file format; opening a folder of another version raises an error."""
 AGAIN = "build it again with overwrite=True (--overwrite), or give another folder"
 
-SEARCHES: tuple[SearchKind, ...] = ("auto", "exact", "ivf")
-"""Kinds of search in an index on disk."""
-
 _SUFFIXES = (".npy", ".arrow", INDEX_SUFFIX, RECALL_SUFFIX)
 
 DIGESTED_BYTES = 2**30
