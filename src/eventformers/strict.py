@@ -105,7 +105,6 @@ def check_types(values: Mapping[str, Any], types: Mapping[str, Any]) -> None:
     Floats must be finite, and absolute values of whole numbers at most `LARGEST`, for every annotation.
 
     Args:
-        values: settings.
         types: the annotation of each setting: a plain type, a union, a literal, a list or a mapping, and
             `Annotated` with a `Range`. Other annotations accept any value.
 

@@ -38,7 +38,6 @@ class BaselineTask:
     Attributes:
         data: source of its data; None for the samples.
         scored_data: its splits, and the scored split.
-        record: the record of the scored rows.
         variant: the split's name if it is not the data's usual one, and the task's changed settings.
         output: folder for the result; None writes nothing.
         overwrite: True to replace a result on other rows.
@@ -77,7 +76,6 @@ class ReadyBaseline:
         model: its name in results.
         revision: distinguishes it from the baseline with other weights or settings.
         run: scores the rows: the metric's inputs and the predictions.
-        load_seconds: time to load or train it.
         count_truncated: returns the number of truncated texts after the run.
     """
 
@@ -92,11 +90,7 @@ class ReadyBaseline:
 
 @dataclass(frozen=True)
 class Baseline(ABC):
-    """A baseline, which is called like `eventformers.evaluate`.
-
-    Attributes:
-        kind: the kind of task that it can be scored on.
-    """
+    """A baseline, which is called like `eventformers.evaluate`."""
 
     kind: ClassVar[type[TaskKind]]
 

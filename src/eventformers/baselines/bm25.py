@@ -124,10 +124,7 @@ class Bm25(Baseline):
         """See `Baseline`.
 
         Args:
-            task: a task of event grounding.
-            *arguments: as in `Baseline`.
             grounding: settings of the mentions and of linking; None uses the defaults.
-            **options: as in `Baseline`.
 
         Raises:
             EventformersError: a re-ranker is requested.

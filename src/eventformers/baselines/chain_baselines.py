@@ -64,7 +64,6 @@ class ChainBaseline:
 
     Attributes:
         title: its name in results.
-        settings: its default settings.
         needs_gensim: True if it starts from word vectors; it then also has vectors of events.
     """
 

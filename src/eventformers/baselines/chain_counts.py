@@ -59,14 +59,7 @@ class CountSettings(StrictSettings):
 
 @dataclass
 class PairCounts:
-    """How often one key came before another in chains.
-
-    Attributes:
-        pairs: counts of ordered pairs.
-        first: counts of the pairs whose first is this key.
-        second: counts of the pairs whose second is this key.
-        total: number of pairs.
-    """
+    """How often one key came before another in chains."""
 
     pairs: Counter[tuple[Key, Key]] = field(default_factory=Counter)
     first: Counter[Key] = field(default_factory=Counter)
@@ -123,7 +116,6 @@ def count_chains(
 
     Args:
         chains: the events of each chain, in order.
-        settings: the counting settings; None uses the defaults.
 
     Raises:
         EventformersError: no chain has two events.

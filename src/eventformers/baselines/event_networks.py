@@ -260,9 +260,6 @@ class CoherenceScorer:
     """Scores chains by the coherence of pairs of events (Granroth-Wilding and Clark, AAAI 2016).
 
     The score of a choice is the mean of its coherence, a probability, with the events of the context.
-
-    Attributes:
-        trained: a trained Event-comp.
     """
 
     trained: TrainedNetwork
@@ -365,7 +362,6 @@ class ChainTable:
         Args:
             rows: the events to corrupt, `(R,)`.
             settings: the number of corruptions, and the share that get an argument of the chain.
-            generator: source of the draws.
 
         Returns:
             `(R, corrupted, 3, L)`: events of any chain, drawn by their frequency.

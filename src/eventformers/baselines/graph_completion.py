@@ -256,9 +256,6 @@ class GraphBaseline(Baseline):
 def rank_by_embeddings(embeddings: GraphEmbeddings, asked: EntityQueries) -> FilteredRanks:
     """Compute the filtered ranks of a knowledge graph embedding.
 
-    Args:
-        embeddings: the trained embedding.
-
     Raises:
         EventformersError: a score is NaN or infinite.
     """

@@ -52,10 +52,7 @@ class EmbeddingMethod:
     """A knowledge graph embedding with its authors' training.
 
     Attributes:
-        name: its name in `METHODS`.
         model: the class in `pykeen.models`.
-        loss: the loss, as PyKEEN names it.
-        optimizer: the optimizer, as PyKEEN names it.
         has_inverse_relations: True if queries for heads use separate relations.
         corrupts: the ends of a triple that are replaced for a negative.
     """

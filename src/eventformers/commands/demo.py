@@ -32,12 +32,7 @@ EXPLORE = "explore"
 
 @dataclass(frozen=True)
 class Showing:
-    """Queries and candidates of a method's demo, which shows the nearest neighbours among the samples.
-
-    Args:
-        candidates: loads the candidates from the samples.
-        number: number of neighbours for each query.
-    """
+    """Queries and candidates of a method's demo, which shows the nearest neighbours among the samples."""
 
     query: str
     nearest: str

@@ -94,7 +94,6 @@ class MergeCounts(PipelineStep):
 
     Args:
         output: the Parquet file to write, on a disk that the job sees.
-        **limits: the keywords of `merge_counts`.
     """
 
     name = "events: merged co-occurrence"

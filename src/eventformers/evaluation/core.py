@@ -49,7 +49,6 @@ class Scored:
     Attributes:
         scores: the metric's scores as JSON values, with None for NaN.
         undefined: the reason for each score that is None.
-        parts: the metric's scores of each part of the output.
         seconds: time to embed and compare.
     """
 

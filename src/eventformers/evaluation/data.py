@@ -36,7 +36,6 @@ def tasks_of_data(
 
     Args:
         store: caches the loaded data; None caches nothing.
-        malformed: see `induce`.
     """
     names = []
     for name, task in TASKS.items():

@@ -215,7 +215,6 @@ def row_clusters(
 
     Args:
         data: folder of raw files, built folder or Hub id of the scored data; None takes the samples.
-        malformed: see `induce`.
 
     Raises:
         EventformersError: the data cannot be loaded, has other rows than the result, or names neither

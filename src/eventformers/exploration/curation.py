@@ -126,7 +126,6 @@ def curate(
     """Apply edits to groups, each to what those before it have left.
 
     Args:
-        edits: the edits.
         labels: the group of each member, `(n,)`.
         references: the groups by what they are called in edits: names of types, ids of actors and stories.
         none: the group of what is dropped.

@@ -170,8 +170,6 @@ def _known_actors(run: StepRun, actors: pa.Table, ids: Sequence[str]) -> tuple[p
     """Keep the names of an earlier exploration, and apply the curation.
 
     Args:
-        run: the step.
-        actors: the actors, with the columns of `ACTOR_SCHEMA`.
         ids: the actor of each actor of a document.
     """
     known = {}
@@ -400,9 +398,7 @@ def mention_vectors(
     """Return the vector of each trigger in its sentence, `(n, d)` at length 1, and its key.
 
     Args:
-        run: the step.
         name: the file of the vectors; see `StepRun.rows`.
-        encoder: the encoder.
         mentions: `text`, a sentence, `trigger_start` and `trigger_end`; further columns are ignored.
         trigger_input: see `encode_mentions`; None takes that of the encoder.
         also: file of another step with vectors by the same encoder.

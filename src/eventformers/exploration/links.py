@@ -108,7 +108,6 @@ def weigh_by_documents(
         counted: True for events that may be linked.
         documents: `title`, `text` and `date` of each document, by its id.
         entries: the texts of the index's events, by position.
-        language: the language of the entries.
 
     Returns:
         The candidates that are left, best first.

@@ -131,7 +131,6 @@ def place_texts(
     """Place texts in the plane by t-SNE, or among those of an earlier map, and find their neighbours.
 
     Args:
-        texts: distinct texts.
         vectors: their vectors at length 1, `(n, d)`.
         notes: gets a sentence if the search is approximate.
         drawn: the places of the texts that t-SNE placed in an earlier map. If they are enough, they stay, and

@@ -109,7 +109,6 @@ def data_blocks(tables: dict[str, pa.Table], types: list[dict[str, Any]]) -> dic
     Args:
         tables: the tables of an exploration; events have the number of their document, by which they are
             sorted, and are counted or not; actors are those of `used_actors`.
-        types: the types, with their colours.
     """
     documents, events = tables["documents"], tables["events"]
     event_ids = events["event_id"]

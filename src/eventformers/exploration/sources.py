@@ -27,8 +27,6 @@ class FoundTexts:
     """The texts to explore, before they are read.
 
     Args:
-        sources: files, or rows in memory.
-        skipped: counts of skipped files.
         tables: folder of `extract` or `explore` whose events are taken instead of texts.
     """
 
@@ -45,7 +43,6 @@ def find_texts(texts: Texts, columns: TextColumns) -> FoundTexts:
             id of a dataset on the Hub, whose splits are read in order; or texts in memory: a list or
             generator of strings or rows, a frame, a table or a dataset. A list of strings that are all
             existing paths is a list of files.
-        columns: columns of the texts.
 
     Raises:
         EventformersError: there is no text, or the type is not supported.

@@ -91,8 +91,6 @@ class Context:
     """What all steps of an exploration share.
 
     Args:
-        texts: the texts to explore.
-        settings: the settings.
         session: holds the loaded models.
     """
 
@@ -197,7 +195,6 @@ class StepRun:
     """A running step: its input tables, the shared context, and its output.
 
     Args:
-        context: texts, settings and models.
         folder: the folder of the exploration, with the tables of earlier steps.
         staging: folder for new files; they move to `folder` together when the step is done.
         work: folder for partial results, which an interrupted step finds again; it need not exist.
@@ -205,7 +202,6 @@ class StepRun:
             for those of `Step.applied`, so that rows of unchanged texts can be reused; None if there is none.
 
     Attributes:
-        counts: numbers for the report; filled in by the step.
         notes: sentences for the report: what was skipped, truncated or weak; filled in by the step.
         malformed: the malformed parts that were skipped, as `SkippedRows.to_dict`; filled in by the step.
     """
@@ -307,7 +303,6 @@ class Step:
         writes: the files that it writes, relative to the folder.
         reads: files of earlier steps; without all of them, the step is not run.
         may_read: files of earlier steps that it uses if they exist.
-        models: roles of the models that it uses.
         settings: returns everything else that its output depends on, as JSON values; None if the step has no
             input and is not run.
         applied: names of the settings that its reusable rows do not depend on.
@@ -328,11 +323,7 @@ class StepRecord:
     """A finished step.
 
     Attributes:
-        name: its name.
-        counts: its numbers.
-        notes: its notes.
         malformed: the malformed parts that it skipped, or nothing.
-        settings: its settings and models.
         seconds: the time that it took when it was run.
         reused: whether its files are those of an earlier call.
     """
@@ -385,7 +376,6 @@ def run_steps(
 
     Args:
         steps: the steps, each after those that it reads.
-        context: texts, settings and models.
         folder: the folder to work in; a stopped run leaves its finished steps there.
         skip: names of steps to leave out.
         earlier: the folder of an earlier exploration, which is only read.
@@ -424,7 +414,6 @@ def publish(working: Path, folder: Path, steps: Sequence[Step], *, overwrite: bo
 
     Args:
         working: the folder in which all steps ran; it is removed.
-        folder: the folder of the exploration.
         steps: all steps, also those that were left out.
     """
     names = [REPORT_FILE, *(name for step in steps for name in (*step.writes, _state_file(step)))]

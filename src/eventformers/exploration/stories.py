@@ -84,8 +84,6 @@ def is_single(trigger: str, lemma: str, kind: str, before: str) -> bool:
     Triggers in the present tense or without a tense are mostly habits, states or aims.
 
     Args:
-        trigger: the trigger.
-        lemma: its lemma.
         kind: its `trigger_kind`.
         before: the text of the sentence before it.
     """

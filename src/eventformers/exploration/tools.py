@@ -69,7 +69,6 @@ class ExplorationTools:
         pipeline: the spaCy pipeline of `ground_text`.
         index: folder for the vectors of candidates and entries, so that later servers find them; None uses a
             temporary one.
-        device: a torch device.
 
     Raises:
         EventformersError: the folder has no tables, or those of an earlier version.

@@ -245,10 +245,7 @@ def listed_types(
     """Return the types of a list; the cosines of all events with a type tell the least one: `LISTED_LEVEL`.
 
     Args:
-        listed: the types.
         vectors: the vectors of all events at length 1, `(n, d)`.
-        encoder: the encoder of the events.
-        batch_size: see `encode_mentions`.
     """
     centroids = type_vectors(listed, encoder, batch_size)
     low, median = np.quantile(vectors @ centroids.T, (0.05, 0.5), axis=0).astype(np.float32)
@@ -369,7 +366,6 @@ def sample_mentions(lemmas: Sequence[str], number: int) -> Positions:
 
     Args:
         lemmas: the lemma of each mention's verb, `(n,)`.
-        number: maximum number of mentions to draw.
 
     Returns:
         Positions, sorted. Verbs that say little by themselves are not drawn if there are others.

@@ -49,12 +49,7 @@ _logger = logging.getLogger("eventformers")
 
 
 class GivenActor(NamedTuple):
-    """The actor that the user has for an alias.
-
-    Args:
-        name: its name.
-        kind: one of `KINDS`.
-    """
+    """The actor that the user has for an alias."""
 
     name: str
     kind: str
@@ -92,7 +87,6 @@ def document_actors(doc: Doc, document_id: str, details: Sequence[Mapping[str, A
 
     Args:
         doc: the parsed text, for which `actor_details` ran.
-        document_id: id of its document.
         details: the columns of its events.
     """
     places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -213,11 +207,7 @@ def _by_document(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[str, list[dic
 
 
 class _Merger:
-    """Ids of the actors of documents.
-
-    Args:
-        given: the actors of one's own.
-    """
+    """Ids of the actors of documents."""
 
     def __init__(self, given: Mapping[str, GivenActor]) -> None:
         self.given = given

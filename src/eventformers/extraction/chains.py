@@ -43,9 +43,6 @@ def find_chains(
     protagonist.
 
     Args:
-        doc: the parsed text.
-        events: its events (`extract_events`).
-        coreference: see `coreference_clusters`.
         arguments: `heads` or `spans`, as in the extraction of the events; determines the form of the
             protagonist.
 
@@ -151,7 +148,6 @@ def coreference_clusters(doc: Doc, coreference: str | Resolver = "auto") -> list
     """Read the clusters of mentions in a parsed text.
 
     Args:
-        doc: a parsed text.
         coreference: `spacy` for span groups `coref_clusters_*`, `fastcoref` for `doc._.coref_clusters`,
             `coreferee` for `doc._.coref_chains`, `auto` for the first of these that exists, or else the rules
             of `eventformers.extraction.coreference` in English, `heads` for none; or a callable.

@@ -56,10 +56,7 @@ class _Mention(NamedTuple):
     """A mention by its head.
 
     Args:
-        head: its head word.
-        start: its first token.
         end: the token after its last one.
-        sentence: number of its sentence.
         words: the words of a name in lower case; empty without a name.
     """
 

@@ -228,10 +228,6 @@ UNFINISHED = "unfinished"
 def completed_file(folder: DataFolder, name: str) -> Iterator[IO[bytes]]:
     """Write a file in `unfinished/` and move it to its name at the end, unless an error is raised.
 
-    Args:
-        folder: its folder.
-        name: its name.
-
     Yields:
         The opened file.
     """

@@ -139,7 +139,6 @@ class ExtractedDocument:
     """The kept parts of a text: a row of events, and the chains that are long enough.
 
     Args:
-        document: the text.
         event_row: `id, source, license, n_sent, events`, with the eight fields of each event of the kinds of
             factuality that are counted.
         chain_rows: `chain_id, document_id, source, license, protagonist, events`, with distinct events as
@@ -159,9 +158,6 @@ class ExtractedDocument:
 
 class EventExtractor:
     """A spaCy pipeline, and the extraction from its parses.
-
-    Args:
-        settings: settings of the extraction.
 
     Raises:
         EventformersError: spaCy, the pipeline or the gazetteer is missing, or the pipeline lacks a parser, a
@@ -501,13 +497,7 @@ def find_entities(docs: Sequence[Doc], recogniser: EntityRecognizer) -> None:
 
 @dataclass
 class ExtractionCounts:
-    """Counts of an extraction or of a part of it.
-
-    Args:
-        read: items read.
-        skipped: items skipped, by reason.
-        written: items written.
-    """
+    """Counts of an extraction or of a part of it."""
 
     read: Counter[str] = field(default_factory=Counter)
     skipped: SkippedRows = field(default_factory=SkippedRows)

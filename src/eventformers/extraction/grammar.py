@@ -260,7 +260,6 @@ def trigger_of(span: Span, triggers: Collection[int]) -> int | None:
     its clause. What stands before a noun ("Monday's attack") belongs to no other word.
 
     Args:
-        span: the time or place.
         triggers: token indexes of the events.
     """
     word = span.root

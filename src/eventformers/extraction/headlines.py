@@ -39,7 +39,6 @@ def restored_case(
     Args:
         text: a text in one line.
         breaks: places where paragraphs begin.
-        vocabulary: the words of the pipeline.
 
     Returns:
         The text, and the start and end of each such sentence.
@@ -130,8 +129,6 @@ def with_verbs(
     Args:
         doc: a parsed text; changed.
         headlines: start and end of the sentences in capitals or Title Case.
-        vocabulary: the words of the pipeline.
-        pipeline: the pipeline.
     """
     for start, end in headlines:
         span = doc.char_span(start, end, alignment_mode="contract")

@@ -81,8 +81,6 @@ def check_languages(read: Callable[[], Iterable[str]], number: int, language: st
     All texts are judged only if most of a sample are in another language.
 
     Args:
-        read: reads the texts.
-        number: number of texts.
         language: the pipeline's language, as spaCy names it.
         hint: further advice for the error.
 

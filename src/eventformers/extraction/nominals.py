@@ -105,7 +105,6 @@ def with_nominals(
 
     Args:
         doc: a text in English with dependencies and parts of speech.
-        events: the events of its verbs, in order.
         text_of: the text of a role by its head.
         above: the score of nouns that are events.
     """

@@ -63,7 +63,6 @@ class NormalisedText:
     """A text in normal form, with its places in the text as given.
 
     Args:
-        given: the text as given.
         text: the normal form: one line, words separated by one blank.
         starts: for each character, the start in the text as given of what it stands for.
         ends: the ends, exclusive.
@@ -100,10 +99,6 @@ def normalise(text: str, vocabulary: Vocabulary) -> NormalisedText:
       text than the hyphenated one, or as frequent and in the vocabulary.
     - Blank lines, items of lists, and lines that are no running text end a sentence.
     - A sentence in capitals or in Title Case gets the case of running text (`restored_case`).
-
-    Args:
-        text: the text as given.
-        vocabulary: the words of the pipeline.
     """
     edited = _Edited(text)
     edited.replace(_RULES.mojibake, lambda match: _MOJIBAKE_OF[match[0][-1]])
@@ -291,11 +286,7 @@ _INFLECTIONS = (
 
 
 class Vocabulary:
-    """The words that a pipeline knows before it reads a text: those of its lemmatizer, or all its strings.
-
-    Args:
-        pipeline: the pipeline.
-    """
+    """The words that a pipeline knows before it reads a text: those of its lemmatizer, or all its strings."""
 
     def __init__(self, pipeline: Language) -> None:
         self.language = pipeline.lang

@@ -302,13 +302,6 @@ def extract_shards(
 ) -> None:
     """Extract the shards in `work/texts` that have no complete results in `work/results` yet.
 
-    Args:
-        settings: settings of the extraction.
-        work: folder with the shards of texts.
-        shards: number of shards.
-        processes: number of parsing processes.
-        with_lines: see `extract_shard`.
-
     Raises:
         EventformersError: the pipeline cannot be used, or a process was killed.
     """

@@ -34,11 +34,7 @@ _FARTHEST_SPEAKER = 40
 
 
 class Quotations:
-    """The quotations of a parsed text, in order, not nested.
-
-    Args:
-        doc: the text.
-    """
+    """The quotations of a parsed text, in order, not nested."""
 
     def __init__(self, doc: Doc) -> None:
         self.doc = doc

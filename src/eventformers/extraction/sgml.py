@@ -59,7 +59,6 @@ def read_sgml(path: Path, skipped: SkippedRows) -> Iterator[SgmlDocument]:
     Character references and the entity names of HTML are decoded; others stay unchanged.
 
     Args:
-        path: the file.
         skipped: policy for malformed documents; content outside a document counts as one. The next one begins
             with `<DOC>`, or after `</DOC>`.
 

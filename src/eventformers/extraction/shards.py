@@ -58,7 +58,6 @@ def in_blocks(items: Iterable[Item], text_of: Callable[[Item], str]) -> Iterator
 
     Args:
         items: the texts, or what belongs to them, in order.
-        text_of: returns the text of an item.
     """
     block: list[Item] = []
     for item in items:
@@ -150,12 +149,6 @@ def merge_shards(
     """Write the results of all shards into one file of each kind, and add up their counts.
 
     Actors are merged across documents. A file that would be empty is not written.
-
-    Args:
-        results: folder of the results.
-        shards: number of shards.
-        folder: the folder to write.
-        aliases: the actors of one's own, by their aliases.
     """
     counts = ExtractionCounts()
     for of_block in read_counts(results, shards):

@@ -179,8 +179,6 @@ def iso_date(value: object, path: Path, line: int | None) -> str:
     Args:
         value: a text in ISO 8601, a whole number such as 2024 or 20240531, a date, a time stamp, or None. A
             year, or a month of a year, is a date, too.
-        path: the file, for errors.
-        line: the line, for errors.
 
     Raises:
         DataFormatError: the value is not a date.
@@ -235,7 +233,6 @@ class TextDocument:
 
     Args:
         document_id: its id, distinct among all texts that are read together.
-        text: the text.
         source: its corpus.
         license: its terms of use.
         title: its title; "" if unknown.
@@ -257,7 +254,6 @@ class TextFile:
     """A file to read.
 
     Args:
-        path: the file.
         name: its relative name without suffixes: the id of a plain text.
         source: the name of the given folder or file: the source of a text without one.
     """
@@ -292,7 +288,6 @@ def find_text_files(
     subfolders of results, are skipped and counted; hidden files are ignored. Links to folders are followed.
 
     Args:
-        texts: files and folders.
         skipped: counts of skipped files and folders, added to.
         marks: files and folders of which a folder of results has one.
 
@@ -400,7 +395,6 @@ def split_document(document: TextDocument, longest: int) -> list[TextDocument]:
     Without one, the split is at the last end of a line, of a sentence or of a word, in this order.
 
     Args:
-        document: the document.
         longest: maximum number of characters of a part.
 
     Returns:

@@ -77,10 +77,8 @@ def write_wide(folder: Path, format_name: str, path: Path) -> None:
     kind, time, place and factuality; with the tables of an exploration, also the type and the story.
 
     Args:
-        folder: folder of the tables.
         format_name: a key of `WIDE_FILES`. In CSV, an apostrophe comes before a text that a spreadsheet would
             run as a formula.
-        path: the file to write.
 
     Raises:
         EventformersError: there are more events than a sheet has rows.

@@ -157,7 +157,6 @@ class BaselineScore:
     """Score of a model's untrained encoder on the same rows.
 
     Attributes:
-        revision: its revision; None if unknown.
         value: its main score; None if the metric is not defined.
         reading: pooling and order of an event's roles, as far as recorded.
     """

@@ -261,7 +261,6 @@ def load_whole(
 
     Args:
         revision: commit of a Hub id; None uses the latest.
-        **settings: passed to `from_pretrained`.
 
     Raises:
         EventformersError: a weight file is damaged, or a weight is unusable or has no place.
@@ -285,9 +284,6 @@ def load_whole(
 
 def start_from_encoder(model_class: Any, source: str, **fields: Any) -> Any:
     """Build a model of this suite over a pretrained encoder, with the same checks of its weights.
-
-    Args:
-        **fields: fields of the model's configuration.
 
     Raises:
         EventformersError: a weight file is damaged, or a weight is unusable or has no place.

@@ -167,7 +167,6 @@ def build(source: Path, output: Path, *, base_model: str | None = None) -> None:
 
     Args:
         source: the folder of the model in the package.
-        output: folder to write to.
         base_model: name of the encoder in the settings of the adapters; None for the packaged one's folder.
 
     Raises:

@@ -98,7 +98,6 @@ def plot_events(
         by: `tsne`, or `pca` for the first two principal components.
         beside: another model, whose vectors place the same events in a second panel on the left, with the
             groups of `run`.
-        malformed: see `induce`.
 
     Returns:
         The groups, by index.
@@ -295,7 +294,6 @@ def plot_mentions(
             `.md`.
         data: raw files, built dataset or Hub id of mentions; None uses the bundled samples.
         types: the types to draw; empty for all unseen types.
-        malformed: see `induce`.
 
     Returns:
         The number of mentions of each drawn type.

@@ -102,7 +102,6 @@ def plot_chain_training(
         output: the figure, `.png` or `.svg`; the numbers go to a file beside it with the suffix `.md`.
         data: the data of the run's results; None uses the bundled samples. Results on other rows are left out
             and listed in the table.
-        malformed: see `induce`.
 
     Raises:
         EventformersError: the suffix is unknown, the folder is not a run with a training log, the data cannot

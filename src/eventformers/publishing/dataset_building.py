@@ -52,9 +52,6 @@ def benchmark_file(reports: building.Reports) -> dict[str, str]:
 
     The bundled samples are not a benchmark and get none.
 
-    Args:
-        reports: the build reports of the dataset by config.
-
     Returns:
         The text by the name of the file; empty if no task scores the rows.
     """

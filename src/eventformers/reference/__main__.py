@@ -25,9 +25,6 @@ END = "<!-- end of generated -->"
 def generate(path: Path, results_folder: Path) -> tuple[str, str]:
     """Return the current and the regenerated text of a file.
 
-    Args:
-        results_folder: the folder that holds `results/`.
-
     Raises:
         DataFormatError: the file is not UTF-8, or a generated part lacks its begin or end.
         EventformersError: the file cannot be read, or names an unknown table.
@@ -59,10 +56,6 @@ def generate(path: Path, results_folder: Path) -> tuple[str, str]:
 
 def update(files: Sequence[Path], results_folder: Path, *, check: bool = False) -> list[Path]:
     """Write the generated tables of files, or only find the stale ones.
-
-    Args:
-        results_folder: the folder that holds `results/`.
-        check: only check; write nothing.
 
     Raises:
         EventformersError: a file cannot be read or written; files before it are written.

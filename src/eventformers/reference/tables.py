@@ -142,7 +142,6 @@ def table(name: str, results_folder: Path) -> str:
     Args:
         name: a key of `TABLES` or `TABLES_OF_FOLDER`; or a key of `TABLES_OF`, a blank and the name of a
             method or dataset.
-        results_folder: the folder that holds `results/`.
 
     Raises:
         UnknownNameError: the table, the method or the dataset is unknown.

@@ -204,7 +204,6 @@ class PlannedRun:
     """A training run of a release.
 
     Attributes:
-        method: the method, or a further model of one.
         follows: the run on whose outcome it trains; None if its recipe follows none.
     """
 

@@ -125,7 +125,6 @@ class RowComparison:
             encoder or an ensemble, is paired with each run of the other row.
         low: lower end of the confidence interval: by the paired bootstrap over questions, or by Student's t
             over runs; None for a single run of a score that is no mean over questions.
-        high: its upper end.
         questions: number of questions; 0 for an interval over runs.
         drawn: whether the paper draws the row as ahead of the other one, without stating the numbers.
     """

@@ -58,7 +58,6 @@ class ScoredSplit:
     Attributes:
         fingerprint: digest of all rows that decide a score.
         is_usual: whether it is the task's default split.
-        settings: settings of the task; None for the defaults.
     """
 
     task: str
@@ -257,7 +256,6 @@ class Reproduction:
 
         Args:
             wanted: the splits; empty takes the usual one.
-            settings: settings of the task; None for the defaults.
 
         Raises:
             DataFormatError: a raw file cannot be read.

@@ -71,7 +71,6 @@ class ReproducedTable:
     """A table of a paper with our scores.
 
     Attributes:
-        rows: cells as text, one list per row.
         path: the Markdown file; the `.json` file is beside it.
     """
 

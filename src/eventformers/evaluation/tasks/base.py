@@ -69,7 +69,6 @@ class ProtocolOutput:
     """The output of a protocol.
 
     Attributes:
-        inputs: the metric's keyword arguments.
         predictions: one record per row, in the order of the rows, ready for JSON.
         texts: number of texts in the rows; an event is one.
         distinct_texts: number of embedded texts; a repeated text is embedded once.
@@ -180,7 +179,6 @@ class TaskKind(ABC):
 
     Attributes:
         protocol: makes the metric's inputs from a scorer, rows and the settings.
-        uses: the settings that the protocol uses.
         Settings: the class of the settings, whose fields are the keys of `evaluate --set`.
         refusal: text of the error for a task of another kind, before the names of the tasks of this kind.
         reads_all_splits: whether the protocol also reads the dataset's other splits.

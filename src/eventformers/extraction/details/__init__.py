@@ -28,8 +28,6 @@ def event_details(doc: Doc, document: TextDocument, events: Sequence[ExtractedEv
 
     Args:
         doc: the parsed text; places in it are those of the text in normal form (`place_given` maps them).
-        document: the document of the text.
-        events: the events that are kept, in order.
     """
     mentions = mention_details(doc, document, events)
     found = [[{**empty_details(), "trigger_kind": event.trigger_kind} for event in events], mentions]

@@ -107,8 +107,6 @@ def _interval(kind: str, parts: Parts, anchor: date, future: bool) -> Interval:
 
     Args:
         kind: the kind in the lexicon; a vague time has no value.
-        parts: the parts of its text.
-        anchor: the date of the document.
         future: whether its clause is about what is to come.
     """
     step = _step(parts)
@@ -231,7 +229,6 @@ def find_times(doc: Doc, document_date: str) -> Iterator[_Time]:
     """Yield the times of an English text, in order.
 
     Args:
-        doc: the parsed text.
         document_date: date of the document, in ISO 8601; a relative time has a value only with its day.
     """
     try:

@@ -69,8 +69,6 @@ class MentionPairs:
     """The features of pairs of mentions of a collection.
 
     Args:
-        mentions: the mentions.
-        documents: the text of each document by its id.
         vectors: vectors of the triggers in their sentences, `(n, d)`, at length 1.
         read_tuned: returns those of the mentions at some positions by `tuned_encoder`.
         encode: encodes the distinct triggers alone, in lower case.
@@ -121,12 +119,7 @@ class MentionPairs:
         }
 
     def features(self, first: Positions, second: Positions) -> NDArray[np.float32]:
-        """Compute the features of pairs that the networks read, `(pairs, 21)`.
-
-        Args:
-            first: position of one mention of each pair.
-            second: position of the other.
-        """
+        """Compute the features of pairs that the networks read, `(pairs, 21)`."""
 
         def equal(values: NDArray[Any]) -> NDArray[np.bool_]:
             return values[first] == values[second]
@@ -165,10 +158,6 @@ class MentionPairs:
 class PairScorer(nn.Module):
     """Networks with two hidden layers, whose logits rise with how much nearer the tuned vectors are; the mean
     of their probabilities is the score.
-
-    Args:
-        num_features: number of features of a pair.
-        num_networks: number of networks.
     """
 
     def __init__(self, num_features: int = NUM_FEATURES, num_networks: int = 3) -> None:

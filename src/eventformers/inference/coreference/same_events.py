@@ -78,8 +78,6 @@ def same_events(
     Groups grow by average linkage on the probabilities, where a pair that is not compared counts as 0.
 
     Args:
-        pairs: the mentions.
-        scorer: scores their pairs.
         threshold: minimum mean probability between two groups that become one.
         days: the day of each document as a number, NaN if unknown; documents more than 30 days apart are not
             compared. Empty if none is known.

@@ -95,7 +95,6 @@ def equal_length_batches(
 
     Args:
         max_tokens: maximum number of tokens in a batch; a single longer text still makes a batch.
-        max_rows: maximum number of texts in a batch.
         fill_tokens: a batch of fewer tokens, padding included, also takes shorter texts.
 
     Returns:

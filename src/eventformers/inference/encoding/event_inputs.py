@@ -97,7 +97,6 @@ def tokenise_texts(
     Args:
         max_length: tokens of a text at most, special tokens and prompt included.
         prompt: text before each text; the offsets of tokens are those in the text alone.
-        **settings: arguments of the tokenizer.
     """
     plain = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
     encoded = tokenise_after(

@@ -151,8 +151,6 @@ def encode_texts(
 
     Args:
         encoder: a model of event grounding, or any plain encoder.
-        side: `mention` or `event`.
-        texts: the mentions, or the events.
 
     Returns:
         The vectors in the order of the texts; those of a plain encoder have length 1. A mention that is too
@@ -255,9 +253,6 @@ def event_text(event: EventText) -> str:
 
 class SideInputs(TextInputs):
     """A converter of mentions or events to token ids.
-
-    Args:
-        max_length: maximum number of tokens in a text.
 
     Attributes:
         cut: the truncated texts, by part.

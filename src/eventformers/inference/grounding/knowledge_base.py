@@ -64,10 +64,8 @@ class EventTexts:
         events: rows of `EventHierarchies`, config `events`.
 
     Attributes:
-        languages: the distinct languages.
         number_of: the number of the event that each row describes, `(rows,)`.
         language_of: the code of the language that each row is in, `(rows,)`.
-        texts: the columns that make the texts.
         distinct: the first row for each event and language, sorted by event, then by language.
     """
 
@@ -301,7 +299,6 @@ def stored_candidates(
         events: rows of `EventHierarchies`, config `events`.
         encode: encodes a block of rows, `(block, dimension)`.
         by_language: create a pool for each language; if off, one pool serves mentions in any language.
-        kind: kind of search, see `CandidateIndex`.
         overwrite: replace an index of another model, of other events or with other pools; known events of
             the same model are not encoded again.
 

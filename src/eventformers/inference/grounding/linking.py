@@ -145,10 +145,8 @@ def find_threshold(
     other, so a lower score only shows a related topic.
 
     Args:
-        given: the user's threshold.
         cross_encoder: reranks them; None without a reranker.
         retriever_weight: weight of the encoder's score, added to that of the cross-encoder.
-        candidates: number of candidates of a mention.
 
     Returns:
         The threshold. A reranker that learned by a softmax has a floor as well, the threshold of the encoder

@@ -238,10 +238,6 @@ class PairScores:
     def __call__(self, mentions: Positions, events: Positions) -> Vectors:
         """Score pairs, each distinct one once.
 
-        Args:
-            mentions: positions of mentions, `(pairs,)`.
-            events: positions of texts of events, `(pairs,)`.
-
         Returns:
             Logits, `(pairs,)` float32.
 

@@ -53,7 +53,6 @@ def write_grounding(grounding: Grounding, folder: str | Path, *, overwrite: bool
     counts; `report.html` needs no other file and no network.
 
     Args:
-        grounding: the result of `ground`.
         folder: the output folder, created if absent.
         overwrite: replace the files of an earlier grounding.
 

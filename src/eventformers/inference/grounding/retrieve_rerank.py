@@ -157,8 +157,6 @@ def retrieve(
     """Find the first candidates of mentions.
 
     Args:
-        model: reads the mentions.
-        index: the events.
         languages: the language of each; not used if the index has one pool.
         number: number of candidates of a mention, if its pool has as many.
     """
@@ -264,7 +262,6 @@ def check_retriever_weight(weight: float, *, with_reranker: bool = True) -> None
     """Raise an error for a weight that `rerank` does not accept.
 
     Args:
-        weight: weight of the retrieval score.
         with_reranker: True if there is another score to add it to.
 
     Raises:

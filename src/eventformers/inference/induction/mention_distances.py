@@ -85,7 +85,6 @@ def distance_factors(runs: Iterable[MentionVectors], kind: DistanceKind) -> Dist
     """Compute the factors of the mean distances over runs on the same mentions, the ensemble of section 4.
 
     Args:
-        runs: the vectors of one model or several.
         kind: `cosine`: 1 - cos(Q_i, K_j); `dot`: -Q_i·K_j, not scaled; `encoder`: 1 - cos(F_i, F_j) (Edwards
             and Ji, section 3.7). The first two are the mean of d(i, j) and d(j, i), which differ.
 

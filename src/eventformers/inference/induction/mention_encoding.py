@@ -399,7 +399,6 @@ def token_factors(
     smallest factor.
 
     Args:
-        trigger_input: how the model reads triggers.
         mentions: rows with `text`.
         clusters: the cluster of each mention, from 0, `(n,)`; None if there are none yet.
 

@@ -32,7 +32,6 @@ class ListedType(NamedTuple):
     """An event type of a list.
 
     Attributes:
-        name: its name.
         definition: what its events are; "" if unknown.
         examples: texts with an event of this type, with its trigger in brackets ("Police [arrested] three
             men"), or words.

@@ -103,7 +103,6 @@ class IndexRecord:
 
     Attributes:
         tables: names of the tables, and the columns of each.
-        rows: number of rows of each table.
         sizes: size in bytes of each file of a table, by name.
         digests: SHA-256 of each, in hexadecimal.
         created: time of the build, UTC.
@@ -270,7 +269,6 @@ def open_index(
     """Map an index from its files; return what it was built from, and its tables by name.
 
     Args:
-        folder: a folder that `build_index` wrote.
         model: the model to use the index with, and `fingerprint` that of the data that it should be of; None
             skips the check.
         search: kind of search in each table: `exact`, `ivf`, or `auto` for `ivf` in large tables.

@@ -56,7 +56,6 @@ class RankingQueries:
     """Queries to rank: a query is a premise with one correct alternative, its gold.
 
     Attributes:
-        premises: the distinct premises of the queries.
         alternatives: the candidates: the distinct alternatives of all splits.
         premise: position of each query's premise, (N,).
         gold: position of each query's gold alternative, (N,).
