@@ -107,6 +107,7 @@ def load_text_mentions(texts: Texts) -> tuple[list[TextMention], dict[str, int]]
             an unknown suffix, or contains no mention.
     """
     counts = SkippedRows()
+    found: Iterator[TextMention]
     if are_event_tables(texts):
         what, accepted = "the tables", "at least one event"
         found = map(_text_mention_of, read_event_mentions(texts))
