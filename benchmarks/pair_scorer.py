@@ -24,14 +24,13 @@ from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 from eventformers.datasets_scripts import load_built
 from eventformers.datasets_scripts.event_coreference import ARCHIVE, read_ecbplus
 from eventformers.evaluate_metrics.coreference.coreference_impl import coreference
-from eventformers.evaluation.tasks.coreference import document_texts
+from eventformers.evaluation.tasks.coreference import document_texts, parsed_mentions
 from eventformers.extraction.extractor import (
     EventExtractor,
     ExtractionCounts,
     ExtractionSettings,
     installed_pipeline,
 )
-from eventformers.extraction.parsed_mentions import parsed_mentions
 from eventformers.extraction.texts import TextDocument
 from eventformers.inference.coreference.pair_scorer import (
     ENCODER,

@@ -28,9 +28,8 @@ from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.known_pairs import PADDING, Codes
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding.vectors import Positions, Vectors
-from eventformers.inference.grounding.encoding import GroundingTokeniser
+from eventformers.inference.grounding.encoding import CrossEncoder, GroundingTokeniser, PairScores
 from eventformers.inference.grounding.knowledge_base import EventTexts
-from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores
 from eventformers.inference.grounding.retrieve_rerank import CANDIDATES, grounding_model, rerank, retrieve
 from eventformers.inference.search.candidate_index import Candidates
 from eventformers.models.grounding_tokens import MentionText

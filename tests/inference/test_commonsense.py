@@ -25,7 +25,7 @@ from eventformers.inference.commonsense.alternative_index import AlternativeInde
 from eventformers.inference.commonsense.complete import Query, answer, complete, read_query
 from eventformers.inference.commonsense.neighbour_votes import Votes, voted_ranking
 from eventformers.inference.encode import EventEncoder, load_encoder
-from eventformers.inference.grounding.pair_scoring import load_cross_encoder
+from eventformers.inference.grounding.encoding import load_cross_encoder
 from eventformers.inference.search import candidate_index
 from eventformers.training import train
 

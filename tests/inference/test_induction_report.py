@@ -12,11 +12,16 @@ import pytest
 from html_pages import Page, assert_self_contained
 
 from eventformers.errors import EventformersError
-from eventformers.inference.induction import mention_map as induction_map
+from eventformers.inference.induction import report as induction_map
 from eventformers.inference.induction import report as induction_report
 from eventformers.inference.induction.induce import Induction, induce
-from eventformers.inference.induction.mention_map import drawn_mentions, marker, place_mentions
-from eventformers.inference.induction.report import report_page, write_induction
+from eventformers.inference.induction.report import (
+    drawn_mentions,
+    marker,
+    place_mentions,
+    report_page,
+    write_induction,
+)
 
 ROWS = [
     {"text": "the <b>police</b> arrested & held a man", "trigger_start": 18, "trigger_end": 26},

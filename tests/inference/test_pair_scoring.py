@@ -15,8 +15,13 @@ from transformers import AutoTokenizer, BertConfig, BertForSequenceClassificatio
 
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encoding.vectors import Vectors
-from eventformers.inference.grounding.encoding import event_text, mention_text
-from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
+from eventformers.inference.grounding.encoding import (
+    CrossEncoder,
+    PairScores,
+    event_text,
+    load_cross_encoder,
+    mention_text,
+)
 from eventformers.inference.grounding.retrieve_rerank import rerank
 from eventformers.inference.search.candidate_index import Candidates
 from eventformers.models.grounding_tokens import EventText, MentionText

@@ -18,12 +18,11 @@ from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding.mention_files import load_text_mentions
 from eventformers.inference.grounding import retrieve_rerank
-from eventformers.inference.grounding.encoding import Side, encode_texts
+from eventformers.inference.grounding.encoding import PairScores, Side, encode_texts, load_cross_encoder
 from eventformers.inference.grounding.ground import ground
 from eventformers.inference.grounding.grounded_text import Grounding
 from eventformers.inference.grounding.knowledge_base import KnowledgeBase, load_knowledge_base
 from eventformers.inference.grounding.linking import NEAR_QUANTILE
-from eventformers.inference.grounding.pair_scoring import PairScores, load_cross_encoder
 from eventformers.inference.search.vector_search import ApproximateSearch, ExactSearch
 from eventformers.models.grounding_tokens import EventText
 

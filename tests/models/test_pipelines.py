@@ -22,8 +22,7 @@ from eventformers.datasets_scripts.events import EVENT_ORDERS, event_text
 from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.inference.commonsense.complete import answer
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.grounding.encoding import encode_texts
-from eventformers.inference.grounding.pair_scoring import PairScores, load_cross_encoder
+from eventformers.inference.grounding.encoding import PairScores, encode_texts, load_cross_encoder
 from eventformers.methods import all_methods
 from eventformers.models.event_items import ORDERS, text_of
 from eventformers.models.grounding_tokens import EventText, MentionText

@@ -29,7 +29,7 @@ from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder, save_tiny_encode
 import eventformers
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import load_encoder
-from eventformers.inference.grounding.pair_scoring import PairScores, load_cross_encoder
+from eventformers.inference.grounding.encoding import PairScores, load_cross_encoder
 from eventformers.loading.models import load_config, load_tokenizer
 from eventformers.methods import load_method
 from eventformers.models.grounding_tokens import EventText, MentionText

@@ -14,9 +14,9 @@ from eventformers.evaluation.tasks.coreference import (
     Grouper,
     Grouping,
     document_vectors,
+    parsed_mentions,
     within_topics,
 )
-from eventformers.extraction.parsed_mentions import parsed_mentions
 from eventformers.inference.induction.mention_distances import Labels
 
 

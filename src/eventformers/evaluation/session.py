@@ -17,7 +17,7 @@ from eventformers.datasets_scripts.loading import find_built, load_built
 from eventformers.datasets_scripts.malformed import malformed_policy
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder, as_encoder
-from eventformers.inference.grounding.pair_scoring import CrossEncoder, load_cross_encoder
+from eventformers.inference.grounding.encoding import CrossEncoder, load_cross_encoder
 
 Outcome = TypeVar("Outcome")
 Reading = TypeVar("Reading", bound=Any)

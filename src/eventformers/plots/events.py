@@ -29,7 +29,7 @@ from eventformers.inference.induction.clustering import by_size
 from eventformers.inference.induction.induce import NAME_PARTS
 from eventformers.inference.induction.mention_distances import distances
 from eventformers.inference.induction.mention_encoding import encode_mentions
-from eventformers.inference.induction.mention_map import Projection, place_mentions
+from eventformers.inference.induction.report import Projection, place_mentions
 from eventformers.inference.induction.type_naming import key_terms
 from eventformers.loading.encoders import resolve_encoder
 from eventformers.loading.models import faults_told, load_whole

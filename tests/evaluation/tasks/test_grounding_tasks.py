@@ -23,7 +23,7 @@ from eventformers.evaluation.tasks import get_task
 from eventformers.evaluation.tasks.grounding import GroundingSettings
 from eventformers.inference.encode import load_encoder
 from eventformers.inference.grounding import retrieve_rerank
-from eventformers.inference.grounding.pair_scoring import load_cross_encoder
+from eventformers.inference.grounding.encoding import load_cross_encoder
 from eventformers.inference.grounding.retrieve_rerank import grounding_model
 
 TASKS = ("event_retrieval", "event_linking", "parent_discovery")

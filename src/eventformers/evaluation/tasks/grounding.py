@@ -32,10 +32,9 @@ from eventformers.evaluation.tasks.base import (
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.event_inputs import digest_of
 from eventformers.inference.encoding.vectors import Positions
-from eventformers.inference.grounding.encoding import BatchSize, EncodedTexts, Side
+from eventformers.inference.grounding.encoding import BatchSize, CrossEncoder, EncodedTexts, Side
 from eventformers.inference.grounding.hierarchy_discovery import DEPTH, discover_hierarchy
 from eventformers.inference.grounding.linking import ChosenThreshold, choose_threshold, link, link_best
-from eventformers.inference.grounding.pair_scoring import CrossEncoder
 from eventformers.inference.grounding.retrieve_rerank import (
     CANDIDATES,
     GroundingModel,

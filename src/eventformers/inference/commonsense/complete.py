@@ -35,7 +35,7 @@ from eventformers.inference.commonsense.neighbour_votes import (
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_reader import ACCEPTED_CONTAINERS, all_columns, values_in
 from eventformers.inference.encoding.vectors import Vectors
-from eventformers.inference.grounding.pair_scoring import CrossEncoder, PairScores, load_cross_encoder
+from eventformers.inference.grounding.encoding import CrossEncoder, PairScores, load_cross_encoder
 from eventformers.inference.search.candidate_index import SearchKind, check_search
 from eventformers.inference.search.index_folder import holds_index, read_record
 from eventformers.models.grounding_tokens import EventText, MentionText

@@ -18,7 +18,7 @@ from eventformers.errors import EventformersError, counted, shown
 from eventformers.inference.encode import EventEncoder, as_encoder
 from eventformers.inference.encoding.event_tables import pipeline_language
 from eventformers.inference.encoding.mention_files import TextMention, Texts, load_text_mentions
-from eventformers.inference.grounding.encoding import BatchSize
+from eventformers.inference.grounding.encoding import BatchSize, CrossEncoder, load_cross_encoder
 from eventformers.inference.grounding.grounded_text import FoundParent, GroundedMentions, Grounding, Relation
 from eventformers.inference.grounding.hierarchy_discovery import DEPTH, discover_hierarchy
 from eventformers.inference.grounding.knowledge_base import (
@@ -29,7 +29,6 @@ from eventformers.inference.grounding.knowledge_base import (
     stored_candidates,
 )
 from eventformers.inference.grounding.linking import find_threshold
-from eventformers.inference.grounding.pair_scoring import CrossEncoder, load_cross_encoder
 from eventformers.inference.grounding.retrieve_rerank import (
     CANDIDATES,
     Ranked,

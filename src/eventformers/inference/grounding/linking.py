@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from eventformers.evaluate_metrics.event_linking.event_linking_impl import event_linking
 from eventformers.inference.encode import EventEncoder
-from eventformers.inference.grounding.pair_scoring import CrossEncoder
+from eventformers.inference.grounding.encoding import CrossEncoder
 from eventformers.inference.grounding.retrieve_rerank import CANDIDATES, Ranked
 from eventformers.inference.search.candidate_index import CandidateIndex, Candidates
 

@@ -22,13 +22,16 @@ from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.inference.grounding.encoding import (
     BatchSize,
+    CrossEncoder,
     EncodedTexts,
+    Events,
+    Mentions,
+    PairScores,
     Side,
     encode_texts,
     grounds_events,
     score_calibration,
 )
-from eventformers.inference.grounding.pair_scoring import CrossEncoder, Events, Mentions, PairScores
 from eventformers.inference.search.candidate_index import CandidateIndex, Candidates, PooledIndex, SearchKind
 from eventformers.models.grounding_tokens import EventText, MentionText
 
