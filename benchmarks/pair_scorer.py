@@ -32,16 +32,18 @@ from eventformers.extraction.extractor import (
     installed_pipeline,
 )
 from eventformers.extraction.texts import TextDocument
-from eventformers.inference.coreference.pair_scorer import (
+from eventformers.inference.coreference.same_events import (
     ENCODER,
     WEIGHTS,
     MentionPairs,
     PairScorer,
+    linked_pairs,
     packaged_scorer,
+    pairs_within,
+    same_events,
     text_overlaps,
     tuned_encoder,
 )
-from eventformers.inference.coreference.same_events import linked_pairs, pairs_within, same_events
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import unit_vectors
 from eventformers.inference.induction.mention_encoding import encode_mentions

@@ -31,9 +31,7 @@ from eventformers.methods import load_method
 from eventformers.model_cards import ModelCard, TrainedOn, write_card
 from eventformers.model_cards.card import STAGES_SECTION, write_training_record
 from eventformers.models.configuration_base import EventConfig
-from eventformers.models.sentence_transformers_files import (
-    write_sentence_transformers_files,
-)
+from eventformers.models.sentence_transformers_files import write_sentence_transformers_files
 from eventformers.publishing.folders import FILES_OF_A_MODEL
 from eventformers.trainers.process_group import is_main_process
 from eventformers.trainers.recipes import SECTIONS

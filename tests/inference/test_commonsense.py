@@ -21,9 +21,13 @@ from eventformers.commands.options import console
 from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.inference.commonsense import complete as many
-from eventformers.inference.commonsense.alternative_index import AlternativeIndex, build_alternative_index
+from eventformers.inference.commonsense.alternative_index import (
+    AlternativeIndex,
+    Votes,
+    build_alternative_index,
+    voted_ranking,
+)
 from eventformers.inference.commonsense.complete import Query, answer, complete, read_query
-from eventformers.inference.commonsense.neighbour_votes import Votes, voted_ranking
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.grounding.encoding import load_cross_encoder
 from eventformers.inference.search import candidate_index

@@ -12,16 +12,17 @@ import torch
 from safetensors.torch import load_file
 
 from eventformers.inference.coreference import same_events as groups
-from eventformers.inference.coreference.pair_scorer import (
+from eventformers.inference.coreference.same_events import (
     ENCODER,
     NUM_FEATURES,
     WEIGHTS,
     MentionPairs,
     PairScorer,
+    candidate_pairs,
     packaged_scorer,
+    same_events,
     tuned_encoder,
 )
-from eventformers.inference.coreference.same_events import candidate_pairs, same_events
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding.vectors import unit_vectors
 from eventformers.inference.induction.mention_encoding import encode_mentions

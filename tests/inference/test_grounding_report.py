@@ -15,16 +15,19 @@ from html_pages import Page, assert_self_contained
 
 from eventformers.errors import EventformersError
 from eventformers.inference.encoding.mention_files import TextMention
-from eventformers.inference.grounding import report as grounding_report
+from eventformers.inference.grounding import grounded_text as grounding_report
 from eventformers.inference.grounding.grounded_text import (
     Ancestor,
     CandidateEvent,
+    EventRow,
     FoundParent,
     GroundedMention,
     Grounding,
+    event_tree,
+    report_page,
+    write_grounding,
 )
 from eventformers.inference.grounding.knowledge_base import KnowledgeBase, load_knowledge_base
-from eventformers.inference.grounding.report import EventRow, event_tree, report_page, write_grounding
 from eventformers.models.grounding_tokens import MentionText
 
 EVENTS = [

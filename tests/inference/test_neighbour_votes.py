@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from eventformers.inference.commonsense import neighbour_votes as module
-from eventformers.inference.commonsense.neighbour_votes import Votes, expanded, neighbour_votes, voted_ranking
+from eventformers.inference.commonsense import alternative_index as module
+from eventformers.inference.commonsense.alternative_index import (
+    Votes,
+    expanded,
+    neighbour_votes,
+    voted_ranking,
+)
 
 LISTS = [[0, 3], [1], [], [2, 3, 4], [0]]
 OFFSETS = np.cumsum([0, *map(len, LISTS)])

@@ -10,12 +10,12 @@ from eventformers.datasets_scripts.building import build_dataset
 from eventformers.errors import EventformersError
 from eventformers.evaluation import evaluate
 from eventformers.evaluation.results import load_results
-from eventformers.inference.chains import virtual_context
-from eventformers.inference.chains.scorers import encode_states
-from eventformers.inference.chains.virtual_context import (
+from eventformers.inference.chains import scorers as virtual_context
+from eventformers.inference.chains.scorers import (
     ChainIndex,
     ContextEncoder,
     context_encoder,
+    encode_states,
     words_of,
 )
 from eventformers.inference.encode import load_encoder

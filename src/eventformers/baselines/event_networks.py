@@ -21,12 +21,7 @@ from torch import nn
 from eventformers.baselines.word_vectors import WordVectors, role_words
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
-from eventformers.inference.chains.scorers import (
-    ChainScorer,
-    DistinctEvents,
-    EncoderChainScorer,
-    Scores,
-)
+from eventformers.inference.chains.scorers import ChainScorer, DistinctEvents, EncoderChainScorer, Scores
 from eventformers.strict import StrictSettings, count, setting, strict_settings
 
 COHERENCE_HIDDEN = (200, 100)

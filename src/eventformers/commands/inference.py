@@ -517,7 +517,7 @@ def ground(
     """Link mentions to events of a knowledge base and their ancestors; write tables and a page."""
     from eventformers.files import output_folder
     from eventformers.inference.grounding.ground import ground as run_grounding
-    from eventformers.inference.grounding.report import check_free, write_grounding
+    from eventformers.inference.grounding.grounded_text import check_free, write_grounding
 
     with output_folder(output):
         check_free(output, overwrite=overwrite)

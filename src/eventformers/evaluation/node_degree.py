@@ -17,7 +17,7 @@ from eventformers.evaluation.significance import answers_of, graded_pairs
 from eventformers.evaluation.tasks.base import Row, Task
 from eventformers.evaluation.tasks.chains import Chains, read_chain_question, read_steps
 from eventformers.evaluation.tasks.pairs import Pairs, events_of_pairs
-from eventformers.inference.chains.virtual_context import chain_index, context_weights, words_of
+from eventformers.inference.chains.scorers import chain_index, context_weights, words_of
 from eventformers.models.event_graph import NO_NODE, SELF_LOOP, build_event_graph
 
 BIN_EDGES = (4.0, 4.5, 5.0, 5.5, 6.0)

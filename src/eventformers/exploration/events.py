@@ -36,12 +36,7 @@ from eventformers.errors import EventformersError
 from eventformers.exploration import STATE_FOLDER
 from eventformers.exploration.curation import curate
 from eventformers.exploration.steps import Context, Step, StepRun, key_of, keys_file
-from eventformers.extraction.actors import (
-    DOCUMENT_ACTOR_SCHEMA,
-    merge_actors,
-    read_actors,
-    with_actor_ids,
-)
+from eventformers.extraction.actors import DOCUMENT_ACTOR_SCHEMA, merge_actors, read_actors, with_actor_ids
 from eventformers.extraction.extractor import (
     ExtractionCounts,
     ExtractionSettings,

@@ -23,10 +23,7 @@ from eventformers.datasets_scripts.events import DOCUMENTS_TABLE, EVENTS_TABLE, 
 from eventformers.exploration import STATE_FOLDER
 from eventformers.exploration.events import kept_vectors
 from eventformers.exploration.steps import Step, StepRun, keys_file
-from eventformers.inference.grounding.knowledge_base import (
-    FALLBACK_LANGUAGE,
-    load_knowledge_base,
-)
+from eventformers.inference.grounding.knowledge_base import FALLBACK_LANGUAGE, load_knowledge_base
 from eventformers.inference.grounding.linking import find_threshold
 from eventformers.inference.grounding.retrieve_rerank import Ranked, grounding_model
 from eventformers.inference.search.candidate_index import CandidateIndex, Candidates

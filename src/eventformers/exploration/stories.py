@@ -19,13 +19,13 @@ from eventformers.exploration.events import kept_vectors, mention_vectors
 from eventformers.exploration.steps import Context, Step, StepRun, keys_file
 from eventformers.exploration.types import MENTIONS
 from eventformers.files import file_digest, packaged_yaml
-from eventformers.inference.coreference.pair_scorer import (
+from eventformers.inference.coreference.same_events import (
     WEIGHTS,
     MentionPairs,
     packaged_scorer,
+    same_events,
     tuned_encoder,
 )
-from eventformers.inference.coreference.same_events import same_events
 from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.inference.induction.type_naming import has_only_stop_words
 

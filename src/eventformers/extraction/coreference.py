@@ -13,13 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from eventformers.extraction.actor_kinds import (
-    FEMALE,
-    KIND_OF_ENTITY,
-    MALE,
-    kind_of_name,
-    kind_of_noun,
-)
+from eventformers.extraction.actor_kinds import FEMALE, KIND_OF_ENTITY, MALE, kind_of_name, kind_of_noun
 from eventformers.extraction.grammar import LINKED, SUBJECTS, child_of
 from eventformers.extraction.lexicon import lexicon
 from eventformers.extraction.quotations import SPEECH, quotations_of

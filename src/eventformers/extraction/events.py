@@ -48,10 +48,7 @@ from eventformers.extraction.participants import (
     participants_of,
     prepositional_object,
 )
-from eventformers.extraction.polarity import (
-    Polarity,
-    governs_negatively,
-)
+from eventformers.extraction.polarity import Polarity, governs_negatively
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Token

@@ -35,13 +35,7 @@ from eventformers.extraction.events import ARGUMENT_FORMS, ExtractedEvent, check
 from eventformers.extraction.headlines import with_verbs
 from eventformers.extraction.language import other_language
 from eventformers.extraction.nominals import SURE, TRIGGERS, with_nominals
-from eventformers.extraction.normalising import (
-    NORMALISED,
-    NormalisedText,
-    Vocabulary,
-    normalise,
-    place_given,
-)
+from eventformers.extraction.normalising import NORMALISED, NormalisedText, Vocabulary, normalise, place_given
 from eventformers.extraction.participants import head_text, mention_text
 from eventformers.extraction.texts import TextDocument
 from eventformers.files import file_digest, files_digest

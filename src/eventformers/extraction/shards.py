@@ -26,12 +26,7 @@ from eventformers.datasets_scripts.events import (
 )
 from eventformers.datasets_scripts.reading.lines import read_json_object
 from eventformers.datasets_scripts.reading.tables import read_parquet
-from eventformers.extraction.actors import (
-    DOCUMENT_ACTOR_SCHEMA,
-    GivenActor,
-    merge_actors,
-    with_actor_ids,
-)
+from eventformers.extraction.actors import DOCUMENT_ACTOR_SCHEMA, GivenActor, merge_actors, with_actor_ids
 from eventformers.extraction.extractor import EventExtractor, ExtractedDocument, ExtractionCounts
 from eventformers.extraction.texts import TextDocument
 from eventformers.files import replaced_file, write_text

@@ -15,11 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from eventformers.baselines import get_baseline
-from eventformers.baselines.chain_baselines import (
-    CHAIN_BASELINES,
-    chain_training,
-    load_training_chains,
-)
+from eventformers.baselines.chain_baselines import CHAIN_BASELINES, chain_training, load_training_chains
 from eventformers.baselines.knowledge_graph_embeddings import METHODS as EMBEDDINGS
 from eventformers.datasets_scripts.loading import SAMPLES
 from eventformers.errors import EventformersError, shown

@@ -21,7 +21,7 @@ from eventformers.evaluation.node_degree import (
 from eventformers.evaluation.results import TaskResult
 from eventformers.evaluation.tasks import TASKS, with_settings
 from eventformers.evaluation.tasks.base import read_event
-from eventformers.inference.chains.virtual_context import ChainIndex
+from eventformers.inference.chains.scorers import ChainIndex
 
 
 def _event(text: str) -> Event:

@@ -10,7 +10,7 @@ from eventformers.evaluation.tasks import graph, pairs
 from eventformers.evaluation.tasks.base import TaskRows, TaskSettings
 from eventformers.evaluation.tasks.graph import GraphSettings, PremiseModel
 from eventformers.evaluation.tasks.pairs import PairSettings
-from eventformers.inference.commonsense.neighbour_votes import Votes
+from eventformers.inference.commonsense.alternative_index import Votes
 
 
 def compare_pairs(embed, rows):

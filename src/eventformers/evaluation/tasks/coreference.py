@@ -29,13 +29,14 @@ from eventformers.evaluation.tasks.base import (
     threshold_rows,
 )
 from eventformers.extraction.extractor import installed_pipeline, load_pipeline
-from eventformers.inference.coreference.pair_scorer import (
+from eventformers.inference.coreference.same_events import (
+    THRESHOLD,
     MentionPairs,
     packaged_scorer,
+    same_events,
     text_overlaps,
     tuned_encoder,
 )
-from eventformers.inference.coreference.same_events import THRESHOLD, same_events
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.event_inputs import digest_of
 from eventformers.inference.encoding.vectors import Vectors, unit_vectors

@@ -27,7 +27,7 @@ from eventformers.evaluation.tasks.base import (
     choices_output,
     read_text,
 )
-from eventformers.inference.commonsense.neighbour_votes import VOTES, voted_ranking
+from eventformers.inference.commonsense.alternative_index import VOTES, voted_ranking
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import return_memory, rounded_cosines, unit_vectors
 from eventformers.inference.search.ranking import (

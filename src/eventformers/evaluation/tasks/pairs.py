@@ -26,8 +26,7 @@ from eventformers.evaluation.tasks.base import (
     TaskSettings,
     read_event,
 )
-from eventformers.inference.chains.scorers import DistinctEvents
-from eventformers.inference.chains.virtual_context import context_encoder
+from eventformers.inference.chains.scorers import DistinctEvents, context_encoder
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import rounded_cosines, unit_vectors
 from eventformers.strict import count, strict_settings

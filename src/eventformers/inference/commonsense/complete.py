@@ -20,16 +20,14 @@ from eventformers.datasets_scripts.reading.fields import is_blank
 from eventformers.datasets_scripts.relation_templates import Direction, RelationTemplates, relation_templates
 from eventformers.errors import EventformersError, UnknownNameError, counted, shown
 from eventformers.inference.commonsense.alternative_index import (
+    VOTES,
     AlternativeIndex,
     AlternativeRecord,
-    open_graph,
-    trained_templates,
-)
-from eventformers.inference.commonsense.neighbour_votes import (
-    VOTES,
     Votes,
     expanded,
     neighbour_votes,
+    open_graph,
+    trained_templates,
     voted_ranking,
 )
 from eventformers.inference.encode import EventEncoder, as_encoder

@@ -36,12 +36,7 @@ from eventformers.inference.grounding.retrieve_rerank import (
     grounding_model,
     retrieve_and_rerank,
 )
-from eventformers.inference.search.candidate_index import (
-    CandidateIndex,
-    Candidates,
-    SearchKind,
-    check_search,
-)
+from eventformers.inference.search.candidate_index import CandidateIndex, Candidates, SearchKind, check_search
 from eventformers.inference.search.index_folder import IndexedModel, verify_index
 from eventformers.models.grounding_tokens import EventText
 
