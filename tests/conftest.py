@@ -14,11 +14,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
 from browser import Browser, find_browser, started_browser
+
+if TYPE_CHECKING:
+    from eventformers.inference.encode import EventEncoder
 
 # Creating tens of thousands of small files on a disk takes a fifth of the processor time of tests that train.
 MEMORY = Path("/dev/shm")  # noqa: S108 - the folders in it are private
@@ -217,6 +220,14 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tiny import save_tiny_encoder
 
     return save_tiny_encoder(tmp_path_factory.mktemp("tiny") / "encoder")
+
+
+@pytest.fixture(scope="session")
+def encoder(tiny_encoder: Path) -> EventEncoder:
+    """The tiny encoder, loaded on the processor."""
+    from eventformers.inference.encode import load_encoder
+
+    return load_encoder(tiny_encoder, device="cpu")
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from eventformers.exploration.steps import Step
 from eventformers.inference.chains.scorers import EncoderChainScorer
 from eventformers.inference.commonsense.alternative_index import build_alternative_index
 from eventformers.inference.commonsense.complete import ManyCompletions
-from eventformers.inference.encode import EventEncoder, load_encoder
+from eventformers.inference.encode import EventEncoder
 from eventformers.inference.grounding import linking, retrieve_rerank
 from eventformers.inference.induction.type_naming import Frames
 
@@ -36,11 +36,6 @@ ROLES = [
     ("man", "said", "say", "thing"),
 ]
 """Subject, predicate, lemma and object of the events: two documents of seven sentences."""
-
-
-@pytest.fixture(scope="module")
-def encoder(tiny_encoder: Path) -> EventEncoder:
-    return load_encoder(tiny_encoder, device="cpu")
 
 
 def tables() -> tuple[pa.Table, pa.Table]:

@@ -1,4 +1,4 @@
-"""A model that reads chains: encoding events once gives what one pass over each chain gives."""
+"""Scores of chains: one pass over events gives what one pass over each chain gives; virtual contexts."""
 
 from __future__ import annotations
 
@@ -10,16 +10,24 @@ import torch
 from chain_rows import event, events
 
 from eventformers import HeterEventForMultipleChoice
+from eventformers.datasets_scripts.building import build_dataset
 from eventformers.errors import EventformersError
+from eventformers.evaluation import evaluate
+from eventformers.evaluation.results import load_results
 from eventformers.evaluation.tasks.base import TaskRows
 from eventformers.evaluation.tasks.chains import ChainSettings, choose_next_event
 from eventformers.inference import encode
 from eventformers.inference.chains import scorers as chain_vectors
+from eventformers.inference.chains import scorers as virtual_context
 from eventformers.inference.chains.scorers import (
+    ChainIndex,
+    ContextEncoder,
     EncoderChainScorer,
     ModelChainScorer,
     chain_scorer,
+    context_encoder,
     encode_states,
+    words_of,
 )
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.models.processing_heterevent import HeterEventProcessor
@@ -219,3 +227,190 @@ def test_packed_and_threaded_passes_change_nothing(encoder, monkeypatch):
         torch.set_num_threads(before)
     alone = states.nodes([np.asarray([number]) for number in range(60)])
     np.testing.assert_allclose(np.concatenate(alone), expected, atol=1e-5)
+
+
+class Embedding:
+    """Events to random vectors of their own, and every event that was asked for."""
+
+    def __init__(self, dimension: int = 8):
+        self.dimension = dimension
+        self.asked = []
+
+    def __call__(self, wanted):
+        self.asked += [tuple(one.values()) for one in wanted]
+        return np.stack([self.vector(one) for one in wanted])
+
+    def vector(self, one):
+        seed = sum(ord(character) * 31**place for place, character in enumerate(" ".join(one.values())))
+        return np.random.default_rng(seed).normal(size=self.dimension) * (1 + seed % 7)
+
+
+def cosine(left, right):
+    return float(left @ right / np.linalg.norm(left) / np.linalg.norm(right))
+
+
+SHORT_CONTEXTS = [events("a b c", "d e -"), events("d e -")]
+SHORT_CHOICES = [events("x y z", "a b c", "u v w"), events("x y z", "p q r")]
+
+
+def test_the_score_is_the_mean_cosine_with_the_context():
+    embed = Embedding()
+    scores = EncoderChainScorer(embed).score_choices(SHORT_CONTEXTS, SHORT_CHOICES)
+    for of_question, context, choices in zip(scores, SHORT_CONTEXTS, SHORT_CHOICES, strict=True):
+        expected = [
+            np.mean([cosine(embed.vector(one), embed.vector(choice)) for one in context])
+            for choice in choices
+        ]
+        assert of_question == pytest.approx(expected)
+
+
+def test_it_ranks_like_the_cosine_with_the_summed_unit_vectors():
+    embed = Embedding()
+    context = events(*(f"s{n} v{n} o" for n in range(8)))
+    choices = events(*(f"c{n} d{n} e" for n in range(20)))
+    (scores,) = EncoderChainScorer(embed).score_choices([context], [choices])
+    units = [embed.vector(one) / np.linalg.norm(embed.vector(one)) for one in context]
+    summed = [cosine(np.sum(units, axis=0), embed.vector(choice)) for choice in choices]
+    assert np.argsort(scores).tolist() == np.argsort(summed).tolist()
+
+
+@pytest.mark.parametrize("aggregation", ["mean", "last"])
+def test_directions_of_single_events(aggregation):
+    scorer = EncoderChainScorer(Embedding(), aggregation=aggregation)
+    found, vectors = scorer.directions(SHORT_CONTEXTS, SHORT_CHOICES[0])
+    expected = scorer.score_choices(SHORT_CONTEXTS, [SHORT_CHOICES[0]] * 2)
+    np.testing.assert_allclose(found @ vectors.T, np.stack(expected), atol=1e-9)
+
+
+def test_the_last_event_alone_can_decide():
+    embed = Embedding()
+    scorer = EncoderChainScorer(embed, aggregation="last")
+    (scores,) = scorer.score_choices(SHORT_CONTEXTS[:1], SHORT_CHOICES[:1])
+    last = embed.vector(SHORT_CONTEXTS[0][-1])
+    assert scores == pytest.approx([cosine(last, embed.vector(choice)) for choice in SHORT_CHOICES[0]])
+
+
+def test_transitions_are_cosines_from_0_to_1():
+    embed = Embedding()
+    (found,) = EncoderChainScorer(embed).similarities([events("a b c", "d e -")], [events("x y z")])
+    assert found.shape == (2, 1)
+    assert found[1, 0] == pytest.approx(
+        (cosine(embed.vector(event("d e -")), embed.vector(event("x y z"))) + 1) / 2
+    )
+    opposite = EncoderChainScorer(lambda wanted: np.asarray([[1.0, 0.0], [-1.0, 0.0]]))
+    assert opposite.similarities([events("a b c")], [events("x y z")])[0].tolist() == [[0.0]]
+
+
+def test_every_distinct_event_is_asked_for_once():
+    embed = Embedding()
+    EncoderChainScorer(embed).score_choices(SHORT_CONTEXTS * 3, SHORT_CHOICES * 3)
+    assert len(embed.asked) == len(set(embed.asked)) == 5
+
+
+def test_equal_choices_tie_to_the_last_bit():
+    (scores,) = EncoderChainScorer(Embedding(384)).score_choices(
+        [events(*(f"s{n} v{n} o" for n in range(8)))], [events("x y z", "p q r", "x y z")]
+    )
+    assert scores[0] == scores[2]
+
+
+def test_one_choice_is_scored():
+    scorer = EncoderChainScorer(Embedding())
+    assert scorer.score_choices([], []) == []
+    (scores,) = scorer.score_choices([events("a b c")], [events("x y z")])
+    assert scores.shape == (1,)
+
+
+def test_a_vector_without_a_cosine_is_told_by_its_event():
+    scorer = EncoderChainScorer(lambda wanted: np.asarray([[1.0, 0.0], [0.0, 0.0]]))
+    with pytest.raises(EventformersError, match="the first 'x y z'"):
+        scorer.score_choices([events("a b c")], [events("x y z")])
+
+
+CHAINS = [
+    events("police arrested thief", "judge sentenced thief", "thief - bank"),
+    events("storm flooded city", "mayor visited city"),
+    events("team won -", "player scored goal", "team visited mayor", "fans saw team"),
+]
+
+
+def match(one, chain) -> float:
+    wanted = set(words_of(one))
+    return float(np.mean([len(wanted & set(words_of(other))) / len(wanted) for other in chain]))
+
+
+@pytest.mark.parametrize("block", [1, 2, 256])
+def test_the_index_matches_like_a_loop_over_all_chains(monkeypatch, block):
+    monkeypatch.setattr(virtual_context, "BLOCK_QUERIES", block)
+    generator = np.random.default_rng(0)
+    words = ["a", "b", "c", "d", "e", "f", "g", "h"]
+    drawn = [event(" ".join(generator.choice(words, 3))) for _ in range(90)]
+    chains = [drawn[start : start + 1 + start % 5] for start in range(0, 80, 4)]
+    asked = [*drawn[80:], event("a x y"), event("A - B")]
+    index = ChainIndex(chains)
+    for one, (positions, matches) in zip(asked, index.nearest(asked, 4), strict=True):
+        by_loop = sorted((-round(match(one, chain), 12), place) for place, chain in enumerate(chains))
+        expected = [(place, -score) for score, place in by_loop if score][:4]
+        assert positions.tolist() == [place for place, _ in expected]
+        assert matches == pytest.approx([score for _, score in expected])
+
+
+def test_an_event_that_shares_no_word_has_no_context():
+    ((positions, matches),) = ChainIndex(CHAINS).nearest([event("x y z")], 10)
+    assert len(positions) == len(matches) == 0
+
+
+def test_long_chains_make_several_contexts(monkeypatch):
+    monkeypatch.setattr(virtual_context, "MAX_EVENTS", 4)
+    chain = [event(f"s{number} v o{number}") for number in range(11)]
+    index = ChainIndex([chain])
+    assert [len(context) for context in index.contexts] == [4, 4, 3]
+    assert index.nearest([event("s9 - -")], 3)[0][0].tolist() == [2]
+
+
+@pytest.mark.parametrize("block", [1, 256])
+def test_the_vector_is_the_weighted_mean_over_contexts(tiny_heterevent, monkeypatch, block):
+    monkeypatch.setattr(virtual_context, "BLOCK_QUERIES", block)
+    encoder = load_encoder(tiny_heterevent, device="cpu")
+    contexts = ContextEncoder(encoder, ChainIndex(CHAINS), retrieved=2, num_layers=1)
+    asked = [event("thief visited city"), event("x y z"), event("thief visited city"), "Mayor won"]
+    vectors = contexts.encode(asked)
+    assert contexts.without_context == 1
+    for item, vector in zip(asked, vectors, strict=True):
+        one = {"subject": "", "predicate": item, "object": ""} if isinstance(item, str) else item
+        best = sorted(range(3), key=lambda place: -match(one, CHAINS[place]))[:2]
+        best = [place for place in best if match(one, CHAINS[place])]
+        nodes = []
+        for chain in [CHAINS[place] for place in best] or [[]]:
+            states = encode_states(encoder, [*chain, one])
+            nodes.append(states.nodes([np.arange(len(chain) + 1)], num_layers=1)[0][-1])
+        weights = np.exp([match(one, CHAINS[place]) for place in best] or [0.0])
+        np.testing.assert_allclose(vector, weights / weights.sum() @ np.stack(nodes), atol=1e-5)
+    assert np.array_equal(vectors[0], vectors[2])
+    assert not np.allclose(vectors[0], encoder.encode(asked[0]), atol=1e-3)
+
+
+def test_a_model_of_single_events_has_no_use_for_contexts(tiny_encoder):
+    with pytest.raises(EventformersError, match="reads single events"):
+        context_encoder(load_encoder(tiny_encoder), "nowhere")
+
+
+@pytest.mark.process
+def test_similarity_in_contexts_is_a_variant_of_the_result(tiny_heterevent, tiny_encoder, tmp_path):
+    folder = build_dataset("event_chains", "chains", output=tmp_path / "chains")
+    options = {"output": tmp_path / "out", "baseline": tiny_encoder}
+    context = {"virtual_context": folder}
+    for settings in ({}, context, {**context, "retrieved": 3}):
+        evaluate(tiny_heterevent, "transitive_similarity", settings=settings, **options)
+    found = {result.variant: result for result in load_results(tmp_path / "out")}
+    assert set(found) == {"", "virtual-context", "virtual-context-retrieved-3"}
+    told = found["virtual-context"].settings["virtual_context"]
+    assert told["retrieved"] == 10
+    assert told["num_layers"] == 1
+    assert told["contexts"] > 0
+    assert 0 <= told["events_without_context"] <= found["virtual-context"].timing["distinct_texts"]
+    assert found["virtual-context"].predictions != found[""].predictions
+    # The untrained encoder reads no chains, and is scored as it is.
+    assert found["virtual-context"].baseline.scores == found[""].baseline.scores
+    with pytest.raises(EventformersError, match="copa does not compare events; tasks that do: hard_sim"):
+        evaluate(tiny_heterevent, "copa", settings={"virtual_context": folder})

@@ -1,12 +1,14 @@
-"""Completing a query and answering a question: what is understood, what is found, what is refused."""
+"""Completing a query and answering a question; the index of alternatives and the votes of premises."""
 
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import faiss
 import numpy as np
 import pytest
 import torch
@@ -20,26 +22,27 @@ from eventformers import cli
 from eventformers.commands.options import console
 from eventformers.datasets_scripts.relation_templates import relation_templates
 from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.inference.commonsense import alternative_index as module
 from eventformers.inference.commonsense import complete as many
 from eventformers.inference.commonsense.alternative_index import (
     AlternativeIndex,
+    AlternativeRecord,
     Votes,
     build_alternative_index,
+    expanded,
+    graph_fingerprint,
+    neighbour_votes,
     voted_ranking,
 )
 from eventformers.inference.commonsense.complete import Query, answer, complete, read_query
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.grounding.encoding import load_cross_encoder
 from eventformers.inference.search import candidate_index
+from eventformers.inference.search.index_folder import read_record
 from eventformers.training import train
 
 CONCEPTNET = relation_templates("conceptnet")
 ATOMIC = relation_templates("atomic")
-
-
-@pytest.fixture(scope="module")
-def encoder(tiny_encoder: Path) -> EventEncoder:
-    return load_encoder(tiny_encoder, device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -440,3 +443,139 @@ def test_a_trained_model_keeps_its_templates(tiny_encoder: Path, tmp_path: Path)
     processor = AutoProcessor.from_pretrained(model)
     assert processor(question)["input_ids"].tolist() == processor(by_words)["input_ids"].tolist()
     assert "{head} comes before" in (model / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def fresh_index(encoder: EventEncoder, pairs: DatasetDict, tmp_path: Path) -> AlternativeIndex:
+    return build_alternative_index(encoder, pairs, tmp_path / "index", graph="conceptnet")
+
+
+def test_distinct_texts_with_their_normalised_vectors(
+    fresh_index: AlternativeIndex, encoder: EventEncoder, pairs: DatasetDict
+) -> None:
+    for indexed, column in ((fresh_index.alternatives, "alternative"), (fresh_index.premises, "premise")):
+        texts = indexed.texts.to_pylist()
+        assert texts == list(dict.fromkeys(text for split in pairs.values() for text in split[column]))
+        vectors = indexed.vectors
+        np.testing.assert_allclose(vectors, encoder.encode(texts, normalize=True), atol=1e-6)
+
+
+def test_known_alternatives_of_each_premise(fresh_index: AlternativeIndex, pairs: DatasetDict) -> None:
+    expected: dict[str, set[str]] = {}
+    for split in pairs.values():
+        for row in split:
+            expected.setdefault(row["premise"], set()).add(row["alternative"])
+    found = {
+        text: {fresh_index.alternatives.text(position) for position in fresh_index.alternatives_of(premise)}
+        for premise, text in enumerate(fresh_index.premises.texts.to_pylist())
+    }
+    assert found == expected
+    assert found["storm causes"] == {"flood", "fire"}
+    assert fresh_index.record.pairs == sum(map(len, expected.values()))
+
+
+def test_nearest_are_those_of_all_cosines(fresh_index: AlternativeIndex, encoder: EventEncoder) -> None:
+    query = encoder.encode("the river flooded the city", normalize=True)
+    vectors = encoder.encode(fresh_index.alternatives.texts.to_pylist(), normalize=True)
+    cosines, positions = fresh_index.alternatives.nearest(query, 4)
+    np.testing.assert_allclose(cosines, np.sort(vectors @ query)[::-1][:4], atol=1e-5)
+    np.testing.assert_allclose(vectors[positions] @ query, cosines, atol=1e-5)
+    np.testing.assert_allclose(fresh_index.alternatives.products(query, positions), cosines, atol=1e-5)
+    assert len(fresh_index.alternatives.nearest(query, 1000)[0]) == fresh_index.record.rows["alternatives"]
+
+
+def test_record(fresh_index: AlternativeIndex, encoder: EventEncoder, pairs: DatasetDict) -> None:
+    record = read_record(fresh_index.folder, AlternativeRecord)
+    assert record == fresh_index.record
+    assert (record.model, record.model_revision) == (encoder.name, encoder.revision)
+    assert (record.dimension, record.graph, record.splits) == (32, "conceptnet", ["train", "validation"])
+    assert record.fingerprint == graph_fingerprint(pairs)
+    assert record.versions["faiss"] == faiss.__version__
+    assert {path.suffix for path in fresh_index.folder.iterdir()} == {".npy", ".arrow", ".json"}
+    with pytest.raises(EventformersError, match="holds an index; accepted: overwrite=True"):
+        build_alternative_index(encoder, pairs, fresh_index.folder, graph="conceptnet")
+
+
+def test_chosen_splits(encoder: EventEncoder, pairs: DatasetDict, tmp_path: Path) -> None:
+    index = build_alternative_index(encoder, pairs, tmp_path / "a", graph="conceptnet", splits=["train"])
+    assert index.record.splits == ["train"]
+    assert "hit player" not in index.alternatives.texts.to_pylist()
+    assert index.record.fingerprint != graph_fingerprint(pairs)
+    with pytest.raises(EventformersError, match="no split 'dev'; accepted: train, validation"):
+        build_alternative_index(encoder, pairs, tmp_path / "b", graph="conceptnet", splits=["dev"])
+
+
+def test_a_graph_without_pairs(encoder: EventEncoder, pairs: DatasetDict, tmp_path: Path) -> None:
+    empty = DatasetDict({"train": pairs["train"].select([])})
+    with pytest.raises(EventformersError, match="have no pairs"):
+        build_alternative_index(encoder, empty, tmp_path / "index", graph="conceptnet")
+    triples = DatasetDict({"train": pairs["train"].remove_columns("alternative")})
+    with pytest.raises(EventformersError, match="the columns premise, direction; accepted"):
+        build_alternative_index(encoder, triples, tmp_path / "index", graph="conceptnet")
+    assert not (tmp_path / "index").exists()
+
+
+LISTS = [[0, 3], [1], [], [2, 3, 4], [0]]
+OFFSETS = np.cumsum([0, *map(len, LISTS)])
+KNOWN = np.array([alternative for one in LISTS for alternative in one])
+
+
+def unit(*shape: int, seed: int = 0) -> np.ndarray:
+    vectors = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def test_votes_equal_a_plain_loop() -> None:
+    draw = np.random.default_rng(0)
+    neighbours = np.array([[0, 1, 2], [3, 0, 4], [2, 2, 2]])
+    cosines = draw.uniform(-1, 1, neighbours.shape).astype(np.float32)
+    expected = np.zeros((3, 6))
+    for query in range(3):
+        for cosine, premise in zip(cosines[query], neighbours[query], strict=True):
+            for alternative in LISTS[premise]:
+                expected[query, alternative] += math.exp((cosine - 1) / 0.3)
+    votes = neighbour_votes(cosines, neighbours, OFFSETS, KNOWN, 6, 0.3)
+    np.testing.assert_allclose(votes.toarray(), expected, rtol=1e-5)
+    assert len(np.unique(votes.tocoo().coords, axis=1).T) == votes.nnz
+
+
+def test_expanded_queries() -> None:
+    queries, alternatives = unit(3, 8), unit(6, 8, seed=1)
+    cosines = np.array([[0.5, 0.2]] * 3, dtype=np.float32)
+    neighbours = np.array([[1, 2], [0, 3], [2, 2]])
+    votes = neighbour_votes(cosines, neighbours, OFFSETS, KNOWN, 6, 0.3)
+    found = expanded(queries, votes, alternatives, 0.5)
+    near, far = math.exp(-0.5 / 0.3), math.exp(-0.8 / 0.3)
+    middle = near * (alternatives[0] + alternatives[3]) + far * alternatives[[2, 3, 4]].sum(axis=0)
+    by_hand = [
+        queries[0] + 0.5 * alternatives[1],
+        queries[1] + 0.5 * middle / np.linalg.norm(middle),
+        queries[2],
+    ]
+    for one, other in zip(found, by_hand, strict=True):
+        np.testing.assert_allclose(one, other / np.linalg.norm(other), atol=1e-6)
+
+
+@pytest.mark.parametrize("block", [1, 2, 1024])
+def test_a_whole_ranking_equals_plain_loops(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BLOCK_QUERIES", block)
+    queries, premises, alternatives = unit(4, 8), unit(5, 8, seed=1), unit(6, 8, seed=2)
+    settings = Votes(neighbours=3, temperature=0.5, expansion=0.7, weight=2.0)
+    found, add_votes = voted_ranking(queries, premises, OFFSETS, KNOWN, alternatives, settings)
+    for query, vector in enumerate(queries):
+        votes = np.zeros(6)
+        for premise in np.argsort(-(premises @ vector))[:3]:
+            votes[LISTS[premise]] += math.exp((premises[premise] @ vector - 1) / 0.5)
+        middle = votes @ alternatives
+        moved = vector + 0.7 * middle / np.linalg.norm(middle)
+        cosines = alternatives @ moved / np.linalg.norm(moved)
+        np.testing.assert_allclose(found[query] @ alternatives.T, cosines, atol=1e-5)
+        rows = torch.tensor([query, 0])
+        scores = add_votes(rows, torch.from_numpy(found[rows] @ alternatives.T).double())
+        np.testing.assert_allclose(scores[0].numpy(), cosines + 2 * votes, atol=1e-5)
+
+
+def test_fewer_premises_than_voters() -> None:
+    settings = Votes(neighbours=99)
+    _, add_votes = voted_ranking(unit(2, 8), unit(5, 8), OFFSETS, KNOWN, unit(6, 8), settings)
+    assert add_votes(torch.tensor([1]), torch.zeros(1, 6)).shape == (1, 6)

@@ -37,11 +37,6 @@ TRIGGERS = [("a", 0, "flooded", "flood"), ("a", 1, "resigned", "resign"), ("b", 
 TRIGGERS += [("b", 1, "sank", "sink"), ("c", 0, "passed", "pass")]
 
 
-@pytest.fixture(scope="module")
-def encoder(tiny_encoder: Path) -> EventEncoder:
-    return load_encoder(tiny_encoder, device="cpu")
-
-
 def mentions() -> list[dict[str, Any]]:
     rows = []
     for document, number, trigger, lemma in TRIGGERS:

@@ -31,11 +31,6 @@ EVENTS = [
 TEXTS = ["police arrested man", "storm closed", "police arrested man"]
 
 
-@pytest.fixture(scope="module")
-def encoder(tiny_encoder: Path) -> EventEncoder:
-    return load_encoder(tiny_encoder, device="cpu")
-
-
 def write_events(path: Path) -> Path:
     """The events of this test in the format that the suffix names."""
     kind = path.name.split(".", 1)[1]
