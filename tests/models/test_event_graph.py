@@ -1,12 +1,14 @@
-"""The graphs of chains against graphs built edge by edge, and what corrupted views keep."""
+"""The graph of chains, its layers, and the encoder of a chain."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
+from eventformers.models.chain_encoder import ChainEncoder
 from eventformers.models.event_graph import (
     EVENT_EVENT,
+    NUM_EDGE_TYPES,
     SELF_LOOP,
     WORD_EVENT,
     WORD_WORD,
@@ -18,6 +20,7 @@ from eventformers.models.event_graph import (
     pad_nodes,
     start_nodes,
 )
+from eventformers.models.graph_layers import GatedAttentionLayer
 
 EVENT_WORDS = torch.tensor(
     [[7, 2, -1], [2, 9, 7], [-1, -1, -1], [4, -1, -1], [0, 3, 5], [9, 2, 8]], dtype=torch.long
@@ -243,3 +246,250 @@ def test_rows_of_a_chain_in_order() -> None:
     assert chains.tolist() == [[1, 5, -1], [0, 2, 3], [4, -1, -1]]
     assert chain.tolist() == [1, 0, 1, 1, 2, 0]
     assert place.tolist() == [0, 0, 1, 2, 0, 1]
+
+
+NODES, SIZE = 7, 5
+OPTIONS = [
+    {},
+    {"value_projection": True},
+    {"edge_type_bias": True},
+    {"value_projection": True, "edge_type_bias": True},
+    {"gate_bias": -1.0},
+]
+
+
+def _layer(**options: float) -> GatedAttentionLayer:
+    torch.manual_seed(0)
+    layer = GatedAttentionLayer(SIZE, **options).double()
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.normal_()
+    return layer
+
+
+@pytest.fixture
+def graph() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Nodes, edges in random order with a self-loop at every node, and edge types."""
+    generator = torch.Generator().manual_seed(1)
+    nodes = torch.randn(NODES, SIZE, generator=generator, dtype=torch.float64)
+    joined = torch.rand(NODES, NODES, generator=generator) < 0.4
+    # The last node is alone with itself.
+    joined[-1], joined[:, -1] = False, False
+    joined |= torch.eye(NODES, dtype=torch.bool)
+    edge_index = joined.nonzero().T
+    edge_index = edge_index[:, torch.randperm(edge_index.shape[1], generator=generator)]
+    edge_type = torch.randint(NUM_EDGE_TYPES, edge_index.shape[1:], generator=generator)
+    return nodes, edge_index, edge_type
+
+
+def _slow_layer(
+    layer: GatedAttentionLayer, nodes: torch.Tensor, edge_index: torch.Tensor, edge_type: torch.Tensor
+) -> torch.Tensor:
+    """Eq. 7 to 10, node by node."""
+    rows = []
+    for i in range(len(nodes)):
+        arriving = [
+            (source, kind)
+            for source, target, kind in zip(*edge_index.tolist(), edge_type.tolist(), strict=True)
+            if target == i
+        ]
+        exponentials = []
+        for j, kind in arriving:
+            projected = torch.cat(
+                [layer.attention_projection.weight @ nodes[i], layer.attention_projection.weight @ nodes[j]]
+            )
+            logit = (layer.attention.weight @ projected).squeeze()
+            logit = logit if logit > 0 else 0.2 * logit
+            if layer.edge_type_bias is not None:
+                logit = logit + layer.edge_type_bias.weight[kind, 0]
+            exponentials.append(logit.exp())
+        total = sum(exponentials)
+        message = torch.zeros(SIZE, dtype=torch.float64)
+        for (j, _), exponential in zip(arriving, exponentials, strict=True):
+            sent = nodes[j]
+            if layer.value_projection is not None:
+                sent = layer.value_projection.weight @ sent
+            message = message + exponential / total * sent
+        u = 1 / (1 + (-message).exp()) + nodes[i]
+        opening = layer.gate.weight @ torch.cat([u, nodes[i]])
+        if layer.gate_bias is not None:
+            opening = opening + layer.gate_bias
+        gate = 1 / (1 + (-opening).exp())
+        rows.append(gate * u.tanh() + (1 - gate) * nodes[i])
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "+".join(options) or "literal")
+def test_equals_a_loop_over_nodes(options: dict[str, float], graph: tuple[torch.Tensor, ...]) -> None:
+    """Values and the gradient of every parameter and node."""
+    layer = _layer(**options)
+    nodes, edge_index, edge_type = graph
+    weights = torch.randn(NODES, SIZE, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    results = []
+    for run in (layer, lambda *arguments: _slow_layer(layer, *arguments)):
+        leaf = nodes.clone().requires_grad_()
+        values = run(leaf, edge_index, edge_type)
+        gradients = torch.autograd.grad((weights * values).sum(), [leaf, *layer.parameters()])
+        results.append((values, *gradients))
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
+        assert (expected != 0).any()
+
+
+def test_keeps_no_vector_of_an_edge() -> None:
+    """Messages are summed as they arise: what a layer keeps grows with nodes, not with edges."""
+    layer = _layer(value_projection=True, edge_type_bias=True)
+    nodes = torch.randn(NODES, SIZE, dtype=torch.float64, requires_grad=True)
+    edge_index = torch.ones(NODES, NODES).nonzero().T
+    kept = []
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept.append(tensor.numel())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        layer(nodes, edge_index, torch.zeros_like(edge_index[0]))
+    assert max(kept) < edge_index.shape[1] * SIZE
+
+
+def test_a_node_without_edges_hears_nothing() -> None:
+    layer = _layer()
+    nodes = torch.randn(2, SIZE, dtype=torch.float64)
+    found = layer(nodes, torch.tensor([[1], [1]]), torch.tensor([3]))
+    heard = layer.gate.weight @ torch.cat([nodes[0] + 0.5, nodes[0]])
+    expected = heard.sigmoid() * (nodes[0] + 0.5).tanh() + (1 - heard.sigmoid()) * nodes[0]
+    torch.testing.assert_close(found[0], expected)
+    nothing = layer(nodes[:0], torch.empty(2, 0, dtype=torch.long), torch.empty(0, dtype=torch.long))
+    assert nothing.shape == (0, SIZE)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_dtypes(dtype: torch.dtype, graph: tuple[torch.Tensor, ...]) -> None:
+    nodes, edge_index, edge_type = graph
+    layer = _layer(value_projection=True, edge_type_bias=True)
+    expected = layer(nodes, edge_index, edge_type)
+    lower = layer.to(dtype)(nodes.to(dtype), edge_index, edge_type)
+    assert lower.dtype == dtype
+    tolerance = {torch.float32: 1e-4, torch.bfloat16: 0.15}[dtype]
+    torch.testing.assert_close(lower.double(), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_autocast(graph: tuple[torch.Tensor, ...]) -> None:
+    nodes, edge_index, edge_type = graph
+    layer = _layer(value_projection=True, edge_type_bias=True).float()
+    expected = layer(nodes.float(), edge_index, edge_type)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = layer(nodes.float(), edge_index, edge_type)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, expected, rtol=0.1, atol=0.1)
+
+
+def test_no_module_is_generated() -> None:
+    _layer()
+    assert GatedAttentionLayer.propagate.__module__ == GatedAttentionLayer.__module__
+
+
+EVENTS, EVENT_SIZE, CHAIN_SIZE = 6, 5, 8
+CHAIN_LENGTHS = torch.tensor(
+    [
+        [0, 1, 2, 3],
+        [0, 1, 3, 2],
+        [0, 1, -1, -1],
+        [4, -1, -1, -1],
+        [0, 1, 2, 3],
+        [5, 5, 5, -1],
+        [-1, -1, -1, -1],
+    ]
+)
+
+
+@pytest.fixture
+def encoder() -> ChainEncoder:
+    torch.manual_seed(0)
+    encoder = ChainEncoder(EVENT_SIZE, CHAIN_SIZE).double()
+    with torch.no_grad():
+        encoder.chain_token.normal_()
+    return encoder
+
+
+@pytest.fixture
+def events() -> torch.Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(EVENTS, EVENT_SIZE, generator=generator, dtype=torch.float64)
+
+
+def _by_torch(encoder: ChainEncoder, events: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """States of events `(C, n, D)` and of the chain token `(C, D)`, a chain at a time."""
+    states, of_token = [], []
+    for chain in CHAIN_LENGTHS:
+        rows = [events[event] for event in chain.tolist() if event >= 0]
+        output, _ = encoder.gru(torch.stack([*rows, encoder.chain_token]).unsqueeze(0))
+        padding = torch.zeros(CHAIN_LENGTHS.shape[1] - len(rows), CHAIN_SIZE, dtype=torch.float64)
+        states.append(torch.cat([output[0, :-1], padding]))
+        of_token.append(output[0, -1])
+    return torch.stack(states), torch.stack(of_token)
+
+
+def test_equals_torch(encoder: ChainEncoder, events: torch.Tensor) -> None:
+    """Values and the gradient of every weight and event."""
+    draw = torch.Generator().manual_seed(2)
+    weights = [
+        torch.randn(*CHAIN_LENGTHS.shape, CHAIN_SIZE, generator=draw, dtype=torch.float64),
+        torch.randn(len(CHAIN_LENGTHS), CHAIN_SIZE, generator=draw, dtype=torch.float64),
+    ]
+    results = []
+    for run in (encoder, lambda leaf, _: _by_torch(encoder, leaf)):
+        leaf = events.clone().requires_grad_()
+        values = run(leaf, CHAIN_LENGTHS)
+        loss = sum((weight * value).sum() for weight, value in zip(weights, values, strict=True))
+        results.append([*values, *torch.autograd.grad(loss, [leaf, *encoder.parameters()])])
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
+        assert (expected != 0).any()
+
+
+def test_chain_states_alone(encoder: ChainEncoder, events: torch.Tensor) -> None:
+    """The same state at the chain token, for any leading dimensions, without the backward half's run."""
+    _, expected = encoder(events, CHAIN_LENGTHS)
+    found = encoder.chain_states(events, CHAIN_LENGTHS.expand(2, 3, *CHAIN_LENGTHS.shape))
+    torch.testing.assert_close(found, expected.expand(2, 3, *expected.shape))
+
+
+def test_every_prefix_runs_once(
+    encoder: ChainEncoder, events: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from eventformers.models import chain_encoder
+
+    rows = []
+    cell = chain_encoder._gru_cell
+
+    def counted(inputs: torch.Tensor, *arguments: torch.Tensor) -> torch.Tensor:
+        rows.append(len(inputs))
+        return cell(inputs, *arguments)
+
+    monkeypatch.setattr(chain_encoder, "_gru_cell", counted)
+    encoder.chain_states(events, CHAIN_LENGTHS)
+    prefixes = {
+        tuple(sequence[:length])
+        for chain in CHAIN_LENGTHS.tolist()
+        for sequence in [[*(event for event in chain if event >= 0), "token"]]
+        for length in range(1, len(sequence) + 1)
+    }
+    # And one row for the backward half of all chains.
+    assert sum(rows) == len(prefixes) + 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_dtypes_of_states(encoder: ChainEncoder, events: torch.Tensor, dtype: torch.dtype) -> None:
+    expected, _ = encoder(events, CHAIN_LENGTHS)
+    states, _ = encoder.to(dtype)(events.to(dtype), CHAIN_LENGTHS)
+    assert states.dtype == dtype
+    torch.testing.assert_close(states.double(), expected, rtol=0.1, atol=0.05)
+
+
+def test_autocast_leaves_it_as_it_is(encoder: ChainEncoder, events: torch.Tensor) -> None:
+    encoder, events = encoder.float(), events.float()
+    expected, _ = encoder(events, CHAIN_LENGTHS)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        states, _ = encoder(events, CHAIN_LENGTHS)
+    assert torch.equal(states, expected)

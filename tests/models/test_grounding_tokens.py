@@ -1,4 +1,4 @@
-"""Mentions and events to tokens: their shape, their budgets, and the report of truncation."""
+"""Tokens of events, mentions and their budgets."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from eventformers.datasets_scripts.events import Event, EventOrder
 from eventformers.errors import EventformersError
 from eventformers.inference.grounding.encoding import GroundingTokeniser
+from eventformers.models.configuration_swcc import SwccConfig
+from eventformers.models.event_items import ROLES
 from eventformers.models.grounding_tokens import TAGS, EventText, MentionText
+from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention, mark_trigger
 from eventformers.models.modeling_event_grounding import EventGroundingModel
-from eventformers.trainers.method import add_marker_tokens
+from eventformers.models.modeling_event_type_induction import EventTypeInductionModel
+from eventformers.models.processing_event_type_induction import EventTypeInductionProcessor
+from eventformers.models.processing_events import num_truncated
+from eventformers.models.processing_heterevent import HeterEventProcessor
+from eventformers.trainers.method import add_marker_tokens, check_text_length
 
 LEFT = "the man said the storm hit the city and"
 RIGHT = "flooded the bridge the road the house he said"
@@ -234,3 +243,164 @@ def test_tokenizers_that_cannot_serve(tokenizer: PreTrainedTokenizerBase, tiny_e
     tokenizer.sep_token = None
     with pytest.raises(EventformersError, match=r"no token that separates texts.*accepted"):
         GroundingTokeniser(tokenizer)
+
+
+START, END = TRIGGER_MARKERS
+FLOODED = Mention("the storm flooded the city", 10, 17)
+OVERESTIMATED = Mention("police overestimated it", 7, 20)
+"""The tiny tokenizer splits this trigger."""
+WITHOUT = Mention("the storm")
+
+
+@pytest.fixture
+def marking_tokenizer(tiny_encoder: Path) -> PreTrainedTokenizerBase:
+    return AutoTokenizer.from_pretrained(tiny_encoder)
+
+
+@pytest.fixture
+def marking(tiny_encoder: Path, marking_tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
+    add_marker_tokens(
+        marking_tokenizer, EventTypeInductionModel.from_encoder(str(tiny_encoder)), TRIGGER_MARKERS
+    )
+    return marking_tokenizer
+
+
+def _of_trigger(marking_tokenizer: PreTrainedTokenizerBase, ids: torch.Tensor, mask: torch.Tensor) -> str:
+    return marking_tokenizer.decode(ids[mask]).replace(" ##", "").replace("##", "")
+
+
+def test_marked_text() -> None:
+    marked = mark_trigger(FLOODED)
+    assert marked.text == f"the storm {START} flooded {END} the city"
+    assert marked.text[marked.trigger_start : marked.trigger_end] == "flooded"
+    assert mark_trigger(WITHOUT) == WITHOUT
+
+
+@pytest.mark.parametrize("text", ["flooded", "x flooded", "flooded x"])
+def test_a_trigger_at_the_ends(text: str) -> None:
+    start = text.index("flooded")
+    marked = mark_trigger(Mention(text, start, start + 7))
+    assert marked.text == text.replace("flooded", f"{START} flooded {END}")
+    assert marked.text[marked.trigger_start : marked.trigger_end] == "flooded"
+
+
+@pytest.mark.parametrize("marks_trigger", [False, True])
+def test_tokens_of_the_trigger(marking: PreTrainedTokenizerBase, marks_trigger: bool) -> None:
+    processor = EventTypeInductionProcessor(marking, trigger_input="marked" if marks_trigger else "span")
+    found = processor.mentions([FLOODED, OVERESTIMATED, WITHOUT])
+    assert _of_trigger(marking, found.input_ids[0], found.trigger_mask[0]) == "flooded"
+    assert _of_trigger(marking, found.input_ids[1], found.trigger_mask[1]) == "overestimated"
+    assert found.trigger_mask[1].sum() > 1
+    assert not found.trigger_mask[2].any()
+    assert not (found.trigger_mask & (found.attention_mask == 0)).any()
+    ids = marking.convert_tokens_to_ids([START, END])
+    around = [[token for token in row if token in ids] for row in found.input_ids.tolist()]
+    assert around == [ids if marks_trigger else [], ids if marks_trigger else [], []]
+    assert num_truncated(found) == 0
+
+
+def test_an_empty_trigger_is_none(marking_tokenizer: PreTrainedTokenizerBase) -> None:
+    found = EventTypeInductionProcessor(marking_tokenizer).mentions([Mention("the storm", 4, 4)])
+    assert not found.trigger_mask.any()
+
+
+def test_what_is_cut_is_counted(marking_tokenizer: PreTrainedTokenizerBase) -> None:
+    mentions = [FLOODED, WITHOUT, Mention(FLOODED.text, 4, 9)]
+    found = EventTypeInductionProcessor(marking_tokenizer).mentions(mentions, max_length=4)
+    assert found.input_ids.shape == (3, 4)
+    assert num_truncated(found) == 2
+    assert found.trigger_mask.any(dim=1).tolist() == [False, False, True]
+
+
+def test_a_tokenizer_without_markers_is_refused(marking_tokenizer: PreTrainedTokenizerBase) -> None:
+    with pytest.raises(ValueError, match=r"lacks \[TRIGGER_START\] and \[TRIGGER_END\].*accepted"):
+        EventTypeInductionProcessor(marking_tokenizer, trigger_input="marked").mentions([FLOODED])
+
+
+EVENTS: list[Event] = [
+    {"subject": "the police officer", "predicate": "arrested", "object": "a thief"},
+    {"subject": "", "predicate": "flooded over", "object": ""},
+    {"subject": "Storm", "predicate": "destroyed", "object": ""},
+    {"subject": "", "predicate": "hit", "object": "the storm"},
+]
+
+
+def byte_level(folder: Path, *, trim_offsets: bool) -> PreTrainedTokenizerBase:
+    """A byte-level tokenizer, whose tokens hold the blank before their word."""
+    tokenizer_of_kind = Tokenizer(models.BPE())
+    tokenizer_of_kind.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer_of_kind.decoder = decoders.ByteLevel()
+    texts = [" ".join(event.values()) for event in EVENTS] * 20
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, special_tokens=["<s>", "</s>", "<pad>"], initial_alphabet=["Ġ"], show_progress=False
+    )
+    tokenizer_of_kind.train_from_iterator(texts, trainer)
+    tokenizer_of_kind.post_processor = processors.RobertaProcessing(
+        ("</s>", 1), ("<s>", 0), trim_offsets=trim_offsets, add_prefix_space=False
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer_of_kind, pad_token="<pad>")  # noqa: S106
+
+
+@pytest.fixture(params=["word_piece", "byte_level", "byte_level_with_blanks", "padded_in_front"])
+def tokenizer_of_kind(
+    request: pytest.FixtureRequest, tiny_encoder: Path, tmp_path: Path
+) -> PreTrainedTokenizerBase:
+    if request.param.startswith("byte_level"):
+        return byte_level(tmp_path, trim_offsets=request.param == "byte_level")
+    loaded = AutoTokenizer.from_pretrained(tiny_encoder)
+    if request.param == "padded_in_front":
+        loaded.padding_side = "left"
+    return loaded
+
+
+@pytest.mark.parametrize("order", ["subject_predicate_object", "predicate_first"])
+def test_a_role_holds_its_own_tokens(tokenizer_of_kind: PreTrainedTokenizerBase, order: EventOrder) -> None:
+    batch = HeterEventProcessor(tokenizer_of_kind, order).events(EVENTS)
+    assert num_truncated(batch) == 0
+    for row, event in enumerate(EVENTS):
+        for place, role in enumerate(ROLES):
+            inside = batch["input_ids"][row][batch["role_masks"][row, place]]
+            text = tokenizer_of_kind.decode(inside).replace(" ", "").lower()
+            assert text == event[role].replace(" ", "").lower()
+    assert not bool((batch["role_masks"].sum(1) > 1).any())
+    outside = (batch["attention_mask"] == 0)[:, None] & batch["role_masks"]
+    assert not bool(outside.any())
+
+
+def test_a_word_has_one_number(tokenizer_of_kind: PreTrainedTokenizerBase) -> None:
+    batch = HeterEventProcessor(tokenizer_of_kind).events(EVENTS)
+    words = batch["word_index"]
+    assert torch.equal(words >= 0, batch["role_masks"].any(1))
+    # the police officer arrested a thief / flooded over / storm destroyed / hit the storm
+    order = [list(dict.fromkeys(row[row >= 0].tolist())) for row in words]
+    assert order == [[0, 1, 2, 3, 4, 5], [6, 7], [8, 9], [10, 0, 8]]
+
+
+def test_what_is_cut_is_counted_and_has_no_role(tiny_encoder: Path) -> None:
+    tokenizer_of_kind = AutoTokenizer.from_pretrained(tiny_encoder)
+    # Letters of "over" are tokens of their own.
+    batch = HeterEventProcessor(tokenizer_of_kind).events(EVENTS, max_length=5)
+    assert num_truncated(batch) == 2
+    assert batch["input_ids"].shape[1] == 5
+    assert batch["role_masks"][0].any(1).tolist() == [True, False, False]
+
+
+def test_event_without_a_word(tiny_encoder: Path) -> None:
+    tokenizer_of_kind = AutoTokenizer.from_pretrained(tiny_encoder)
+    empty: Event = {"subject": "", "predicate": " ", "object": ""}
+    with pytest.raises(ValueError, match=r"found an event without any word; accepted: at least one word"):
+        HeterEventProcessor(tokenizer_of_kind)([EVENTS[0], empty])
+
+
+def test_the_positions_of_robertas_begin_after_the_padding(tiny_encoder: Path) -> None:
+    tokenizer_of_kind = AutoTokenizer.from_pretrained(tiny_encoder)
+    tokenizer_of_kind.model_max_length = 30
+    of_bert = {"model_type": "bert", "max_position_embeddings": 32}
+    config = SwccConfig(text_config={**of_bert, "model_type": "roberta", "pad_token_id": 1})
+    check_text_length(config, tokenizer_of_kind, 30)
+    with pytest.raises(EventformersError, match="found 31; accepted: 30 or less"):
+        check_text_length(config, tokenizer_of_kind, 31)
+    # Another encoder may read more than its tokenizer says.
+    check_text_length(SwccConfig(text_config=of_bert), tokenizer_of_kind, 32)
+    with pytest.raises(EventformersError, match="found 33; accepted: 32 or less"):
+        check_text_length(SwccConfig(text_config=of_bert), tokenizer_of_kind, 33)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-import slow_grounding_losses
+import slow_losses
 import torch
 from loss_case import LossCase, LossTests, random_numbers
 
@@ -86,14 +86,14 @@ CASES = {
 class TestLosses(LossTests):
     cases = CASES
     equations = grounding_losses
-    slow = slow_grounding_losses
+    slow = slow_losses
     without_numbers = frozenset({"gold_pairs", "first_places"})
 
 
 def test_every_gold_event_of_the_batch_is_a_positive() -> None:
     """Event 7 stands in the batch twice, and event 2 is gold of two mentions."""
     assert torch.equal(gold_pairs(IDS, GOLD_IDS), GOLD)
-    assert slow_grounding_losses.slow_gold_pairs(IDS.tolist(), GOLD_IDS.tolist()) == GOLD.tolist()
+    assert slow_losses.slow_gold_pairs(IDS.tolist(), GOLD_IDS.tolist()) == GOLD.tolist()
 
 
 def test_contrast_of_two_equal_scores() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-import slow_type_losses
+import slow_losses
 import torch
 from loss_case import LossCase, LossTests, random_numbers
 
@@ -61,20 +61,20 @@ CASES = {
 class TestLosses(LossTests):
     cases = CASES
     equations = type_losses
-    slow = slow_type_losses
+    slow = slow_losses
     without_numbers = frozenset({"pair_targets"})
 
 
 @pytest.mark.parametrize("unseen_diagonal", [True, False])
 def test_pair_targets_equal_the_slow_version(unseen_diagonal: bool) -> None:
     found = pair_targets(TYPES, unseen_diagonal=unseen_diagonal)
-    expected = slow_type_losses.slow_pair_targets(TYPES.tolist(), unseen_diagonal)
+    expected = slow_losses.slow_pair_targets(TYPES.tolist(), unseen_diagonal)
     assert [part.tolist() for part in found] == expected
 
 
 def test_batch_attention_equals_the_slow_version() -> None:
     values = {**_PAIR, "embeddings": random_numbers(BATCH, SIZE, seed=5)}
-    expected = slow_type_losses.slow_batch_attention(**{name: rows.tolist() for name, rows in values.items()})
+    expected = slow_losses.slow_batch_attention(**{name: rows.tolist() for name, rows in values.items()})
     torch.testing.assert_close(
         batch_attention(**values), torch.tensor(expected, dtype=torch.float64), rtol=1e-10, atol=1e-12
     )

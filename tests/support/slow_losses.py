@@ -176,3 +176,219 @@ def slow_prototype_entropy(vectors: Matrix, prototypes: Matrix, temperature: flo
         probabilities = _softmax([_cosine(vector, centre) / temperature for centre in prototypes])
         total -= sum(probability * math.log(probability) for probability in probabilities)
     return total / len(vectors)
+
+
+def _sigmoid(value: float) -> float:
+    return 1 / (1 + math.exp(-value))
+
+
+def slow_gold_pairs(ids: list[int], gold_ids: list[list[int]]) -> list[list[bool]]:
+    """Whether an event is in the set of a row."""
+    return [[number in set(golden) - {-1} for number in ids] for golden in gold_ids]
+
+
+def slow_candidate_loss(
+    scores: Matrix,
+    gold: list[list[bool]],
+    present: list[list[bool]] | None = None,
+) -> float:
+    """Cross-entropy of a sigmoid for every candidate that is there."""
+    losses = [
+        -math.log(_sigmoid(score) if gold[i][j] else 1 - _sigmoid(score))
+        for i, row in enumerate(scores)
+        for j, score in enumerate(row)
+        if present is None or present[i][j]
+    ]
+    return sum(losses) / len(losses)
+
+
+def slow_linking_loss(
+    mentions: Matrix,
+    events: Matrix,
+    gold: list[list[bool]],
+    normalise: bool = False,
+    scale: float = 1.0,
+    bias: float = 0.0,
+) -> float:
+    """The same of dot products, or of cosines."""
+    if normalise:
+        mentions, events = (
+            [[value / math.sqrt(sum(other**2 for other in row)) for value in row] for row in rows]
+            for rows in (mentions, events)
+        )
+    scores = [
+        [scale * sum(a * b for a, b in zip(mention, event, strict=True)) + bias for event in events]
+        for mention in mentions
+    ]
+    return slow_candidate_loss(scores, gold)
+
+
+def slow_candidate_contrast(scores: Matrix, gold: list[list[bool]], present: list[list[bool]]) -> float:
+    """Each gold candidate against the wrong ones, written out; those that are not there are left out."""
+    means = []
+    for of_mention, golden, there in zip(scores, gold, present, strict=True):
+        kept = [
+            (math.exp(score), is_gold)
+            for score, is_gold, is_there in zip(of_mention, golden, there, strict=True)
+            if is_there
+        ]
+        wrong = sum(value for value, is_gold in kept if not is_gold)
+        terms = [-math.log(value / (value + wrong)) for value, is_gold in kept if is_gold]
+        if terms:
+            means.append(sum(terms) / len(terms))
+    return sum(means) / len(means) if means else 0.0
+
+
+def slow_linking_contrast(
+    mentions: Matrix,
+    events: Matrix,
+    gold: list[list[bool]],
+    distinct: list[bool],
+    normalise: bool = False,
+    scale: float = 1.0,
+) -> float:
+    """The contrast of products or cosines; an event's further places are left out."""
+
+    def score(mention: list[float], event: list[float]) -> float:
+        lengths = math.hypot(*mention) * math.hypot(*event) if normalise else 1.0
+        return scale * sum(a * b for a, b in zip(mention, event, strict=True)) / lengths
+
+    scores = [[score(mention, event) for event in events] for mention in mentions]
+    return slow_candidate_contrast(scores, gold, [distinct] * len(mentions))
+
+
+def slow_hierarchy_score(
+    parents_real: Matrix,
+    parents_imag: Matrix,
+    children_real: Matrix,
+    children_imag: Matrix,
+    relation: Vector,
+    relation_real: Vector | None = None,
+) -> Matrix:
+    """The real part of the Hermitian product of relation, child and conjugated parent."""
+    real = relation_real or [0.0] * len(relation)
+    numbers = [complex(*parts) for parts in zip(real, relation, strict=True)]
+    parents, children = (
+        [
+            [complex(*parts) for parts in zip(*row, strict=True)]
+            for row in zip(reals, imaginaries, strict=True)
+        ]
+        for reals, imaginaries in ((parents_real, parents_imag), (children_real, children_imag))
+    )
+    return [
+        [
+            sum(r * c * p.conjugate() for r, c, p in zip(numbers, child, parent, strict=True)).real
+            for child in children
+        ]
+        for parent in parents
+    ]
+
+
+def slow_hierarchy_loss(scores: Matrix, is_child: list[list[bool]]) -> float:
+    """Eq. 4 parent by parent, with - log sigmoid(-s) for a pair that is none."""
+    total = 0.0
+    for row, children in zip(scores, is_child, strict=True):
+        for score, belongs in zip(row, children, strict=True):
+            total -= math.log(_sigmoid(score if belongs else -score))
+    return total / len(scores)
+
+
+def _dot(left: Vector, right: Vector) -> float:
+    return sum(a * b for a, b in zip(left, right, strict=True))
+
+
+def slow_pair_targets(type_ids: list[int], unseen_diagonal: bool = True) -> list[list[list[bool]]]:
+    """Y by one-hot vectors of seen types, and what is not u."""
+    seen = sorted({number for number in type_ids if number >= 0})
+    one_hot = [[number == other for other in seen] for number in type_ids]
+    targets, known = [], []
+    for i, left in enumerate(one_hot):
+        targets.append([i == j or _dot(left, right) > 0 for j, right in enumerate(one_hot)])
+        known.append(
+            [any(left) or any(right) or (unseen_diagonal and i == j) for j, right in enumerate(one_hot)]
+        )
+    return [targets, known]
+
+
+def slow_masked_pair_loss(
+    query: Matrix,
+    key: Matrix,
+    type_ids: list[int],
+    margin: float,
+    bias: float = 0.0,
+    unseen_diagonal: bool = True,
+) -> float:
+    """Cross-entropy of a sigmoid for every pair that neither mask takes out."""
+    targets, known = slow_pair_targets(type_ids, unseen_diagonal)
+    total = 0.0
+    for i, q in enumerate(query):
+        for j, k in enumerate(key):
+            probability = _sigmoid(_dot(q, k) / math.sqrt(len(q)) + bias)
+            if not known[i][j] or (not targets[i][j] and probability < margin):
+                continue
+            total -= math.log(probability if targets[i][j] else 1 - probability)
+    return total / len(query) ** 2
+
+
+def slow_frame_contrast(
+    examples: Matrix, definitions: Matrix, frame_ids: list[int], temperature: float
+) -> float:
+    """A softmax for each sentence over the definitions of its own and of other frames, and the reverse."""
+
+    def cosine(left: Vector, right: Vector) -> float:
+        return _dot(left, right) / math.sqrt(_dot(left, left) * _dot(right, right))
+
+    total = 0.0
+    for anchors, others in ((examples, definitions), (definitions, examples)):
+        for i, anchor in enumerate(anchors):
+            weights = [
+                math.exp(cosine(anchor, other) / temperature)
+                for j, other in enumerate(others)
+                if i == j or frame_ids[i] != frame_ids[j]
+            ]
+            total -= math.log(math.exp(cosine(anchor, others[i]) / temperature) / sum(weights))
+    return total / (2 * len(frame_ids))
+
+
+def slow_type_alignment(clustered: Matrix, targets: Matrix, seen: list[bool]) -> float:
+    """One minus the cosine, for seen rows."""
+    total = 0.0
+    for left, right, is_seen in zip(clustered, targets, seen, strict=True):
+        if is_seen:
+            total += 1 - _dot(left, right) / math.sqrt(_dot(left, left) * _dot(right, right))
+    return total / len(clustered)
+
+
+def slow_batch_attention(query: Matrix, key: Matrix, embeddings: Matrix) -> Matrix:
+    """Each row a mean of all rows, by the softmax of its scaled dot products."""
+    clustered = []
+    for q in query:
+        weights = [math.exp(_dot(q, k) / math.sqrt(len(q))) for k in key]
+        shares = [weight / sum(weights) for weight in weights]
+        clustered.append([_dot(shares, list(column)) for column in zip(*embeddings, strict=True)])
+    return clustered
+
+
+def slow_log_absence(scores: list[Matrix], token_mask: list[list[bool]]) -> Matrix:
+    """The product, over the tokens, of how improbable each class is."""
+    absences = []
+    for tokens, mask in zip(scores, token_mask, strict=True):
+        absent = [1.0] * (len(tokens[0]) - 1)
+        for token, is_there in zip(tokens, mask, strict=True):
+            if is_there:
+                total = sum(math.exp(score) for score in token)
+                absent = [
+                    value * (total - math.exp(score)) / total
+                    for value, score in zip(absent, token, strict=False)
+                ]
+        absences.append([math.log(value) for value in absent])
+    return absences
+
+
+def slow_noisy_or_loss(absence: Matrix, present: list[list[bool]]) -> float:
+    """Cross-entropy of each sentence and class."""
+    total = 0.0
+    for row, told in zip(absence, present, strict=True):
+        for value, is_present in zip(row, told, strict=True):
+            total -= math.log(1 - math.exp(value)) if is_present else value
+    return total / len(absence)
