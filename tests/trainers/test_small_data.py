@@ -1,15 +1,17 @@
-"""Data with fewer rows than a batch: trained on as they are, or refused with a reason."""
+"""Small data, and losses and weights that are not finite."""
 
 from __future__ import annotations
 
 import json
 import logging
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from forked import run_python
+from safetensors.torch import load_file, save_file
 from short_runs import short_run
 from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import IterableDataset
@@ -206,3 +208,35 @@ def test_two_processes_share_few_rows(tiny_encoder: Path, tmp_path: Path) -> Non
     assert finished.returncode == 0, finished.stderr[-3000:]
     assert "2 steps" in finished.stdout
     assert finished.stderr.count("training data has 3 rows but the batch size is 128; lowering it to 2") == 1
+
+
+RECIPE = Path(__file__).with_name("quick_swcc.yaml")
+
+
+def _train(encoder: Path, output: Path, *settings: str) -> None:
+    train("swcc", output, recipe=str(RECIPE), encoder=str(encoder), settings=settings, seed=1, device="cpu")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_an_encoder_without_finite_weights_is_refused(
+    tiny_encoder: Path, tmp_path: Path, value: float
+) -> None:
+    encoder = tmp_path / "encoder"
+    shutil.copytree(tiny_encoder, encoder)
+    weights = load_file(encoder / "model.safetensors")
+    weights["embeddings.word_embeddings.weight"][3, :2] = value
+    save_file(weights, encoder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(EventformersError, match=r"2 numbers in .*word_embeddings.* accepted: finite"):
+        _train(encoder, tmp_path / "run")
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize("logging_steps", [1, 100])
+def test_a_loss_that_is_no_number_ends_the_run(
+    tiny_encoder: Path, tmp_path: Path, logging_steps: int
+) -> None:
+    """Told at the next line of the log, at the latest at the end."""
+    settings = ("learning_rate=1e38", "warmup_steps=0", "max_steps=4", f"logging_steps={logging_steps}")
+    with pytest.raises(EventformersError, match=r"the training loss is (nan|inf) at step \d"):
+        _train(tiny_encoder, tmp_path / "run", *settings)
+    assert not (tmp_path / "run" / "model.safetensors").exists()

@@ -1,18 +1,32 @@
-"""Training with `transformers.Trainer`, as docs/training.md shows it."""
+"""Data, reports and pushes of a training run."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from datasets import config as datasets_config
 from transformers import AutoModel, AutoTokenizer, TrainingArguments
 
 import eventformers
-from eventformers.errors import EventformersError
-from eventformers.methods import all_methods, load_object
+from eventformers import SwccForPreTraining
+from eventformers.datasets_scripts import loading
+from eventformers.datasets_scripts.loading import built_report
+from eventformers.errors import EventformersError, UnknownNameError
+from eventformers.methods import all_methods, load_method, load_object
+from eventformers.model_cards import TrainedOn
+from eventformers.trainers.adapters import add_adapters
+from eventformers.trainers.arguments import EventTrainingArguments
+from eventformers.trainers.base import EventTrainer
+from eventformers.trainers.data_reports import cached_arrays, joint_report
+from eventformers.trainers.run import resolve_recipe
+from eventformers.trainers.stage_training import StageOptions, check_publishable, check_settings
+from eventformers.trainers.stages import Stage
 
 PAGE = Path(__file__).parents[2] / "docs" / "training.md"
 SECTION = PAGE.read_text(encoding="utf-8").split("\n## Your own Trainer\n")[1].split("\n## ")[0]
@@ -97,3 +111,130 @@ def test_collators_are_public() -> None:
         if method.collator is not None:
             collator = load_object(method.collator)
             assert getattr(eventformers, collator.__name__) is collator
+
+
+@pytest.mark.parametrize(
+    ("builder", "configs"),
+    [
+        ("event_chains", ["chains", "documents"]),
+        ("event_hierarchies", ["mentions", "events"]),
+        ("commonsense_graphs", ["conceptnet_inductive", "atomic_inductive"]),
+    ],
+)
+def test_counts_of_every_kind_of_source_are_summed(builder: str, configs: list[str]) -> None:
+    reports = [built_report(None, config, builder=builder) for config in configs]
+    joined = joint_report(reports)
+    assert joined["rows"] == sum(report["rows"] for report in reports)
+    assert counted(joined["sources"]) == sum(counted(report["sources"]) for report in reports) > 0
+    assert joined["licenses"] == sorted({name for report in reports for name in report["licenses"]})
+
+
+def test_malformed_parts_of_every_config_are_kept(tmp_path: Path) -> None:
+    row = '{"events": [{"predicate": "storm", "subject": "the mob"}]}'
+    reports = []
+    for name in ("one", "two"):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text(f"{row}\nno JSON\n{row}\n", encoding="utf-8")
+        built = built_report(path, "documents", builder="event_chains", malformed="skip")
+        reports.append({**built, "config": name})
+    joined = joint_report(reports)
+    assert joined["malformed"]["count"] == 2
+    assert [part["line"] for part in joined["malformed"]["parts"]] == [2, 2]
+
+
+def test_a_report_from_the_hub_names_its_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "snapshots" / ("d" * 40) / "hard" / "build_report.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(built_report(None, "hard")), encoding="utf-8")
+    monkeypatch.setattr(loading, "hf_hub_download", lambda *_, **__: str(path))
+    trained_on = TrainedOn.from_report(joint_report([built_report("org/events", "hard")]))
+    assert (trained_on.origin, trained_on.hub_id, trained_on.revision) == ("hub", "org/events", "d" * 40)
+
+
+def counted(sources: dict[str, dict[str, Any]]) -> int:
+    """Return the sum of all counts."""
+    return sum(count for kept in sources.values() for kind, count in kept.items() if kind != "license")
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets_config, "HF_DATASETS_CACHE", tmp_path / "cache")
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_computed_once() -> None:
+    arrays = {
+        "numbers": np.arange(6, dtype=np.int32).reshape(2, 3).T,
+        "shares": np.array([0.5, 0.25], dtype=np.float32),
+        "kept": np.array([True, False]),
+        "none": np.empty((0, 4), dtype=np.uint8),
+    }
+    first = cached_arrays("kind", ["a", 1], lambda: arrays)
+    again = cached_arrays("kind", ["a", 1], lambda: pytest.fail("computed again"))
+    for name, values in arrays.items():
+        for found in (first[name], again[name]):
+            assert found.dtype == values.dtype
+            np.testing.assert_array_equal(found, values)
+    other = cached_arrays("kind", ["a", 2], lambda: {"numbers": np.zeros(1)})
+    np.testing.assert_array_equal(other["numbers"], [0])
+
+
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.skipif(not Path("/proc/self/maps").is_file(), reason="the system does not list mapped files")
+def test_arrays_are_mapped(tmp_path: Path) -> None:
+    """Also in the run that computes them."""
+    found = cached_arrays("kind", [1], lambda: {"numbers": np.arange(100_000)})
+    (path,) = (tmp_path / "cache").rglob("*.safetensors")
+    assert str(path) in Path("/proc/self/maps").read_text(encoding="utf-8")
+    found["numbers"][:] = 0
+    assert cached_arrays("kind", [1], dict)["numbers"][-1] == 99_999
+
+
+def test_a_token_is_no_setting() -> None:
+    with pytest.raises(UnknownNameError, match="hub_token"):
+        resolve_recipe(load_method("swcc"), "demo", ["hub_token=hf_secret"])
+
+
+def test_a_push_needs_a_name(tmp_path: Path) -> None:
+    method = load_method("swcc")
+    options = StageOptions(1, "tiny", "tiny", None, adapters=None, resume=False, device="cpu", dtype=None)
+    recipe = resolve_recipe(method, "demo", ["push_to_hub=true"], 1)
+    with pytest.raises(EventformersError, match="hub_model_id=OWNER/NAME"):
+        check_settings(method, Stage("", recipe, tmp_path), options)
+
+
+@pytest.mark.parametrize(
+    ("sources", "told"),
+    [
+        ({"a": {"license": "MIT"}, "b": {"license": "CC-BY-NC-4.0"}}, "not all open: CC-BY-NC-4.0;"),
+        ({"a": {"license": "MIT"}, "b": {}}, "not all open: unspecified;"),
+        ({}, "not all open: unspecified;"),
+    ],
+)
+def test_rows_that_not_everyone_may_publish(sources: dict[str, Any], told: str) -> None:
+    check_publishable({"sources": {"a": {"license": "MIT"}, "b": {"license": "CC-BY-4.0"}}})
+    with pytest.raises(EventformersError, match=told):
+        check_publishable({"sources": sources})
+
+
+def test_a_push_that_fails_ends_no_training(
+    tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def lost(*_: Any) -> None:
+        raise ConnectionError("the connection\nis lost")
+
+    monkeypatch.setattr(EventTrainer, "push_to_hub", lost)
+    model = SwccForPreTraining.from_encoder(str(tiny_encoder))
+    arguments = EventTrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none")
+    EventTrainer(model=model, args=arguments)._push_from_checkpoint("checkpoint-1")
+    assert "training continues: the connection is lost" in caplog.text
+
+
+def test_the_card_of_a_push_counts_the_merged_model(tiny_encoder: Path, tmp_path: Path) -> None:
+    model = SwccForPreTraining.from_encoder(str(tiny_encoder))
+    expected = sum(parameter.numel() for parameter in model.base_model.parameters())
+    arguments = EventTrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none")
+    for trained in (model, add_adapters(model, "tiny")):
+        EventTrainer(model=trained, args=arguments).create_model_card()
+        assert f"{expected:,}" in (tmp_path / "README.md").read_text(encoding="utf-8")
+        (tmp_path / "README.md").unlink()
