@@ -6,17 +6,25 @@ import ast
 import json
 import re
 import shlex
+import shutil
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+import yaml
+from command_lines import run_command_line
 from notebooks import code_cells, run_cells
 
 from eventformers.cli import app
+from eventformers.datasets_scripts.base import SAMPLES
+from eventformers.evaluation.tasks import TASKS
 from eventformers.loading import encoders
-from eventformers.methods import main_methods
+from eventformers.methods import all_methods, main_methods
+from eventformers.reference.docstrings import settings_page
+from eventformers.trainers.run import accepted_keys
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
@@ -169,3 +177,62 @@ def test_notebook_runs_from_top_to_bottom(
 
 def _kinds(cell: dict) -> list[str]:
     return [output["output_type"] for output in cell["outputs"]]
+
+
+SKILL = Path(__file__).parents[2] / "examples" / "skills" / "eventformers" / "SKILL.md"
+TEXT = SKILL.read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+
+
+def test_the_header_is_that_of_a_skill() -> None:
+    header = yaml.safe_load(TEXT.split("---")[1])
+    assert header["name"] == SKILL.parent.name
+    assert 0 < len(header["description"]) <= 1024
+    assert len(TEXT.splitlines()) <= 150
+
+
+@pytest.mark.process
+def test_its_commands_run(
+    tiny_encoder: Path, english_pipeline: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("eventformers.loading.encoders._default_encoder", lambda: tiny_encoder)
+    monkeypatch.setattr("eventformers.loading.pretrained.pretrained", lambda name: str(tiny_encoder))
+    monkeypatch.setattr("eventformers.exploration.stories.tuned_encoder", lambda encoder: encoder)
+    Path("texts").mkdir()
+    news = (SAMPLES / "texts" / "news.jsonl").read_text(encoding="utf-8").splitlines()
+    Path("texts/news.jsonl").write_text("\n".join(news[:4]), encoding="utf-8")
+    Path("events.txt").write_text("police arrest man\nstorm | floods | town\n", encoding="utf-8")
+    Path("mentions.txt").write_text("The [[landings]] began at dawn.\n", encoding="utf-8")
+    shutil.copytree(SAMPLES / "event_hierarchies", "knowledge-base")
+    shutil.copytree(SAMPLES / "similarity", "similarity")
+    for language, code in BLOCKS:
+        if language == "python":
+            exec(code, {})  # noqa: S102
+            continue
+        for line in code.splitlines():
+            name, *words = shlex.split(line)
+            assert name == "eventformers"
+            outcome = run_command_line(words)
+            assert outcome["code"] == 0, (line, outcome["errors"])
+    named = set(re.findall(r"`(?:exploration|grounded)?/?([a-z_]+\.(?:csv|parquet|json|jsonl|html))`", TEXT))
+    written = {path.name for path in tmp_path.rglob("*.*")}
+    assert len(named) > 10
+    assert named <= written
+
+
+ROW = re.compile(r"\| `([\w.]+)` \| (.+?) \| (.+?) \| (.+) \|")
+
+
+def test_every_setting_has_type_default_and_meaning() -> None:
+    page = settings_page()
+    rows = [ROW.fullmatch(line) for line in page.splitlines() if line.startswith("| `")]
+    assert all(rows)
+    named = {row[1].rpartition(".")[2] for row in rows if row}
+    for method in all_methods().values():
+        accepted = accepted_keys(method)
+        for section in ("model", "data", "views"):
+            assert set(accepted[section]) <= named, (method.name, section)
+    for task in TASKS.values():
+        assert {entry.name for entry in fields(task.kind.Settings)} <= named
+    assert "early_stopping_patience" in named

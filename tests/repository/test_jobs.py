@@ -1,4 +1,4 @@
-"""The scripts for jobs: their metadata are those of PEP 723, and they run on the samples."""
+"""The examples: scripts for jobs, and a package that adds a method."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
+from forked import run_python
 from transformers import AutoTokenizer
 
 import eventformers
@@ -148,3 +149,30 @@ def test_rar_b(
     ranks = [int((row > row[place]).sum()) for place, row in enumerate(cosines)]
     expected = 100 * sum(1 / math.log2(2 + rank) for rank in ranks) / len(ranks)
     assert float(scores["SIQA"]) == pytest.approx(expected, abs=0.01)
+
+
+EXAMPLE = REPOSITORY / "examples" / "sixth_method"
+
+
+@pytest.mark.timeout(1500)
+def test_the_example_passes_its_tests(tmp_path: Path) -> None:
+    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    # What pip leaves of an editable install; pip itself would ask the network for a build backend.
+    info = tmp_path / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    [(group, entries)] = project["entry-points"].items()
+    lines = [f"{name} = {value}" for name, value in entries.items()]
+    (info / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
+    done = run_python(
+        ["-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLE / "tests")],
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(EXAMPLE)])},
+        timeout=1400,
+        server="libraries",
+    )
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert "passed" in done.stdout
+    assert "skipped" in done.stdout
