@@ -6,15 +6,13 @@ import asyncio
 import json
 import shutil
 import socket
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import forked
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -312,26 +310,17 @@ def test_over_standard_input_and_output(exploration: Path, tiny_encoder: Path) -
     assert found["total"] == 535
 
 
-@contextmanager
-def serving(exploration: Path) -> Iterator[str]:
+@pytest.mark.process
+def test_over_http(exploration: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    process = subprocess.Popen([sys.executable, *COMMAND, str(exploration), "--port", str(port)])
-    try:
-        # Loading takes a minute on a busy machine; the test's own limit ends a server that never listens.
-        while process.poll() is None:
+    with forked.running([*COMMAND, str(exploration), "--port", str(port)], cwd=exploration) as ended:
+        # The test's own limit ends a server that never listens.
+        listening = False
+        while not listening:
+            assert not ended(0.1)
             with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-@pytest.mark.process
-def test_over_http(exploration: Path) -> None:
-    with serving(exploration) as address:
-        assert answer_of(called(address, "search_events", {"words": "storm"}))["total"] == 3
+                listening = probe.connect_ex(("127.0.0.1", port)) == 0
+        found = called(f"http://127.0.0.1:{port}/mcp", "search_events", {"words": "storm"})
+    assert answer_of(found)["total"] == 3

@@ -28,8 +28,8 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any, NoReturn
@@ -105,6 +105,17 @@ def run_python(
     """
     calls = [(arguments, os.environ if env is None else env)]
     return run_together(calls, cwd=cwd, timeout=timeout, server=server)[0]
+
+
+@contextmanager
+def running(arguments: Sequence[str], *, cwd: Path | str) -> Iterator[Callable[[float], bool]]:
+    """Run `python ARGUMENTS` until the block ends; what is yielded tells whether it ends within seconds."""
+    process = _Process(list(arguments), os.environ, cwd, "package")
+    try:
+        yield lambda seconds: bool(_wait([process], seconds))
+    finally:
+        process.kill()
+        process.close()
 
 
 def run_group(
