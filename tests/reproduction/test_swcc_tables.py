@@ -61,19 +61,23 @@ def call(tmp_path, tiny_encoder, evaluation_data):
     return run
 
 
+@pytest.fixture(scope="module")
+def scored() -> dict[tuple[str, ...], list[TaskResult]]:
+    """Scores of the untrained encoder by the texts that it is scored on, for all tests."""
+    return {}
+
+
 @pytest.fixture
-def trained(monkeypatch, tiny_encoder):
+def trained(monkeypatch, encoder, scored):
     """Replaces training by the scores of the untrained encoder; collects the calls."""
     calls: list[SimpleNamespace] = []
-    scored: dict[str, list[TaskResult]] = {}
 
     def train(method: str, output: Path, **arguments: object) -> SimpleNamespace:
         checkpoints = sorted(path.name for path in output.glob("checkpoint-*"))
         calls.append(SimpleNamespace(method=method, output=output, checkpoints=checkpoints, **arguments))
         data = arguments["evaluation_data"]
-        rows = (Path(data) / "hard.txt").read_text()
+        rows = (method, *(path.read_text() for path in sorted(Path(data).iterdir())))
         if rows not in scored:
-            encoder = load_encoder(tiny_encoder)
             scored[rows] = [
                 evaluate(encoder, task, data=data, baseline=encoder) for task in load_method(method).tasks
             ]
