@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import shutil
+import sys
+from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import matplotlib.image
 import numpy as np
@@ -246,9 +250,40 @@ def induction_run(tmp_path, tiny_encoder):
     return folder
 
 
-def test_mentions_are_drawn_by_queries_and_keys(induction_run, tiny_encoder, tmp_path, monkeypatch):
+@pytest.fixture
+def umap(monkeypatch):
+    """Stands in for UMAP, which compiles for half a minute of processor time; collects what it is given."""
+    calls = []
+
+    class UMAP:
+        def __init__(self, **settings):
+            self.settings = settings
+
+        def fit_transform(self, found):
+            calls.append((self.settings, found))
+            return np.linalg.eigh(found + found.T)[1][:, -2:]
+
+    monkeypatch.setitem(sys.modules, "umap", SimpleNamespace(UMAP=UMAP))
+    return calls
+
+
+SETTINGS_OF_UMAP = {"n_neighbors": 15, "metric": "precomputed", "random_state": 0, "n_jobs": 1}
+
+
+def test_umap_has_the_settings():
+    """Read from its source: importing it compiles."""
+    found = find_spec("umap")
+    if found is None:
+        pytest.skip("UMAP is in the extra figures")
+    parts = ast.parse(Path(found.origin).with_name("umap_.py").read_text(encoding="utf-8")).body
+    [umap] = [part for part in parts if isinstance(part, ast.ClassDef) and part.name == "UMAP"]
+    methods = {part.name: part for part in umap.body if isinstance(part, ast.FunctionDef)}
+    assert set(SETTINGS_OF_UMAP) <= {argument.arg for argument in methods["__init__"].args.args}
+    assert "fit_transform" in methods
+
+
+def test_mentions_are_drawn_by_queries_and_keys(induction_run, tiny_encoder, tmp_path, monkeypatch, umap):
     """Figures 5 and 6 of Edwards and Ji: all unseen types, or some of them."""
-    pytest.importorskip("umap", reason="UMAP is in the extra figures")
     asked = []
     monkeypatch.setattr(
         mentions, "distances", lambda vectors, kind: asked.append(kind) or distances(vectors, kind)
@@ -258,6 +293,10 @@ def test_mentions_are_drawn_by_queries_and_keys(induction_run, tiny_encoder, tmp
     assert asked == ["cosine"] * 2
     assert (tmp_path / "all.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
     assert len(counts) > 2
+    for settings, found in umap:
+        assert settings == SETTINGS_OF_UMAP
+        assert found.shape == (sum(counts.values()),) * 2
+        assert not found.diagonal().any()
     some = list(counts)[:2]
     assert plot_mentions(induction_run, tmp_path / "some.png", types=some) == {
         name: counts[name] for name in some
