@@ -225,14 +225,14 @@ def test_rows_that_a_recipe_makes_equal_are_run_once(call, trained):
     ids=lambda change: next(iter(change)),
 )
 def test_whatever_decides_the_outcome_makes_another_run(call, trained, change):
-    call("table1")
-    call("table1", **change)
+    call("table1", rows=["SWCC"])
+    call("table1", rows=["SWCC"], **change)
     assert len({call_.output for call_ in trained}) == 2
 
 
 def test_another_encoder_makes_another_run(call, trained, tiny_encoder_without_dropout):
-    call("table1")
-    call("table1", encoder=str(tiny_encoder_without_dropout))
+    call("table1", rows=["SWCC"])
+    call("table1", rows=["SWCC"], encoder=str(tiny_encoder_without_dropout))
     assert len({call_.output for call_ in trained}) == 2
 
 
@@ -251,8 +251,9 @@ def test_other_training_rows_make_another_run(call, trained, tmp_path):
 
 
 def test_a_default_that_is_spelled_out_changes_nothing(call, trained):
-    call("table1")
-    call("table1", settings=["num_prototypes=10", "model.contrastive_objective=weakly_supervised"])
+    call("table1", rows=["SWCC"])
+    stated = ["num_prototypes=10", "model.contrastive_objective=weakly_supervised"]
+    call("table1", rows=["SWCC"], settings=stated)
     assert len(trained) == 1
 
 
@@ -353,7 +354,7 @@ def test_other_evaluation_data_score_again_without_training(
 
 
 def test_a_row_that_was_killed_goes_on_from_its_last_whole_checkpoint(call, trained, tmp_path):
-    call("table1")
+    call("table1", rows=["SWCC"])
     (folder,) = (tmp_path / "out" / "swcc").glob("swcc-*")
     (folder / RUN_RECORD).unlink()
     (folder / "run.json").write_text("{}")
@@ -363,7 +364,7 @@ def test_a_row_that_was_killed_goes_on_from_its_last_whole_checkpoint(call, trai
         if state is not None:
             (checkpoint / "trainer_state.json").write_text(state)
     trained.clear()
-    table = call("table1")
+    table = call("table1", rows=["SWCC"])
     assert trained[0].resume
     assert trained[0].checkpoints == ["checkpoint-10"]
     assert _states(table)["SWCC"].startswith("resumed")
