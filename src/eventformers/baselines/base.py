@@ -55,11 +55,7 @@ class BaselineTask:
     show_progress: bool
 
     def check_place(self, model: str, revision: str) -> None:
-        """Reject an output folder that cannot take the result before the work starts.
-
-        Raises:
-            EventformersError: the folder cannot be written to, or has a result on other rows.
-        """
+        """Reject an output folder that cannot take the result before the work starts."""
         if self.output is None:
             return
         path = result_path(self.output, model, revision, self.task.name, self.variant)

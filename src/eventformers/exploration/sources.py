@@ -66,11 +66,7 @@ def find_texts(texts: Texts, columns: TextColumns) -> FoundTexts:
 
 
 def check_paths(texts: str | Sequence[Path]) -> None:
-    """Raise the errors of `find_texts` for paths.
-
-    Raises:
-        EventformersError: a path does not exist, or there is no text.
-    """
+    """Raise the errors of `find_texts` for paths."""
     if not _is_on_hub(texts):
         find_texts(texts, USUAL_COLUMNS)
 

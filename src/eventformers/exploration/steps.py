@@ -338,11 +338,7 @@ class StepRecord:
 
 
 def check_skipped(steps: Sequence[Step], skip: Collection[str]) -> None:
-    """Raise an error for a name to skip that no step has.
-
-    Raises:
-        UnknownNameError: a name is unknown.
-    """
+    """Raise an error for a name to skip that no step has."""
     names = [step.name for step in steps]
     for name in skip:
         if name not in names:
@@ -351,11 +347,7 @@ def check_skipped(steps: Sequence[Step], skip: Collection[str]) -> None:
 
 
 def check_inputs(steps: Sequence[Step], context: Context, skip: Collection[str] = ()) -> None:
-    """Raise the error of a setting, model or file that a step cannot use, before any work.
-
-    Raises:
-        EventformersError: a setting is invalid, or a model or file does not exist.
-    """
+    """Raise the error of a setting, model or file that a step cannot use, before any work."""
     for step in steps:
         if step.name not in skip:
             _input_of(step, context)

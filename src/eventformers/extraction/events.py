@@ -158,11 +158,7 @@ def extract_events(doc: Doc, arguments: str = "heads") -> list[ExtractedEvent]:
 
 
 def check_annotation(doc: Doc) -> None:
-    """Reject a text without the annotations that extraction needs; a text of only white space passes.
-
-    Raises:
-        EventformersError: the text is not parsed or not tagged.
-    """
+    """Reject a text without the annotations that extraction needs; a text of only white space passes."""
     if all(token.is_space for token in doc):
         return
     if not doc.has_annotation("DEP"):

@@ -83,9 +83,6 @@ def check_languages(read: Callable[[], Iterable[str]], number: int, language: st
     Args:
         language: the pipeline's language, as spaCy names it.
         hint: further advice for the error.
-
-    Raises:
-        EventformersError: names the language of most texts, and says which pipeline to install.
     """
     for step in {max(1, number // _JUDGED_FIRST): None, 1: None}:
         found = Counter(other_language(text, language) for text in islice(read(), 0, None, step))

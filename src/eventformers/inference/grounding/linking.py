@@ -189,12 +189,8 @@ def find_threshold(
 
 
 def usual_score(index: CandidateIndex) -> float | None:
-    """Return the `NEAR_QUANTILE` of the scores of events with their nearest other event; None if no pool has
-    two events.
-
-    Args:
-        index: the events; at most `_SAMPLED_EVENTS` of each pool are read.
-    """
+    """Return the `NEAR_QUANTILE` of the scores of events with their nearest other event, of a sample of each
+    pool; None if no pool has two events."""
     scores = index.nearest_others(_SAMPLED_EVENTS)
     return float(np.quantile(scores, NEAR_QUANTILE)) if len(scores) else None
 

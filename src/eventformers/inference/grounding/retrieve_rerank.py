@@ -266,9 +266,6 @@ def check_retriever_weight(weight: float, *, with_reranker: bool = True) -> None
 
     Args:
         with_reranker: True if there is another score to add it to.
-
-    Raises:
-        EventformersError: it is not a number of at least 0, or it would have no effect.
     """
     is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
     if not is_number or not math.isfinite(weight) or weight < 0:
