@@ -47,8 +47,8 @@ from eventformers.inference.coreference.same_events import (
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.encoding.vectors import unit_vectors
 from eventformers.inference.induction.mention_encoding import encode_mentions
-from eventformers.models.mention_tokens import Mention, trigger_mask
 from eventformers.models.pooling import mean_pool
+from eventformers.models.processing_event_type_induction import Mention, trigger_mask
 from eventformers.release.packaging import low_rank
 
 FOLDS = 5

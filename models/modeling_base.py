@@ -26,9 +26,8 @@ from transformers.utils import ModelOutput, can_return_tuple
 
 from .configuration_base import EventConfig, ModelPipelines, is_decoder_only
 from .distributed import num_processes
-from .encoder_files import read_encoder_settings
 from .pooling import POOLINGS
-from .sentence_transformers_files import write_sentence_transformers_files
+from .sentence_transformers_files import read_encoder_settings, write_sentence_transformers_files
 from .similarities import unit
 
 if TYPE_CHECKING:

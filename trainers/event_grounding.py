@@ -17,9 +17,9 @@ from eventformers.datasets_scripts.known_pairs import padded
 from eventformers.errors import EventformersError
 from eventformers.files import packaged_yaml
 from eventformers.inference.grounding.encoding import GroundingTokeniser
-from eventformers.models.grounding_tokens import EventText, TokenisedTexts, TokenRow
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
+from eventformers.models.processing_event_grounding import EventText, TokenisedTexts, TokenRow
 from eventformers.strict import Count, Number, Range
 from eventformers.trainers.grounding_candidates import (
     EventPools,
@@ -32,7 +32,14 @@ from eventformers.trainers.grounding_candidates import (
 )
 from eventformers.trainers.grounding_data import (
     DRAW_SETTING_TYPES,
+    CandidateRows,
+    EventTexts,
+    HierarchyPairs,
+    LinkingPairs,
     MentionStream,
+    MissedGold,
+    Row,
+    WrongCandidates,
     check_rows,
     describe_data,
     draw_mentions,
@@ -42,15 +49,6 @@ from eventformers.trainers.grounding_data import (
     mentions_too_long,
     streams_mentions,
     validation_pairs,
-)
-from eventformers.trainers.grounding_rows import (
-    CandidateRows,
-    EventTexts,
-    HierarchyPairs,
-    LinkingPairs,
-    MissedGold,
-    Row,
-    WrongCandidates,
 )
 from eventformers.trainers.method import (
     Calibration,

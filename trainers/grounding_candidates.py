@@ -32,10 +32,10 @@ from eventformers.inference.grounding.encoding import CrossEncoder, GroundingTok
 from eventformers.inference.grounding.knowledge_base import EventTexts
 from eventformers.inference.grounding.retrieve_rerank import CANDIDATES, grounding_model, rerank, retrieve
 from eventformers.inference.search.candidate_index import Candidates
-from eventformers.models.grounding_tokens import MentionText
 from eventformers.models.modeling_base import EventEncoderModel, EventPreTrainedModel
+from eventformers.models.processing_event_grounding import MentionText
 from eventformers.trainers.data_reports import array_digest, cached_arrays, model_digest
-from eventformers.trainers.grounding_rows import LinkingPairs
+from eventformers.trainers.grounding_data import LinkingPairs
 from eventformers.trainers.method import Calibration
 
 BLOCK_MENTIONS = 65_536

@@ -29,9 +29,15 @@ from eventformers.models.processing_heterevent import HeterEventProcessor
 from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import Count, Number, Range, Share, TextLength
 from eventformers.trainers.chain_corruption import LEAST_EVENTS, CorruptionSettings, corrupt_chains
-from eventformers.trainers.chain_rows import ChainRows, Row, StreamedChains, stream_chains
+from eventformers.trainers.chain_rows import (
+    MOST_REPEATS,
+    ChainRows,
+    Row,
+    StreamedChains,
+    read_chains_once,
+    stream_chains,
+)
 from eventformers.trainers.data_reports import with_counts
-from eventformers.trainers.document_windows import MOST_REPEATS, read_chains_once
 from eventformers.trainers.method import (
     EventCollator,
     IndexedRows,

@@ -21,7 +21,7 @@ from eventformers.errors import EventformersError, shown
 from eventformers.files import file_digest, write_text
 from eventformers.loading.models import faults_told, load_config, load_tokenizer, load_whole
 from eventformers.locks import one_writer
-from eventformers.models.mention_tokens import NO_TRIGGER, Mention
+from eventformers.models.processing_event_type_induction import NO_TRIGGER, Mention
 from eventformers.models.processing_events import EventProcessor
 
 logger = logging.getLogger(__name__)

@@ -27,9 +27,9 @@ from eventformers.models.losses import corrupted_corrupted_contrast, normal_corr
 from eventformers.models.modeling_heterevent import HeterEventForPreTraining
 from eventformers.models.modeling_mico import MicoForPreTraining
 from eventformers.models.modeling_swcc import SwccForPreTraining
+from eventformers.trainers.base import backward_in_chunks
 from eventformers.trainers.chain_corruption import CorruptionSettings
 from eventformers.trainers.chain_rows import ChainRows, read_chains
-from eventformers.trainers.gradient_cache import backward_in_chunks
 from eventformers.trainers.heterevent import HeterEventCollator
 from eventformers.trainers.swcc import SwccCollator
 

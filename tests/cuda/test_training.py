@@ -17,8 +17,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from eventformers.methods import load_method, main_methods
 from eventformers.trainers.arguments import EventTrainingArguments
-from eventformers.trainers.base import EventTrainer
-from eventformers.trainers.gradient_cache import backward_in_chunks
+from eventformers.trainers.base import EventTrainer, backward_in_chunks
 from eventformers.trainers.run import save_run
 from eventformers.trainers.stages import RUN_FILE
 

@@ -292,7 +292,7 @@ def test_a_fingerprint_covers_the_code_that_the_builder_imports(tmp_path: Path) 
     }
     assert all({"base", "events", "malformed", "lines"} <= names for names in modules.values())
     assert {"event_chains", "cooccurrence", "chains", "chain_readers", "tables"} <= modules["event_chains"]
-    assert {"ace_reader", "frame_reader"} <= modules["event_types"]
+    assert {"mention_reader", "frame_reader"} <= modules["event_types"]
     assert {"hierarchy_readers", "document_splits"} <= modules["event_hierarchies"]
     assert "relation_templates" in modules["commonsense_graphs"]
     assert not {"building", "dataset_card"} & set().union(*modules.values())

@@ -13,8 +13,7 @@ from xml.sax.saxutils import escape
 import pytest
 
 from eventformers.datasets_scripts import build_dataset, build_reports, built_report, load_built
-from eventformers.datasets_scripts.ace_reader import annotation_files, read_ace
-from eventformers.datasets_scripts.event_types import EventTypes, split_types
+from eventformers.datasets_scripts.event_types import EventTypes, annotation_files, read_ace, split_types
 from eventformers.datasets_scripts.frame_reader import frame_descendants
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.mention_reader import ACE_FRAMES, ACE_SEEN_TYPES, Mention, ace_frames

@@ -12,8 +12,12 @@ from typing import Any, cast
 import pytest
 
 from eventformers.datasets_scripts import build_dataset, build_reports, built_report, load_built
-from eventformers.datasets_scripts.commonsense_graphs import CommonsenseGraphs
-from eventformers.datasets_scripts.graph_readers import Triple, read_triples, split_files
+from eventformers.datasets_scripts.commonsense_graphs import (
+    CommonsenseGraphs,
+    Triple,
+    read_triples,
+    split_files,
+)
 from eventformers.datasets_scripts.malformed import SkippedRows, malformed_parts
 from eventformers.datasets_scripts.relation_templates import Direction, relation_templates
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError

@@ -10,7 +10,7 @@ import pytest
 
 from eventformers.exploration.links import weigh_by_documents
 from eventformers.inference.search.candidate_index import Candidates
-from eventformers.models.grounding_tokens import EventText
+from eventformers.models.processing_event_grounding import EventText
 
 
 def event(document: str, sentence: tuple[int, int], start: str | None = "", end: str = "") -> dict[str, Any]:

@@ -37,8 +37,8 @@ from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.inference.encoding.batches import equal_length_batches
 from eventformers.inference.encoding.event_files import embed_file
 from eventformers.inference.grounding.encoding import encode_texts
-from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.models.pooling import POOLINGS
+from eventformers.models.processing_event_grounding import EventText, MentionText
 from eventformers.models.processing_event_type_induction import EventTypeInductionProcessor
 from eventformers.models.processing_heterevent import HeterEventProcessor
 from eventformers.trainers.swcc import SwccCollator

@@ -38,8 +38,8 @@ from eventformers.inference.grounding.retrieve_rerank import (
     softmax_logits,
 )
 from eventformers.inference.search.candidate_index import Candidates
-from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.models.modeling_event_grounding_cross import EventGroundingForSequenceClassification
+from eventformers.models.processing_event_grounding import EventText, MentionText
 
 EVENTS = ["landing", "campaign", "war", "siege"]
 NOTHING = -np.inf

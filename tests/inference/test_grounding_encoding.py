@@ -28,8 +28,8 @@ from eventformers.inference.grounding.encoding import (
     mention_text,
     score_calibration,
 )
-from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
+from eventformers.models.processing_event_grounding import EventText, MentionText
 
 MENTIONS = [
     MentionText("the storm ", "flooded", " the city"),

@@ -28,7 +28,7 @@ from eventformers.inference.grounding.grounded_text import (
     write_grounding,
 )
 from eventformers.inference.grounding.knowledge_base import KnowledgeBase, load_knowledge_base
-from eventformers.models.grounding_tokens import MentionText
+from eventformers.models.processing_event_grounding import MentionText
 
 EVENTS = [
     ("war", "en", "The <b>war</b>", "it & more"),

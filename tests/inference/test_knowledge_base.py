@@ -38,7 +38,7 @@ from eventformers.inference.search.index_folder import (
     write_table,
 )
 from eventformers.inference.search.vector_search import SMALLEST, ApproximateSearch
-from eventformers.models.grounding_tokens import EventText
+from eventformers.models.processing_event_grounding import EventText
 
 EVENTS = [
     ("war", "fr", "Guerre", ""),

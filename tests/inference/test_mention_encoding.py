@@ -29,10 +29,9 @@ from eventformers.inference.induction.mention_encoding import (
     token_factors,
 )
 from eventformers.inference.induction.report import load_fitted_types, write_induction
-from eventformers.models.mention_tokens import TRIGGER_MARKERS
-from eventformers.models.mention_tokens import Mention as TokenisedMention
 from eventformers.models.modeling_event_type_induction import EventTypeInductionModel
-from eventformers.models.processing_event_type_induction import EventTypeInductionProcessor
+from eventformers.models.processing_event_type_induction import TRIGGER_MARKERS, EventTypeInductionProcessor
+from eventformers.models.processing_event_type_induction import Mention as TokenisedMention
 from eventformers.trainers.method import add_marker_tokens
 
 

@@ -25,7 +25,7 @@ from eventformers.inference.grounding.grounded_text import Grounding
 from eventformers.inference.grounding.knowledge_base import KnowledgeBase, load_knowledge_base
 from eventformers.inference.grounding.linking import NEAR_QUANTILE
 from eventformers.inference.search.vector_search import ApproximateSearch, ExactSearch
-from eventformers.models.grounding_tokens import EventText
+from eventformers.models.processing_event_grounding import EventText
 
 EVENTS = [
     ("storm", "en", "storm", "the storm hit the city"),

@@ -22,7 +22,7 @@ from eventformers.model_cards.method import LONGEST_OUTPUT, run_snippet, snippet
 from eventformers.model_cards.scores import interval, score_text
 from eventformers.models.configuration_mico import MicoConfig
 from eventformers.models.configuration_swcc import SwccConfig
-from eventformers.models.grounding_tokens import TAGS
+from eventformers.models.processing_event_grounding import TAGS
 from eventformers.trainers.method import add_marker_tokens
 
 REPORT = {

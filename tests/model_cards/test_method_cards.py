@@ -17,7 +17,7 @@ from eventformers.model_cards import ModelCard, Snippet, load_method_card
 from eventformers.model_cards.card import usage_snippets
 from eventformers.model_cards.method import run_snippet
 from eventformers.models.configuration_heterevent import HeterEventConfig
-from eventformers.models.mention_tokens import Mention, mark_trigger
+from eventformers.models.processing_event_type_induction import Mention, mark_trigger
 
 every_method = pytest.mark.parametrize("method", all_methods())
 

@@ -10,7 +10,7 @@ from tiny import save_tiny_bi_encoder, save_tiny_cross_encoder
 from transformers import AutoTokenizer
 
 import eventformers
-from eventformers.models.mention_tokens import TRIGGER_MARKERS
+from eventformers.models.processing_event_type_induction import TRIGGER_MARKERS
 from eventformers.trainers.method import add_marker_tokens
 
 

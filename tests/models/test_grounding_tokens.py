@@ -15,11 +15,15 @@ from eventformers.errors import EventformersError
 from eventformers.inference.grounding.encoding import GroundingTokeniser
 from eventformers.models.configuration_swcc import SwccConfig
 from eventformers.models.event_items import ROLES
-from eventformers.models.grounding_tokens import TAGS, EventText, MentionText
-from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention, mark_trigger
 from eventformers.models.modeling_event_grounding import EventGroundingModel
 from eventformers.models.modeling_event_type_induction import EventTypeInductionModel
-from eventformers.models.processing_event_type_induction import EventTypeInductionProcessor
+from eventformers.models.processing_event_grounding import TAGS, EventText, MentionText
+from eventformers.models.processing_event_type_induction import (
+    TRIGGER_MARKERS,
+    EventTypeInductionProcessor,
+    Mention,
+    mark_trigger,
+)
 from eventformers.models.processing_events import num_truncated
 from eventformers.models.processing_heterevent import HeterEventProcessor
 from eventformers.trainers.method import add_marker_tokens, check_text_length

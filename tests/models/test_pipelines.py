@@ -25,9 +25,9 @@ from eventformers.inference.encode import load_encoder
 from eventformers.inference.grounding.encoding import PairScores, encode_texts, load_cross_encoder
 from eventformers.methods import all_methods
 from eventformers.models.event_items import ORDERS, text_of
-from eventformers.models.grounding_tokens import EventText, MentionText
 from eventformers.models.pipeline_event_embedding import in_order
 from eventformers.models.pipeline_event_type_induction import clusters_of
+from eventformers.models.processing_event_grounding import EventText, MentionText
 from eventformers.models.relation_words import premise
 
 EVENTS = [

@@ -14,8 +14,8 @@ from fresh_process import run_fresh
 from transformers import AutoModel, AutoModelForMultipleChoice, AutoProcessor, AutoTokenizer
 
 from eventformers.datasets_scripts.events import event_text
-from eventformers.models.grounding_tokens import EventText, GroundingTokens, MentionText
-from eventformers.models.mention_tokens import TRIGGER_MARKERS
+from eventformers.models.processing_event_grounding import EventText, GroundingTokens, MentionText
+from eventformers.models.processing_event_type_induction import TRIGGER_MARKERS
 
 EVENTS = [
     {"subject": "police", "predicate": "arrested", "object": "the suspect"},

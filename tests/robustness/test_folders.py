@@ -32,7 +32,7 @@ from eventformers.inference.encode import load_encoder
 from eventformers.inference.grounding.encoding import PairScores, load_cross_encoder
 from eventformers.loading.models import load_config, load_tokenizer
 from eventformers.methods import load_method
-from eventformers.models.grounding_tokens import EventText, MentionText
+from eventformers.models.processing_event_grounding import EventText, MentionText
 from eventformers.plots.events import load_prototypes
 from eventformers.publishing.verification import _SHOW
 from eventformers.trainers.recipes import load_recipe

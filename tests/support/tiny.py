@@ -67,7 +67,7 @@ def save_tiny_bi_encoder(encoder: Path, folder: Path, **config_fields: object) -
 
 
 def _save_tiny_grounding(head_class: Any, encoder: Path, folder: Path, fields: dict[str, Any]) -> Path:
-    from eventformers.models.grounding_tokens import TAGS
+    from eventformers.models.processing_event_grounding import TAGS
     from eventformers.trainers.method import add_marker_tokens
 
     torch.manual_seed(0)

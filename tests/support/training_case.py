@@ -30,7 +30,7 @@ from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.methods import load_method
 from eventformers.trainers import method as method_parts
 from eventformers.trainers.adapters import ADAPTER_FOLDER, add_adapters, modules_beside_encoders
-from eventformers.trainers.gradient_cache import backward_in_chunks
+from eventformers.trainers.base import backward_in_chunks
 from eventformers.trainers.recipes import list_recipes
 from eventformers.trainers.run import TrainingRun, accepted_keys, resolve_recipe, train_head
 from eventformers.trainers.stages import RUN_FILE, STAGES_FOLDER

@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from eventformers.methods import Method, load_method
 from eventformers.trainers import method as method_parts
-from eventformers.trainers.gradient_cache import backward_in_chunks
+from eventformers.trainers.base import backward_in_chunks
 from eventformers.trainers.process_group import leaving_process_group
 from eventformers.trainers.run import resolve_recipe, train_head
 from eventformers.training import train

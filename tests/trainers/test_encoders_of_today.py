@@ -27,13 +27,16 @@ from eventformers import SwccForPreTraining
 from eventformers.errors import EventformersError
 from eventformers.inference.encode import EventEncoder, load_encoder
 from eventformers.models import processing_events
-from eventformers.models.mention_tokens import TRIGGER_MARKERS, Mention
 from eventformers.models.modeling_event_grounding import EventGroundingForPreTraining
 from eventformers.models.modeling_event_type_induction import (
     EventTypeInductionForPreTraining,
     EventTypeInductionModel,
 )
-from eventformers.models.processing_event_type_induction import EventTypeInductionProcessor
+from eventformers.models.processing_event_type_induction import (
+    TRIGGER_MARKERS,
+    EventTypeInductionProcessor,
+    Mention,
+)
 from eventformers.models.sentence_transformers_files import write_sentence_transformers_files
 from eventformers.models.text_prompts import tokenise_after
 from eventformers.trainers.adapters import ADAPTER_FOLDER, add_adapters, merged

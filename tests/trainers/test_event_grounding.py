@@ -17,11 +17,16 @@ from transformers import AutoTokenizer
 
 from eventformers.errors import EventformersError
 from eventformers.inference.grounding.knowledge_base import EventTexts
-from eventformers.models.grounding_tokens import TAGS, MentionText
+from eventformers.models.processing_event_grounding import TAGS, MentionText
 from eventformers.trainers import grounding_candidates, grounding_data
 from eventformers.trainers.event_grounding import METHOD, EventGroundingCollator
-from eventformers.trainers.grounding_data import MentionStream, load_training_splits, make_linking_pairs
-from eventformers.trainers.grounding_rows import LinkingPairs, Row
+from eventformers.trainers.grounding_data import (
+    LinkingPairs,
+    MentionStream,
+    Row,
+    load_training_splits,
+    make_linking_pairs,
+)
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import resolve_recipe

@@ -24,10 +24,10 @@ from eventformers.inference.encode import load_encoder
 from eventformers.inference.grounding.encoding import encode_texts
 from eventformers.inference.grounding.knowledge_base import EventTexts
 from eventformers.methods import load_method, main_methods
-from eventformers.models.grounding_tokens import TAGS, MentionText
+from eventformers.models.processing_event_grounding import TAGS, MentionText
 from eventformers.trainers import grounding_candidates, grounding_data, method
 from eventformers.trainers.grounding_candidates import load_retriever, retrieve_candidates
-from eventformers.trainers.grounding_rows import CandidateRows, LinkingPairs, Row
+from eventformers.trainers.grounding_data import CandidateRows, LinkingPairs, Row
 from eventformers.trainers.method import TrainingData
 from eventformers.trainers.recipes import load_recipe
 from eventformers.trainers.run import TrainingRun, resolve_recipe

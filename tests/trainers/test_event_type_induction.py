@@ -20,8 +20,8 @@ from transformers import AutoTokenizer
 
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import DataFormatError, EventformersError
-from eventformers.models.mention_tokens import TRIGGER_MARKERS
 from eventformers.models.modeling_event_type_induction import EventTypeInductionForPreTraining
+from eventformers.models.processing_event_type_induction import TRIGGER_MARKERS
 from eventformers.trainers import callbacks, mention_augmentation, stage_training
 from eventformers.trainers.event_type_induction import (
     METHOD,
@@ -403,7 +403,7 @@ class TestCollator:
     def test_a_sample_of_many_unseen_mentions(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr("eventformers.trainers.type_induction_rows._CHOOSING_MENTIONS", 3)
+        monkeypatch.setattr("eventformers.trainers.event_type_induction._CHOOSING_MENTIONS", 3)
         columns = {"text": [f"it rained {day}" for day in range(6)], "event_type": [""] * 6}
         rows = MentionRows(Dataset.from_dict({**columns, "seen": [False] * 6}))
         assert [mention.text for mention in rows.unseen()] == ["it rained 0", "it rained 2", "it rained 5"]

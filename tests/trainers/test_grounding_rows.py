@@ -11,9 +11,15 @@ from datasets import Dataset
 
 from eventformers.errors import EventformersError
 from eventformers.inference.grounding.knowledge_base import EventTexts
-from eventformers.models.grounding_tokens import EventText, MentionText
-from eventformers.trainers.grounding_data import draw_mentions, make_linking_pairs
-from eventformers.trainers.grounding_rows import CandidateRows, HierarchyPairs, LinkingPairs, WrongCandidates
+from eventformers.models.processing_event_grounding import EventText, MentionText
+from eventformers.trainers.grounding_data import (
+    CandidateRows,
+    HierarchyPairs,
+    LinkingPairs,
+    WrongCandidates,
+    draw_mentions,
+    make_linking_pairs,
+)
 
 EVENTS = (
     ("war", "en", "War", "A war."),

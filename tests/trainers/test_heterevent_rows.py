@@ -28,15 +28,16 @@ from eventformers.trainers.chain_corruption import (
     draw_segments,
     replace_events,
 )
-from eventformers.trainers.chain_rows import ChainRows, read_chains
-from eventformers.trainers.data_reports import Arrays
-from eventformers.trainers.document_windows import (
+from eventformers.trainers.chain_rows import (
+    ChainRows,
     load_cloze_contexts,
     load_training_documents,
+    read_chains,
     read_chains_once,
     times_of_rows,
     with_windows,
 )
+from eventformers.trainers.data_reports import Arrays
 from eventformers.trainers.heterevent import HeterEventCollator
 
 SUBJECTS = ("police", "bank", "storm", "judge")

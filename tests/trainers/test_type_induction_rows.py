@@ -14,10 +14,10 @@ from datasets import config as datasets_config
 from transformers import BartConfig, BartForConditionalGeneration, BertTokenizerFast
 
 from eventformers.errors import EventformersError
-from eventformers.models.mention_tokens import Mention
+from eventformers.models.processing_event_type_induction import Mention
 from eventformers.trainers import mention_augmentation
+from eventformers.trainers.event_type_induction import FrameExamples, frame_examples
 from eventformers.trainers.mention_augmentation import Translated, back_translate, word_noise
-from eventformers.trainers.type_induction_rows import FrameExamples, frame_examples
 
 FRAMES = (
     ("Act", [], ["She acted."]),

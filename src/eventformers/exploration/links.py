@@ -27,7 +27,7 @@ from eventformers.inference.grounding.knowledge_base import FALLBACK_LANGUAGE, l
 from eventformers.inference.grounding.linking import find_threshold
 from eventformers.inference.grounding.retrieve_rerank import Ranked, grounding_model
 from eventformers.inference.search.candidate_index import CandidateIndex, Candidates
-from eventformers.models.grounding_tokens import EventText, MentionText
+from eventformers.models.processing_event_grounding import EventText, MentionText
 
 LINKS_TABLE = "links.parquet"
 

@@ -44,7 +44,7 @@ from eventformers.inference.grounding.retrieve_rerank import (
     retrieve_and_rerank,
 )
 from eventformers.inference.search.candidate_index import Candidates, PooledIndex
-from eventformers.models.grounding_tokens import EventText, MentionText
+from eventformers.models.processing_event_grounding import EventText, MentionText
 from eventformers.strict import count, setting, strict_settings
 
 PAIRS_AT_ONCE = 16_384

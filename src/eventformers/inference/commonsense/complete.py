@@ -36,7 +36,7 @@ from eventformers.inference.encoding.vectors import Vectors
 from eventformers.inference.grounding.encoding import CrossEncoder, PairScores, load_cross_encoder
 from eventformers.inference.search.candidate_index import SearchKind, check_search
 from eventformers.inference.search.index_folder import holds_index, read_record
-from eventformers.models.grounding_tokens import EventText, MentionText
+from eventformers.models.processing_event_grounding import EventText, MentionText
 
 REVERSE = "~"
 """Prefix of a relation that reverses it: the query is the tail, and the search finds heads."""

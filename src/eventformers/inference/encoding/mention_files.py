@@ -37,7 +37,7 @@ from eventformers.inference.encoding.event_tables import (
     read_event_mentions,
 )
 from eventformers.inference.induction.type_naming import has_only_stop_words
-from eventformers.models.grounding_tokens import MentionText
+from eventformers.models.processing_event_grounding import MentionText
 
 Texts = str | Path | EventTables | Sequence[str | Mapping[str, Any]]
 """A file or folder of mentions, tables of documents and events, or texts with mentions in double brackets or

@@ -32,7 +32,7 @@ from eventformers.inference.encoding.event_inputs import DistinctRows, TextInput
 from eventformers.inference.encoding.vectors import Positions, Vectors, unit_vectors
 from eventformers.inference.grounding.knowledge_base import EventTexts
 from eventformers.loading.models import faults_told, first_sentence, load_whole, load_with_tokenizer
-from eventformers.models.grounding_tokens import (
+from eventformers.models.processing_event_grounding import (
     EventText,
     GroundingTokens,
     MentionText,

@@ -38,7 +38,7 @@ from eventformers.inference.grounding.retrieve_rerank import (
 )
 from eventformers.inference.search.candidate_index import CandidateIndex, Candidates, SearchKind, check_search
 from eventformers.inference.search.index_folder import IndexedModel, verify_index
-from eventformers.models.grounding_tokens import EventText
+from eventformers.models.processing_event_grounding import EventText
 
 LOWEST_PARENT = 0.5
 """Minimum share of an event's mentions that another event must have to be reported as its parent."""

@@ -47,7 +47,7 @@ from eventformers.inference.search.index_folder import (
     open_or_build,
     open_search,
 )
-from eventformers.models.grounding_tokens import EventText
+from eventformers.models.processing_event_grounding import EventText
 
 BUILDER = "event_hierarchies"
 ACCEPTED = (

@@ -33,7 +33,7 @@ from eventformers.inference.grounding.encoding import (
     score_calibration,
 )
 from eventformers.inference.search.candidate_index import CandidateIndex, Candidates, PooledIndex, SearchKind
-from eventformers.models.grounding_tokens import EventText, MentionText
+from eventformers.models.processing_event_grounding import EventText, MentionText
 
 PairScorer: TypeAlias = Callable[[Positions, Positions], Vectors]
 """A function from positions of mentions and of events, (pairs,) each, to scores, (pairs,); higher is

@@ -26,15 +26,15 @@ from eventformers.inference.encoding.vectors import Positions, Vectors
 from eventformers.inference.induction.mention_distances import Labels, MentionVectors
 from eventformers.inference.induction.type_naming import keyness
 from eventformers.methods import what_is_read
-from eventformers.models.mention_tokens import (
+from eventformers.models.modeling_base import EventEncoderModel
+from eventformers.models.pooling import mean_pool
+from eventformers.models.processing_event_type_induction import (
     NO_TRIGGER,
     Mention,
     check_trigger_markers,
     mark_trigger,
     trigger_span,
 )
-from eventformers.models.modeling_base import EventEncoderModel
-from eventformers.models.pooling import mean_pool
 
 TriggerInput = Literal["none", "marked", "span", "marked_span", "found"]
 WITHOUT_TRIGGERS: tuple[TriggerInput, ...] = ("none", "found")
