@@ -22,12 +22,13 @@ from eventformers.datasets_scripts.hierarchy_files import (
 from eventformers.datasets_scripts.licenses import license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.reading.fields import Record, check_keys
-from eventformers.datasets_scripts.reading.lines import parse_json, read_lines
+from eventformers.datasets_scripts.reading.lines import max_line_bytes, parse_json, read_lines
 from eventformers.datasets_scripts.reading.tables import (
+    csv_file_rows,
     ignored_keys,
     is_table,
+    needed,
     read_records,
-    tab_rows,
     table_columns,
 )
 from eventformers.errors import DataFormatError, shown
@@ -219,8 +220,21 @@ def read_mention_table(path: Path, skipped: SkippedRows) -> Iterator[LinkedMenti
             license="",
         )
 
-    rows = tab_rows(path, skipped, ("Wikidata Item", "Context"), _TABLE_COLUMNS)
-    return skipped.parsed_rows(rows, mention)
+    return skipped.parsed_rows(_pipeline_rows(path, skipped, "Wikidata Item", "Context"), mention)
+
+
+def _pipeline_rows(path: Path, skipped: SkippedRows, *names: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Read the rows of a table of XLEL-WD's pipeline, which needs some of its columns."""
+
+    def header(found: Collection[str], path: Path) -> Collection[str]:
+        needed(*names)(list(found), path)
+        check_keys(dict.fromkeys(found), _TABLE_COLUMNS, path, 1, what="column")
+        return found
+
+    longest = max_line_bytes()
+    return csv_file_rows(
+        path, skipped, header, row="row", longest_field=longest, row_is_line=True, quotes=False
+    )
 
 
 def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
@@ -270,7 +284,7 @@ def read_description_table(path: Path, skipped: SkippedRows) -> Iterator[StatedT
         title = row.get("Wikipedia Title", "").strip()
         return StatedTitle(line, event_id, language, title, row["Wikipedia Description"].strip())
 
-    rows = tab_rows(path, skipped, ("Wikidata Item", "Wikipedia Description"), _TABLE_COLUMNS)
+    rows = _pipeline_rows(path, skipped, "Wikidata Item", "Wikipedia Description")
     return skipped.parsed_rows(rows, event)
 
 

@@ -122,13 +122,22 @@ class _Records:
     """
 
     def __init__(
-        self, path: Path, lines: Iterator[tuple[int, str]], longest_field: int, row_is_line: bool
+        self,
+        path: Path,
+        lines: Iterator[tuple[int, str]],
+        longest_field: int,
+        row_is_line: bool,
+        quotes: bool,
     ) -> None:
         self.line = 0
         self._most = 1 if row_is_line else None
         self._lines, self._limit = dropwhile(lambda item: not item[1].strip(), lines), longest_field
         self._again = deque[tuple[int, str]]()
-        self._delimiter = _delimiter(path)
+        self._format = {
+            "delimiter": _delimiter(path),
+            "strict": True,
+            "quoting": csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE,
+        }
         self._taken: list[tuple[int, str]] = []
 
     def next(self) -> list[str] | None:
@@ -142,7 +151,7 @@ class _Records:
         own = csv.field_size_limit(self._limit)
         try:
             texts = islice(self._texts(), self._most)
-            return next(csv.reader(texts, delimiter=self._delimiter, strict=True), None)
+            return next(csv.reader(texts, **self._format), None)
         finally:
             csv.field_size_limit(own)
 
@@ -184,6 +193,7 @@ def csv_file_rows(
     row: str,
     longest_field: int | None = None,
     row_is_line: bool = False,
+    quotes: bool = True,
 ) -> Iterator[NumberedRow]:
     """Read the rows of a CSV or tab-separated file with a header. A quoted field may have several lines.
 
@@ -196,13 +206,14 @@ def csv_file_rows(
         row: name of a row, for errors, such as "event".
         longest_field: maximum number of characters of a field; None uses the limit of Python.
         row_is_line: a row is one line, so that a quote that is not closed never joins rows.
+        quotes: False if quotes have no special meaning.
 
     Raises:
         DataFormatError: the file is empty, is not UTF-8, has no row, is not CSV, or `header` rejects its
             columns.
     """
     limit = csv.field_size_limit() if longest_field is None else longest_field
-    records = _Records(path, read_lines(path, skipped), limit, row_is_line)
+    records = _Records(path, read_lines(path, skipped), limit, row_is_line, quotes)
     accepted = f"CSV with quotes closed and fields of at most {limit:,} characters"
     try:
         # All rows were skipped, so there is no line to name.
@@ -327,44 +338,6 @@ def read_parquet(path: Path, columns: Collection[str] | None = None) -> pa.Table
     if missing:
         raise DataFormatError(path, None, f"no column {missing[0]}", "the table as it was written")
     return table
-
-
-def tab_rows(
-    path: Path, skipped: SkippedRows, needed: Collection[str], known: Collection[str]
-) -> Iterator[tuple[int, dict[str, str]]]:
-    """Read the rows of a tab-separated table by its header, with their line numbers. Quotes have no special
-    meaning.
-
-    Args:
-        skipped: count of blank lines, and policy for malformed rows.
-        needed: the required columns.
-        known: the allowed columns.
-
-    Raises:
-        DataFormatError: the header lacks a column or has an unknown one, or a row has a wrong number of
-            fields.
-    """
-    rows = read_rows(path, skipped)
-    first, text = next(rows, (None, ""))
-    if first is None:
-        raise DataFormatError(path, None, "only blank lines", "a header and rows, separated by tabs")
-    header = text.split("\t")
-    if missing := [name for name in needed if name not in header]:
-        raise DataFormatError(
-            path, first, f"the columns {shown(', '.join(header))}", f"a column {missing[0]}"
-        )
-    check_keys(dict.fromkeys(header), known, path, first, what="column")
-    if len(set(header)) < len(header):
-        raise DataFormatError(path, first, f"a column twice in {shown(','.join(header))}", "each column once")
-
-    def by_name(line: int, text: str) -> tuple[int, dict[str, str]]:
-        cells = text.split("\t")
-        if len(cells) != len(header):
-            number = counted(len(cells), "field")
-            raise DataFormatError(path, line, number, f"as many as the header has: {len(header)}")
-        return line, dict(zip(header, cells, strict=True))
-
-    yield from skipped.parsed_rows(rows, by_name)
 
 
 @contextmanager

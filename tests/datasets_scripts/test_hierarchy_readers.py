@@ -211,7 +211,7 @@ def test_tables_of_the_pipeline(tmp_path: Path) -> None:
     with pytest.raises(DataFormatError, match="line 2: found a Context without a mention"):
         list(read_mention_table(path, SkippedRows()))
     path.write_text(header + "Q5\ten\n", encoding="utf-8")
-    with pytest.raises(DataFormatError, match=r"line 2: found 2 fields; accepted: .*: 5"):
+    with pytest.raises(DataFormatError, match=r"line 2: found 2 columns; accepted: 5 columns"):
         list(read_mention_table(path, SkippedRows()))
     described = tmp_path / "label_desc.tsv"
     names = "Wikidata Item\tWikipedia Language\tWikipedia Title\tWikipedia Description\n"
