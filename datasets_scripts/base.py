@@ -34,8 +34,8 @@ from eventformers.datasets_scripts.malformed import (
 )
 from eventformers.datasets_scripts.reading.lines import DataDir, raw_paths
 from eventformers.datasets_scripts.reading.tables import (
-    Column,
     check_one_format,
+    columns_of,
     first_record,
     is_table,
     table_fault,
@@ -167,20 +167,20 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     NAME: ClassVar[str]
     """Name of the builder in snake_case."""
     TITLE: ClassVar[str]
-    """This, the next three, the raw files and the columns are in `builders.yaml`."""
+    """This and all below are in `builders.yaml`, where a table is a key of `columns.yaml`."""
     SUMMARY: ClassVar[str]
     """Description of the dataset in one or two sentences, for its card."""
     CITATION: ClassVar[str] = ""
     TASK_CATEGORIES: ClassVar[Sequence[str]]
     """The Hub's categories of tasks that the dataset serves."""
-    SPLITS: ClassVar[tuple[str, ...]]
+    SPLITS: ClassVar[Sequence[str]]
     """The possible splits of a config, in order."""
     SAMPLES_FOLDER: ClassVar[str]
     RAW_FILES: ClassVar[dict[str, str]]
     """The raw files of each config, described for messages and the card; the first config is the default."""
     FEATURES: ClassVar[dict[str, dict[str, Any]]]
     """The type of each column of each config."""
-    TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {}
+    TABLES: ClassVar[Mapping[str, Any]] = {}
     """The columns of CSV and Parquet files that are raw files, by their content."""
     UNDECIDING_SETTINGS: ClassVar[Mapping[str, Collection[str]]] = {}
     """By config, the settings that affect how rows are computed, but never which rows result; or their
@@ -191,6 +191,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
         super().__init_subclass__(**options)
         for name, value in _BUILDERS.get(cls.NAME, {}).items():
             setattr(cls, name.upper(), value)
+        cls.TABLES = {content: columns_of(table) for content, table in cls.TABLES.items()}
         cls.BUILDER_CONFIGS = [cls.BUILDER_CONFIG_CLASS(name=name) for name in cls.RAW_FILES]
         cls.DEFAULT_CONFIG_NAME = cls.BUILDER_CONFIGS[0].name
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar
 
 import datasets
 import pyarrow as pa
@@ -29,7 +28,6 @@ from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.reading.fields import Record, check_keys
 from eventformers.datasets_scripts.reading.lines import format_suffix, parse_json, read_lines, unpacked_name
 from eventformers.datasets_scripts.reading.tables import (
-    Column,
     columns_of,
     csv_file_rows,
     first_record,
@@ -425,9 +423,6 @@ class CommonsenseGraphs(EventDatasetBuilder):
     """
 
     NAME = "commonsense_graphs"
-    SPLITS = SPLITS
-    SAMPLES_FOLDER = "commonsense"
-    TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {"triples": TRIPLE_COLUMNS}
     BUILDER_CONFIG_CLASS = CommonsenseGraphsConfig
 
     @classmethod

@@ -7,17 +7,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple, TypedDict
+from typing import Literal, NamedTuple, TypedDict
 
 from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, EventDatasetBuilder, EventDatasetConfig
-from eventformers.datasets_scripts.document_splits import SPLITS
 from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.reading.fields import Record, check_keys, checked_record
 from eventformers.datasets_scripts.reading.lines import file_stem, parse_json, read_lines
 from eventformers.datasets_scripts.reading.markup import XmlElement, elements, read_xml
 from eventformers.datasets_scripts.reading.tables import (
-    Column,
     columns_of,
     is_table,
     may_hold,
@@ -391,9 +389,6 @@ class CommonsenseQA(EventDatasetBuilder):
     """
 
     NAME = "commonsense_qa"
-    SPLITS = SPLITS
-    SAMPLES_FOLDER = "commonsense"
-    TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {"questions": QUESTION_COLUMNS}
     BUILDER_CONFIG_CLASS = CommonsenseQAConfig
     config: CommonsenseQAConfig
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import datasets
 import pyarrow as pa
@@ -22,8 +22,6 @@ from eventformers.datasets_scripts.base import (
     name_list,
 )
 from eventformers.datasets_scripts.chain_readers import (
-    DOCUMENT_COLUMNS,
-    EVENT_COLUMNS,
     EventFilter,
     RawDocument,
     RawFileKind,
@@ -53,7 +51,7 @@ from eventformers.datasets_scripts.document_splits import (
 )
 from eventformers.datasets_scripts.events import EVENTS_TABLE, EXTRACTED_DOCUMENTS, Event
 from eventformers.datasets_scripts.licenses import is_open, license_of_source
-from eventformers.datasets_scripts.reading.tables import Column, is_table
+from eventformers.datasets_scripts.reading.tables import is_table
 from eventformers.errors import EventformersError, UnknownNameError
 from eventformers.strict import Count, Number, Range, Share
 
@@ -175,12 +173,6 @@ class EventChains(EventDatasetBuilder):
     """
 
     NAME = "event_chains"
-    SPLITS = SPLITS
-    SAMPLES_FOLDER = "chains"
-    TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {
-        "one event a row": EVENT_COLUMNS,
-        "one document or chain a row": DOCUMENT_COLUMNS,
-    }
     BUILDER_CONFIG_CLASS = EventChainsConfig
 
     _repeats: RepeatedDocuments | None = None

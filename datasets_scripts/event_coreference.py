@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 from zipfile import BadZipFile, ZipFile
 
 from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, EventDatasetBuilder
-from eventformers.datasets_scripts.document_splits import SPLIT_WORDS, SPLITS, DistinctIds
+from eventformers.datasets_scripts.document_splits import SPLIT_WORDS, DistinctIds
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.mention_reader import UNUSED_KEYS, mention_of, named
 from eventformers.datasets_scripts.reading.fields import Record, checked_record
@@ -38,7 +38,6 @@ from eventformers.datasets_scripts.reading.markup import (
     read_xml,
 )
 from eventformers.datasets_scripts.reading.tables import (
-    Column,
     columns_of,
     csv_file_rows,
     first_record,
@@ -92,9 +91,6 @@ class EventCoreference(EventDatasetBuilder):
     """
 
     NAME = "event_coreference"
-    SPLITS = SPLITS
-    SAMPLES_FOLDER = "coreference"
-    TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {"mentions": OWN_COLUMNS}
 
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:

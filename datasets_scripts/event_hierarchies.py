@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 import datasets
 
@@ -33,11 +33,7 @@ from eventformers.datasets_scripts.event_knowledge import (
     text_files,
 )
 from eventformers.datasets_scripts.hierarchy_files import (
-    EDGE_COLUMNS,
     EDGE_KINDS,
-    EVENT_COLUMNS,
-    HIERARCHY_COLUMNS,
-    MENTION_COLUMNS,
     MENTION_KINDS,
     TEXT_KINDS,
     HierarchyFile,
@@ -46,7 +42,6 @@ from eventformers.datasets_scripts.hierarchy_files import (
 )
 from eventformers.datasets_scripts.hierarchy_readers import LinkedMention
 from eventformers.datasets_scripts.reading.fields import is_blank
-from eventformers.datasets_scripts.reading.tables import Column
 from eventformers.errors import EventformersError
 from eventformers.strict import Count, Number, Share
 
@@ -164,14 +159,6 @@ class EventHierarchies(EventDatasetBuilder):
     """
 
     NAME = "event_hierarchies"
-    SPLITS = SPLITS
-    SAMPLES_FOLDER = "event_hierarchies"
-    TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {
-        "mentions": MENTION_COLUMNS,
-        "events": EVENT_COLUMNS,
-        "hierarchy, one event a row": HIERARCHY_COLUMNS,
-        "edges": EDGE_COLUMNS,
-    }
     BUILDER_CONFIG_CLASS = EventHierarchiesConfig
 
     @classmethod

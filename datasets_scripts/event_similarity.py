@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from eventformers.datasets_scripts.base import SAMPLE_ORIGIN, EventDatasetBuilder
 from eventformers.datasets_scripts.events import Event
@@ -13,7 +13,6 @@ from eventformers.datasets_scripts.licenses import UNSPECIFIED
 from eventformers.datasets_scripts.reading.fields import Record, checked_event, event_of
 from eventformers.datasets_scripts.reading.lines import read_rows
 from eventformers.datasets_scripts.reading.tables import (
-    Column,
     columns_of,
     is_table,
     read_records,
@@ -56,12 +55,6 @@ class EventSimilarity(EventDatasetBuilder):
     """
 
     NAME = "event_similarity"
-    SPLITS = ("test",)
-    SAMPLES_FOLDER = "similarity"
-    TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {
-        "hard, hard_extend": _HARD_TABLE,
-        "transitive, verbs_in_context": _PAIR_TABLE,
-    }
 
     @classmethod
     def find_raw_files(cls, config_name: str, paths: list[Path]) -> dict[str, list[Path]]:

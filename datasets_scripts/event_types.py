@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from eventformers.datasets_scripts.base import (
     SAMPLE_ORIGIN,
@@ -24,13 +24,12 @@ from eventformers.datasets_scripts.base import (
     name_list,
 )
 from eventformers.datasets_scripts.document_splits import DistinctIds
-from eventformers.datasets_scripts.frame_reader import FRAME_COLUMNS, frame_files, read_frames
+from eventformers.datasets_scripts.frame_reader import frame_files, read_frames
 from eventformers.datasets_scripts.licenses import UNSPECIFIED, license_of_source
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.mention_reader import (
     ACE_FRAMES,
     ACE_SEEN_TYPES,
-    MENTION_COLUMNS,
     REACH,
     Mention,
     Span,
@@ -54,7 +53,7 @@ from eventformers.datasets_scripts.reading.markup import (
     read_xml,
     replace_marked,
 )
-from eventformers.datasets_scripts.reading.tables import Column, first_record, has_records, is_table
+from eventformers.datasets_scripts.reading.tables import first_record, has_records, is_table
 from eventformers.errors import DataFormatError, UnknownNameError, shown
 from eventformers.files import file_digest
 from eventformers.strict import Number
@@ -399,12 +398,6 @@ class EventTypes(EventDatasetBuilder):
     """
 
     NAME = "event_types"
-    SPLITS = ("train",)
-    SAMPLES_FOLDER = "event_types"
-    TABLES: ClassVar[Mapping[str, tuple[Column, ...]]] = {
-        "mentions": MENTION_COLUMNS,
-        "frames": FRAME_COLUMNS,
-    }
     BUILDER_CONFIG_CLASS = EventTypesConfig
 
     @classmethod

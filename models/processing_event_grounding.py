@@ -1,4 +1,4 @@
-"""The processor of event grounding, with its tokeniser: mentions in their context, events, and their pairs."""
+"""The processor of event grounding and its tokeniser: mentions in their context, events, and their pairs."""
 
 import re
 from collections import defaultdict

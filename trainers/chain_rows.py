@@ -1,5 +1,4 @@
-"""Chains as numbers of distinct events: of a dataset, with windows of whole documents, or streamed with a pool
-of events to draw from."""
+"""Chains as numbers of distinct events: of a dataset, with windows of whole documents, or of a stream."""
 
 from __future__ import annotations
 

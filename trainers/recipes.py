@@ -7,16 +7,17 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from eventformers.datasets_scripts.reading.lines import parse_yaml
 from eventformers.errors import DataFormatError, EventformersError, UnknownNameError, shown
 from eventformers.methods import load_method
+from eventformers.strict import check_types
 
 SECTIONS = ("model", "data", "views", "training")
-_OF_A_STAGE = ("name", "stage")
+_STAGE_TYPES: dict[str, Any] = {"name": str, "stage": str, **dict.fromkeys(SECTIONS, dict)}
 _OF_ONE_RECIPE = ("expected", "recorded", "note")
 
 
@@ -65,6 +66,12 @@ class Recipe:
     changed: dict[str, Any] = field(default_factory=dict)
 
 
+_RECIPE_TYPES: dict[str, Any] = {
+    **{name: kind for name, kind in get_type_hints(Recipe).items() if name not in ("name", "changed")},
+    **{**dict.fromkeys(SECTIONS, dict), "stages": list[dict], "extends": object},
+}
+
+
 def list_recipes(method: str) -> list[str]:
     """List the names of a method's recipes, sorted."""
     return sorted(path.stem for path in load_method(method).recipes_path.glob("*.yaml"))
@@ -77,44 +84,22 @@ def _read(method: str, name: str) -> dict[str, Any]:
         raise UnknownNameError(f"recipe of {method}", str(name), known_names)
     path = Path(name) if is_file else load_method(method).recipes_path / f"{name}.yaml"
     content = deepcopy(_parsed(path.read_bytes(), path))
-    if not isinstance(content, dict):
-        raise EventformersError(f"{path}: found {type(content).__name__}; accepted: a mapping of settings")
-    known = {entry.name for entry in fields(Recipe)} - {"name", "changed"} | {"extends"}
-    for key in content:
-        if key not in known:
-            raise UnknownNameError(f"key in {path.name}:", str(key), known)
-    _check_sections(content, str(path))
-    follows = content.get("follows", {})
-    if not isinstance(follows, dict) or (
-        follows and not all(isinstance(value, str) for value in (follows.get("recipe"), *follows.values()))
-    ):
+    check_types({str(path): content}, {str(path): dict})
+    _check(content, _RECIPE_TYPES, str(path))
+    if content.get("follows") and "recipe" not in content["follows"]:
         raise EventformersError(
-            f"{path}, follows: found {shown(follows)}; accepted: a recipe, and folders of its run by setting"
+            f"{path}, follows: found {shown(content['follows'])}; accepted: a recipe, and folders of its run "
+            "by setting"
         )
-    stages = content.get("stages", [])
-    if not isinstance(stages, list) or not all(
-        isinstance(stage, dict) and isinstance(stage.get("name"), str) for stage in stages
-    ):
-        raise EventformersError(
-            f"{path}, stages: found {shown(stages)}; accepted: a list of mappings with a name"
-        )
-    names = [stage["name"] for stage in stages]
+    names = [stage.get("name") for stage in content.get("stages", ())]
+    for name, stage in zip(names, content.get("stages", ()), strict=True):
+        _check(stage, _STAGE_TYPES, f"{path}, stage {name}")
+        if not re.fullmatch(r"[\w-]+", name or ""):
+            raise EventformersError(
+                f"{path}, stages: found the name {shown(name)}; accepted: letters, digits, _ and -"
+            )
     if len(set(names)) < len(names):
         raise EventformersError(f"{path}, stages: found {', '.join(names)}; accepted: each name once")
-    for stage in stages:
-        if not re.fullmatch(r"[\w-]+", stage["name"]):
-            raise EventformersError(
-                f"{path}, stages: found the name {shown(stage['name'])}; accepted: letters, digits, _ and -"
-            )
-        for key in stage:
-            if key not in (*_OF_A_STAGE, *SECTIONS):
-                raise UnknownNameError(f"key of stage {stage['name']}:", str(key), (*_OF_A_STAGE, *SECTIONS))
-        if not isinstance(stage.get("stage", ""), str):
-            raise EventformersError(
-                f"{path}, stage {stage['name']}: found {shown(stage['stage'])} as stage; accepted: the "
-                "name of a stage"
-            )
-        _check_sections(stage, f"{path}, stage {stage['name']}")
     return content
 
 
@@ -124,13 +109,13 @@ def _parsed(text: bytes, path: Path) -> Any:
     return parse_yaml(text, path, "a mapping of settings")
 
 
-def _check_sections(content: Mapping[str, Any], place: str) -> None:
-    for section in SECTIONS:
-        value = content.get(section, {})
-        if not isinstance(value, dict):
-            raise EventformersError(
-                f"{place}, section {section}: found {shown(value)}; accepted: a mapping of settings"
-            )
+def _check(content: Mapping[str, Any], types: Mapping[str, Any], place: str) -> None:
+    """Check the keys of a recipe or a stage, and the types of their values."""
+    for key in content:
+        if key not in types:
+            raise UnknownNameError(f"key in {place}:", str(key), types)
+    named = {key: f"{place}, {key}" for key in content}
+    check_types({named[key]: content[key] for key in content}, {named[key]: types[key] for key in content})
 
 
 def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

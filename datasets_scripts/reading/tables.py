@@ -28,7 +28,6 @@ from eventformers.datasets_scripts.reading.lines import (
     parse_json,
     read_json_values,
     read_lines,
-    read_rows,
 )
 from eventformers.errors import DataFormatError, EventformersError, counted, first_line, nearest_name, shown
 from eventformers.files import packaged_yaml

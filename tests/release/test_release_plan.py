@@ -40,7 +40,7 @@ def test_what_a_recipe_follows_is_a_recipe_with_folders(tmp_path: Path, follows:
     path = tmp_path / "own.yaml"
     path.write_text(f"extends: demo\nfollows: {follows}\n", encoding="utf-8")
     with pytest.raises(
-        EventformersError, match=r"own\.yaml, follows: found .* accepted: a recipe, and folders"
+        EventformersError, match=r"own\.yaml, follows: found .* accepted: a (recipe, and folders|mapping)"
     ):
         load_recipe("swcc", str(path))
 
