@@ -231,7 +231,7 @@ def average_with_start(model: PeftModel, share: float) -> None:
     """Average the trained encoders with their initial weights.
 
     Args:
-        share: share of the initial weights, as in `StartWeights.average_into`.
+        share: share of the initial weights, as in `average_into`.
     """
     for module in model.modules():
         if isinstance(module, LoraLayer):

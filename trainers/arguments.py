@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal, get_type_hints
 
 from transformers import TrainingArguments
-from transformers.trainer_utils import SchedulerType
+from transformers.trainer_utils import SaveStrategy, SchedulerType
 
 from eventformers.errors import EventformersError
 from eventformers.strict import Count, NotNegative, Number, Positive, Range, ShareBelowOne, check_types
@@ -112,6 +112,15 @@ class EventTrainingArguments(TrainingArguments):
             raise EventformersError(
                 "train_sampling_strategy is 'group_by_length', but a row has no tokens before its views are "
                 "drawn; accepted: 'random'. Each batch is encoded in parts of similar length"
+            )
+        strategies = (SaveStrategy.EPOCH, SaveStrategy.STEPS)
+        if self.silhouette_window is not None and (
+            self.save_total_limit is not None or self.save_strategy not in strategies
+        ):
+            raise EventformersError(
+                f"found save_strategy {self.save_strategy.value} and save_total_limit "
+                f"{self.save_total_limit}; accepted with silhouette_window, which chooses among all "
+                "checkpoints: epoch or steps, and null"
             )
         schedule = (self.lr_scheduler_type, self.warmup_steps)
         if self.learning_rate_decay is not None and schedule != (SchedulerType.LINEAR, 0):

@@ -23,8 +23,7 @@ from tqdm import tqdm
 from transformers import ProgressCallback, TrainerCallback, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, IntervalStrategy
 
-from eventformers.errors import EventformersError, counted, shown
-from eventformers.files import remove_folder
+from eventformers.errors import EventformersError, counted
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.stages import SILHOUETTE
 
@@ -286,15 +285,6 @@ def _first_vectors(args: Any, state: TrainerState) -> Path:
     return Path(args.output_dir) / checkpoint / "first_vectors.safetensors"
 
 
-def remove_other_checkpoints(chosen: Path, last: int) -> None:
-    """Remove all checkpoints but the chosen one and that of the last step, which tells a resume that no step
-    is left."""
-    kept = {chosen.name, f"{PREFIX_CHECKPOINT_DIR}-{last}"}
-    for checkpoint in chosen.parent.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
-        if checkpoint.name not in kept:
-            remove_folder(checkpoint)
-
-
 def silhouette_callback(
     arguments: EventTrainingArguments, unseen: UnseenMentions | None
 ) -> SilhouetteCallback | None:
@@ -327,22 +317,6 @@ def silhouette_callback(
             "accepted: more mentions than clusters, or silhouette_window=null"
         )
     return SilhouetteCallback(unseen, num_clusters, window, curves)
-
-
-def check_silhouette_settings(settings: Mapping[str, Any]) -> None:
-    """Check that the training settings of a recipe keep the checkpoints for `silhouette_window`.
-
-    Raises:
-        EventformersError: checkpoints are not saved, or are removed before the choice.
-    """
-    if settings.get("silhouette_window") is None:
-        return
-    for name, accepted in (("save_strategy", ("epoch", "steps")), ("save_total_limit", (None,))):
-        if settings.get(name, accepted[0]) not in accepted:
-            raise EventformersError(
-                f"setting {name}: found {shown(settings[name])}; accepted with silhouette_window, which "
-                f"chooses among all checkpoints: {' or '.join(str(value or 'null') for value in accepted)}"
-            )
 
 
 def _measured(state: TrainerState) -> dict[int, float]:

@@ -99,18 +99,37 @@ def continue_head(
     return cast(EventPreTrainedModel, head).train()
 
 
-def earlier_change(method: Method, folder: Path, model: EventPreTrainedModel) -> dict[str, torch.Tensor]:
-    """Compute by how much a finished stage changed the encoders of a model with initial weights."""
-    before = nn.ModuleList(continue_head(method, folder, {}, torch.float32).text_encoders())
-    start = nn.ModuleList(model.text_encoders()).state_dict()
-    return {name: value.detach() - start[name].cpu() for name, value in before.named_parameters()}
+Weights = dict[str, torch.Tensor]
+
+
+def encoder_weights(model: EventPreTrainedModel) -> Weights:
+    """Copy the weights of the encoders of a model."""
+    parameters = nn.ModuleList(model.text_encoders()).named_parameters()
+    return {name: parameter.detach().cpu().clone() for name, parameter in parameters}
 
 
 @torch.no_grad()
-def add_change(model: EventPreTrainedModel, change: Mapping[str, torch.Tensor]) -> None:
+def add_change(model: EventPreTrainedModel, change: Weights) -> None:
     """Add a change to the weights of the encoders, in place: a sum of task vectors (Ilharco et al., 2023)."""
+    parameters = dict(nn.ModuleList(model.text_encoders()).named_parameters())
+    for name, value in change.items():
+        parameters[name].add_(value.to(parameters[name]))
+
+
+@torch.no_grad()
+def average_into(model: EventPreTrainedModel, start: Weights, share: float) -> None:
+    """Average the trained weights of the encoders with the initial ones, in place (Wortsman et al., 2022).
+
+    An averaged model often keeps both the initial model's performance on other tasks and most of the gain. A
+    negative share extrapolates: it scales the change of the weights beyond 1, as task arithmetic scales a
+    task vector (Ilharco et al., 2023).
+
+    Args:
+        share: share of the initial weights, at most 1; below 0, the change of the weights is scaled by 1 -
+            share.
+    """
     for name, parameter in nn.ModuleList(model.text_encoders()).named_parameters():
-        parameter.add_(change[name].to(parameter))
+        parameter.lerp_(start[name].to(parameter), share)
 
 
 def freeze(model: nn.Module, names: Sequence[str]) -> None:
@@ -235,29 +254,3 @@ def cache_encoder(head: EventPreTrainedModel, max_tokens: int) -> None:
         )
     model = head.base_model
     model.encode_together = CachedEncoding(model.encode_together, max_tokens, model.token_size)
-
-
-class StartWeights:
-    """Copy of an encoder's initial weights, for averaging after training (Wortsman et al., 2022).
-
-    An averaged model often keeps both the initial model's performance on other tasks and most of the gain.
-    A negative share extrapolates: it scales the change of the weights beyond 1, as task arithmetic scales a
-    task vector (Ilharco et al., 2023).
-    """
-
-    def __init__(self, encoder: nn.Module) -> None:
-        self._weights = {
-            name: parameter.detach().cpu().clone() for name, parameter in encoder.named_parameters()
-        }
-
-    @torch.no_grad()
-    def average_into(self, encoder: nn.Module, share: float) -> None:
-        """Average the trained weights with the initial ones, in place.
-
-        Args:
-            share: share of the initial weights, at most 1; below 0, the change of the weights is scaled by
-                1 - share.
-        """
-        for name, parameter in encoder.named_parameters():
-            start = self._weights[name].to(parameter.device, parameter.dtype)
-            parameter.lerp_(start, share)

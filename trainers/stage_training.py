@@ -15,7 +15,7 @@ from peft import PeftConfig, PeftModel
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 from transformers.integrations import get_available_reporting_integrations
-from transformers.trainer_utils import set_seed
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, set_seed
 
 from eventformers.datasets_scripts.licenses import UNSPECIFIED, is_open
 from eventformers.errors import EventformersError, UnknownNameError, counted
@@ -34,26 +34,31 @@ from eventformers.trainers.adapters import (
 from eventformers.trainers.arguments import EventTrainingArguments, setting_faults
 from eventformers.trainers.base import EventTrainer
 from eventformers.trainers.callbacks import (
-    check_silhouette_settings,
-    remove_other_checkpoints,
     silhouette_callback,
     stopping_callbacks,
 )
 from eventformers.trainers.method import Calibration, TrainingData, check_text_length
 from eventformers.trainers.recipes import Recipe
 from eventformers.trainers.stage_heads import (
-    StartWeights,
+    Weights,
     accepted_fields,
     add_change,
+    average_into,
     build_head,
     cache_encoder,
     continue_head,
-    earlier_change,
+    encoder_weights,
     freeze,
     head_fields,
     set_dropout,
 )
-from eventformers.trainers.stages import FinishedStage, Stage, is_finished, last_whole_checkpoint
+from eventformers.trainers.stages import (
+    FinishedStage,
+    Stage,
+    is_finished,
+    last_whole_checkpoint,
+    remove_checkpoints,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +147,11 @@ def train_stage(
     recipe = stage.recipe
     checkpoint = last_whole_checkpoint(stage.folder) if options.resume else None
     model, tokenizer, prepared, arguments = _prepare_stage(method, stage, options, earlier)
-    change = earlier_change(method, earlier, model) if earlier and arguments.from_encoder else None
+    change: Weights = {}
+    if earlier and arguments.from_encoder:
+        before, after = model, continue_head(method, earlier, {}, torch.float32)
+        own = encoder_weights(before)
+        change = {name: value - own[name] for name, value in encoder_weights(after).items()}
     fit_batch_size(arguments, prepared)
     by_silhouette = silhouette_callback(arguments, prepared.unseen)
     trained, start = _make_trainable(model, arguments, options)
@@ -177,12 +186,13 @@ def train_stage(
         # Other processes may still be reading a checkpoint.
         trainer.accelerator.wait_for_everyone()
         if trainer.is_world_process_zero():
-            remove_other_checkpoints(chosen, trainer.state.global_step)
+            # The checkpoint of the last step tells a resume that no step is left.
+            last = chosen.with_name(f"{PREFIX_CHECKPOINT_DIR}-{trainer.state.global_step}")
+            remove_checkpoints(stage.folder, keeping=(chosen, last))
     # Mixed precision wraps `forward`; without the wrapper, the trained model computes like the saved one.
     trained = trainer.accelerator.unwrap_model(trained, keep_fp32_wrapper=False)
     final, adapter = _finish_weights(trained, start, arguments, earlier)
-    if change is not None:
-        add_change(final, change)
+    add_change(final, change)
     return StageRun(
         model=final.eval(),
         adapter=adapter,
@@ -249,7 +259,7 @@ def _prepare_stage(
 
 def _make_trainable(
     model: EventPreTrainedModel, arguments: EventTrainingArguments, options: StageOptions
-) -> tuple[EventPreTrainedModel | PeftModel, StartWeights | None]:
+) -> tuple[EventPreTrainedModel | PeftModel, Weights | None]:
     """Freeze modules, and add the encoder cache and the adapters.
 
     Without adapters, also return the initial weights if the final encoder is to have a share of them.
@@ -259,9 +269,7 @@ def _make_trainable(
     if arguments.encoder_cache_tokens is not None:
         cache_encoder(model, arguments.encoder_cache_tokens)
     if options.adapters is None:
-        return model, StartWeights(
-            nn.ModuleList(model.text_encoders())
-        ) if arguments.start_weight_share else None
+        return model, encoder_weights(model) if arguments.start_weight_share else None
     adapted = add_adapters(model, options.encoder_name, options.adapters)
     # PEFT unfreezes the modules that it trains without adapters.
     freeze(adapted, frozen)
@@ -281,12 +289,16 @@ def _run_steps(trainer: EventTrainer, checkpoint: str | None) -> None:
             f"out of memory with batches of {trainer.args.per_device_train_batch_size} rows; lower "
             "per_device_train_batch_size, or set gradient_cache_chunk_size to encode that many rows at a time"
         ) from error
-    check_steps(trainer.state.global_step)
+    if not trainer.state.global_step:
+        raise EventformersError(
+            "the training run had no steps, so there is no model to write; accepted: data for at least one "
+            "batch, and max_steps or num_train_epochs above 0"
+        )
 
 
 def _finish_weights(
     trained: EventPreTrainedModel | PeftModel,
-    start: StartWeights | None,
+    start: Weights | None,
     arguments: EventTrainingArguments,
     earlier: Path | None,
 ) -> tuple[EventPreTrainedModel, Adapter | None]:
@@ -296,7 +308,7 @@ def _finish_weights(
     """
     if not isinstance(trained, PeftModel):
         if start is not None:
-            start.average_into(nn.ModuleList(trained.text_encoders()), arguments.start_weight_share)
+            average_into(trained, start, arguments.start_weight_share)
         return trained, None
     average_with_start(trained, arguments.start_weight_share)
     adapter = Adapter.of(trained)
@@ -356,19 +368,6 @@ def fit_batch_size(arguments: EventTrainingArguments, data: TrainingData) -> Non
         arguments.per_device_train_batch_size = fitting
 
 
-def check_steps(steps: int) -> None:
-    """Check that a training run had at least one step.
-
-    Raises:
-        EventformersError: there was no step.
-    """
-    if not steps:
-        raise EventformersError(
-            "the training run had no steps, so there is no model to write; accepted: data for at least one "
-            "batch, and max_steps or num_train_epochs above 0"
-        )
-
-
 def check_publishable(report: Mapping[str, Any]) -> None:
     """Check that the licences of the training data allow pushes during training.
 
@@ -386,37 +385,10 @@ def check_publishable(report: Mapping[str, Any]) -> None:
         )
 
 
-def _trains_on_cpu(device: str | None) -> bool:
-    """Return whether a run with this device option trains on the CPU; None prefers an accelerator.
-
-    Raises:
-        EventformersError: the option names another accelerator than the first.
-    """
-    if device is not None and torch.device(device).index:
-        raise EventformersError(
-            f"device: found {device}; accepted: cpu or cuda, and for another than the first GPU the "
-            "environment variable CUDA_VISIBLE_DEVICES"
-        )
-    return not torch.accelerator.is_available() if device is None else torch.device(device).type == "cpu"
-
-
-def _refuse_sharding(settings: Mapping[str, Any]) -> None:
-    by_launcher = [f"ACCELERATE_USE_{name}" for name in ("FSDP", "DEEPSPEED")]
-    asked = [name for name in by_launcher if os.environ.get(name, "").lower() in ("true", "1")]
-    asked += [name for name in ("fsdp", "deepspeed") if settings.get(name)]
-    if asked:
-        raise EventformersError(
-            f"{', '.join(asked)}: train cannot save or resume a model whose weights or optimizer are "
-            "sharded; accepted: several processes without FSDP and DeepSpeed, with activation_checkpointing "
-            "or gradient_cache_chunk_size where memory is short"
-        )
-
-
 def _make_arguments(
     recipe: Recipe, folder: Path, options: StageOptions, has_validation: bool
 ) -> EventTrainingArguments:
     """Make the training arguments of a stage."""
-    check_silhouette_settings(recipe.training)
     chooses_later = recipe.training.get("silhouette_window") is not None
     settings: dict[str, Any] = {
         "dataloader_drop_last": True,
@@ -443,12 +415,26 @@ def _make_arguments(
     if options.dtype not in (None, *_DTYPES):
         raise UnknownNameError("dtype", options.dtype, _DTYPES)
     # The arguments of DeepSpeed change how every later model of the process loads.
-    _refuse_sharding(settings)
+    launched = {name: os.environ.get(f"ACCELERATE_USE_{name.upper()}", "") for name in ("fsdp", "deepspeed")}
+    asked = [f"ACCELERATE_USE_{name.upper()}" for name, on in launched.items() if on.lower() in ("true", "1")]
+    if asked := [*asked, *(name for name in launched if settings.get(name))]:
+        raise EventformersError(
+            f"{', '.join(asked)}: train cannot save or resume a model whose weights or optimizer are "
+            "sharded; accepted: several processes without FSDP and DeepSpeed, with activation_checkpointing "
+            "or gradient_cache_chunk_size where memory is short"
+        )
+    if options.device is not None and torch.device(options.device).index:
+        raise EventformersError(
+            f"device: found {options.device}; accepted: cpu or cuda, and for another than the first GPU the "
+            "environment variable CUDA_VISIBLE_DEVICES"
+        )
+    # Without a device, an accelerator is preferred.
+    on_cpu = options.device is not None and torch.device(options.device).type == "cpu"
     with setting_faults():
         arguments = EventTrainingArguments(
             output_dir=str(folder),
             seed=options.seed,
-            use_cpu=_trains_on_cpu(options.device),
+            use_cpu=on_cpu if options.device else not torch.accelerator.is_available(),
             bf16=options.dtype == "bfloat16",
             fp16=options.dtype == "float16",
             **settings,

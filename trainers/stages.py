@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -53,11 +53,12 @@ def run_folders(output: Path) -> list[Path]:
     return [*sorted((output / STAGES_FOLDER).glob("*")), output]
 
 
-def remove_checkpoints(output: Path) -> None:
-    """Remove all checkpoints of a run and of its stages."""
+def remove_checkpoints(output: Path, keeping: Collection[Path] = ()) -> None:
+    """Remove all checkpoints of a run and of its stages, except some."""
     for folder in run_folders(output):
         for checkpoint in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
-            remove_folder(checkpoint)
+            if checkpoint not in keeping:
+                remove_folder(checkpoint)
 
 
 def remove_earlier_run(output: Path) -> None:

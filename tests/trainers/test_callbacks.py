@@ -30,13 +30,12 @@ from eventformers.trainers.callbacks import (
     StoppingCallback,
     UnseenMentions,
     attention_silhouette,
-    check_silhouette_settings,
     choose_checkpoint,
     log_text,
     progress_callback,
-    remove_other_checkpoints,
     silhouette_callback,
 )
+from eventformers.trainers.stages import remove_checkpoints
 
 QUICK = str(Path(__file__).with_name("quick_swcc.yaml"))
 LOSS_TERMS = {
@@ -323,17 +322,17 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"silhouette_window": 3, "save_strategy": "no"}, "save_strategy: found 'no'.* epoch or steps"),
-            ({"silhouette_window": 3, "save_total_limit": 2}, "save_total_limit: found 2.* null"),
+            ({"silhouette_window": 3, "save_strategy": "no"}, "save_strategy no .* epoch or steps"),
+            ({"silhouette_window": 3, "save_total_limit": 2}, "save_total_limit 2; .* null"),
         ],
     )
-    def test_refused(self, settings: dict[str, object], message: str) -> None:
+    def test_refused(self, tmp_path: Path, settings: dict[str, Any], message: str) -> None:
         with pytest.raises(EventformersError, match=message):
-            check_silhouette_settings(settings)
+            EventTrainingArguments(str(tmp_path), **settings)
 
-    def test_accepted(self) -> None:
-        check_silhouette_settings({"save_total_limit": 2, "save_strategy": "no"})
-        check_silhouette_settings({"silhouette_window": 3, "save_strategy": "steps"})
+    def test_accepted(self, tmp_path: Path) -> None:
+        EventTrainingArguments(str(tmp_path), save_total_limit=2, save_strategy="no")
+        EventTrainingArguments(str(tmp_path), silhouette_window=3, save_strategy="steps")
 
     @pytest.mark.parametrize(
         ("unseen", "changed", "message"),
@@ -381,5 +380,5 @@ def test_chosen_and_last_checkpoint_stay(tmp_path) -> None:
     chosen = callback.take_checkpoint(tmp_path, state)
     assert chosen == tmp_path / "checkpoint-10"
     assert state.log_history[-1]["chosen_step"] == 10
-    remove_other_checkpoints(chosen, 20)
+    remove_checkpoints(tmp_path, keeping=(chosen, tmp_path / "checkpoint-20"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-10", "checkpoint-20"]

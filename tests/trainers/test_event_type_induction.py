@@ -175,7 +175,7 @@ class TestEventTypeInductionTraining(MethodTrainingCase):
         values = [0.1, 0.4, 0.3, 0.2]
         _measure(monkeypatch, values)
         with monkeypatch.context() as patched:
-            patched.setattr(stage_training, "remove_other_checkpoints", lambda *_: None)
+            patched.setattr(stage_training, "remove_checkpoints", lambda *_, **__: None)
             whole = self.run(tiny_encoder, raw, tmp_path / "whole", settings, lora=lora)
         assert _silhouettes(whole) == dict(enumerate(values, start=1))
         assert whole.history[-1] == {"chosen_step": 2, "silhouette_window": 1, "step": 4}

@@ -7,6 +7,7 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ from eventformers.errors import EventformersError
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer
 from eventformers.trainers.method import TrainingData
-from eventformers.trainers.stage_training import check_steps, fit_batch_size
+from eventformers.trainers.stage_training import _run_steps, fit_batch_size
 from eventformers.training import train
 
 WORDS = ["police", "storm", "bank", "doctor", "court", "jury", "team", "player", "goal", "market"]
@@ -88,9 +89,9 @@ def test_too_few_rows_are_refused() -> None:
 
 
 def test_no_step_is_no_success() -> None:
-    check_steps(1)
+    trainer = SimpleNamespace(train=lambda **_: None, state=SimpleNamespace(global_step=0))
     with pytest.raises(EventformersError, match="the training run had no steps"):
-        check_steps(0)
+        _run_steps(trainer, None)  # type: ignore[arg-type]
 
 
 def test_a_loss_of_0_at_every_step_is_no_success() -> None:

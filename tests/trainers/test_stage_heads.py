@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,13 @@ from eventformers.loading.encoders import resolve_encoder
 from eventformers.models.modeling_heterevent import HeterEventForPreTraining
 from eventformers.trainers.adapters import add_adapters, average_with_start
 from eventformers.trainers.run import TrainingRun
-from eventformers.trainers.stage_heads import CachedEncoding, StartWeights, cache_encoder, set_dropout
+from eventformers.trainers.stage_heads import (
+    CachedEncoding,
+    average_into,
+    cache_encoder,
+    encoder_weights,
+    set_dropout,
+)
 
 _SIZES = {"vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 _IDS = torch.tensor([[2, 7, 9, 4, 3]])
@@ -194,11 +201,12 @@ QUICK = ("max_steps=2", "per_device_train_batch_size=4", "frozen_modules=null", 
 @pytest.mark.parametrize("share", [-0.5, 0.0, 0.25, 1.0])
 def test_moves_between_start_and_end_or_beyond(share: float) -> None:
     encoder = nn.Linear(3, 2)
-    start = StartWeights(encoder)
+    model: Any = SimpleNamespace(text_encoders=lambda: [encoder])
+    start = encoder_weights(model)
     before = encoder.weight.detach().clone()
     with torch.no_grad():
         encoder.weight.add_(4.0)
-    start.average_into(encoder, share)
+    average_into(model, start, share)
     torch.testing.assert_close(encoder.weight, before + 4.0 * (1 - share))
 
 
