@@ -41,7 +41,7 @@ from eventformers.datasets_scripts.reading.tables import (
     table_fault,
 )
 from eventformers.errors import EventformersError, UnknownNameError, causes
-from eventformers.files import file_digest, packaged_yaml
+from eventformers.files import packaged_yaml
 from eventformers.strict import check_types
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -352,14 +352,6 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
             for name, value in self.settings.items()
             if name not in undeciding
         }
-
-    @property
-    def raw_digests(self) -> list[dict[str, JsonValue]]:
-        """Name, size and SHA-256 of every raw file."""
-        return [
-            {"name": path.name, "bytes": path.stat().st_size, "sha256": file_digest(path)}
-            for path in self.raw_files
-        ]
 
     def download_and_prepare(self, *arguments: object, **options: object) -> None:
         """Build as `datasets` does, but raise faults of raw files or disk directly.

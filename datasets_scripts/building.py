@@ -38,7 +38,7 @@ from eventformers.datasets_scripts.fingerprints import joint_fingerprint, parque
 from eventformers.datasets_scripts.malformed import warn_of_malformed
 from eventformers.datasets_scripts.reading.lines import DataDir, raw_paths, read_json_object
 from eventformers.errors import EventformersError, UnknownNameError
-from eventformers.files import output_folder, staged_folder
+from eventformers.files import file_digest, output_folder, staged_folder
 
 BUILDERS: dict[str, type[EventDatasetBuilder]] = {
     builder.NAME: builder
@@ -272,7 +272,10 @@ def _build_config(builder: EventDatasetBuilder, staging: Path) -> None:
         "rows": sum(counts["rows"] for counts in splits.values()),
         "splits": splits,
         "settings": builder.deciding_settings(),
-        "raw_files": builder.raw_digests,
+        "raw_files": [
+            {"name": path.name, "bytes": path.stat().st_size, "sha256": file_digest(path)}
+            for path in builder.raw_files
+        ],
         "read": dict(sorted(total.read.items())),
         "skipped": dict(sorted(total.skipped.items())),
         "malformed": total.skipped.to_dict(),

@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -26,15 +25,13 @@ from eventformers.datasets_scripts.hierarchy_readers import (
     LinkedMention,
     StatedTitle,
     Statement,
-    read_description_table,
-    read_dictionary,
     read_edges,
     read_entities,
     read_hierarchy,
-    read_item_descriptions,
     read_item_properties,
     read_linked_mentions,
     read_mention_table,
+    read_titles,
 )
 from eventformers.datasets_scripts.malformed import SkippedRows, malformed_policy
 from eventformers.datasets_scripts.reading.lines import file_stem
@@ -340,13 +337,6 @@ def _component_labels(names: list[str], edges: Iterable[Edge], *, directed: bool
     return numbers
 
 
-_TEXT_READERS: dict[str, Callable[[Path, SkippedRows], Iterator[StatedTitle]]] = {
-    "dictionary": read_dictionary,
-    "description_table": read_description_table,
-    "descriptions": read_item_descriptions,
-}
-
-
 def text_files(files: Iterable[HierarchyFile]) -> list[HierarchyFile]:
     """The files with titles and descriptions: the dictionaries, else the descriptions from Wikidata, else a
     dump of it; empty if there are none."""
@@ -393,7 +383,7 @@ class StatedTitles:
     def of_file(self, file: HierarchyFile) -> Iterator[StatedTitle]:
         """Yield the kept texts of a file; for an entity dump, those of event candidates."""
         if file.kind != "entities":
-            yield from self.kept(_TEXT_READERS[file.kind](file.path, self._skipped))
+            yield from self.kept(read_titles(file.path, self._skipped, file.kind))
             return
         for entity in read_entities(file.path, self._skipped):
             yield from self.of_entity(entity)
@@ -533,21 +523,16 @@ class MentionSurvey:
         return cls(dict(mentions), frozenset(values[counts > 1].tolist()), skipped)
 
 
-Facts = TypeVar("Facts", EventKnowledge, MentionSurvey)
+def facts_of(kind: Any, files: Iterable[HierarchyFile]) -> Any:
+    """Read facts once: a dump of Wikidata takes hours, and all configs of a build need its facts.
 
-
-def facts_of(kind: type[Facts], files: Iterable[HierarchyFile]) -> Facts:
-    """Read facts once: a dump of Wikidata takes hours, and all configs of a build need its facts."""
+    Args:
+        kind: `EventKnowledge` or `MentionSurvey`.
+    """
     found = tuple(files)
-    digests = tuple(file_digest(file.path) for file in found)
-    return cast(Facts, _latest_facts(cast(Any, kind), found, digests, malformed_policy()))
+    return _latest_facts(kind, found, tuple(file_digest(file.path) for file in found), malformed_policy())
 
 
 @lru_cache(maxsize=2)
-def _latest_facts(
-    kind: type[EventKnowledge | MentionSurvey],
-    files: tuple[HierarchyFile, ...],
-    digests: tuple[str, ...],
-    policy: str,
-) -> EventKnowledge | MentionSurvey:
+def _latest_facts(kind: Any, files: tuple[HierarchyFile, ...], digests: tuple[str, ...], policy: str) -> Any:
     return kind.of_files(files)

@@ -37,10 +37,13 @@ ACCEPTED_MENTION = (
     'one JSON object a line with "context_left", "mention", "context_right", "context_lang" and "label_id",'
     ' and optionally "context_title", "context_date" and a list "gold_label_ids"'
 )
-ACCEPTED_EVENT = (
-    'one JSON object a line with "label_id", "label_title", "label_desc" or "label_description", and'
-    ' "label_lang"'
-)
+_DESCRIPTION_COLUMNS = ("Wikidata Item", "Wikipedia Language", "Wikipedia Title", "Wikipedia Description")
+ACCEPTED_EVENT = {
+    "dictionary": 'one JSON object a line with "label_id", "label_title", "label_desc" or '
+    '"label_description", and "label_lang"',
+    "description_table": f"the columns {', '.join(_DESCRIPTION_COLUMNS)}",
+    "descriptions": 'one JSON object a line with "qid", "lang", "label" and "description"',
+}
 ACCEPTED_HIERARCHY = (
     'one JSON object a line with "label_id" and lists of ids such as "part_of" and "follows", or "P361" and'
     ' "P155"'
@@ -237,55 +240,44 @@ def _pipeline_rows(path: Path, skipped: SkippedRows, *names: str) -> Iterator[tu
     )
 
 
-def read_dictionary(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
-    """Read the events of a dictionary in JSON lines or a table, one line for each event and language.
+_TITLES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "dictionary": (
+        *(("label_id", "event_id"), ("label_lang", "language"), ("label_title", "title")),
+        ("label_desc", "label_description", "description"),
+    ),
+    "description_table": tuple((name,) for name in _DESCRIPTION_COLUMNS),
+    "descriptions": (("qid",), ("lang",), ("label",), ("description",)),
+}
+"""The names of id, language, title and description, by the kind of file."""
 
-    The fields are `label_id`, `label_title`, `label_desc` or `label_description`, and `label_lang`, or those
-    of built rows: `event_id`, `title`, `description` and `language`. NaN counts as no text.
+
+def read_titles(path: Path, skipped: SkippedRows, kind: str = "dictionary") -> Iterator[StatedTitle]:
+    """Read the events of a file, one line for each event and language. NaN counts as no text.
+
+    Args:
+        kind: `dictionary`, JSON lines or a table as XLEL-WD publishes it, or with the names of built rows;
+            `description_table` of XLEL-WD's pipeline, tab-separated, no quoting, a header; or `descriptions`
+            of items in its `wd_item_descriptions.jsonl`.
 
     Raises:
         DataFormatError: a line cannot be read, or has no id or no language.
     """
+    names = _TITLES[kind]
 
     def event(record: Record) -> StatedTitle:
-        event_id = _stated_id(record.text("label_id", "event_id"))
-        language = record.text("label_lang", "language").strip()
-        _check_event(event_id, language, record.path, record.line, ACCEPTED_EVENT)
-        return StatedTitle(
-            line=record.line,
-            event_id=event_id,
-            language=language,
-            title=record.text("label_title", "title").strip(),
-            description=record.text("label_desc", "label_description", "description").strip(),
-        )
+        event_id, language, title, description = (record.text(*one) for one in names)
+        if not event_id.strip() or not language.strip():
+            missing = "a language" if event_id.strip() else "an id"
+            raise record.fault(f"an event without {missing}", ACCEPTED_EVENT[kind])
+        return StatedTitle(record.line, event_id, language.strip(), title.strip(), description.strip())
 
-    ignored = ignored_keys("events_of_hierarchies")
-    return read_records(path, skipped, EVENT_COLUMNS, ACCEPTED_EVENT, event, ignored=ignored)
-
-
-def _check_event(event_id: str, language: str, path: Path, line: int, accepted: str) -> None:
-    if not event_id or not language:
-        missing = "a language" if event_id else "an id"
-        raise DataFormatError(path, line, f"an event without {missing}", accepted)
-
-
-def read_description_table(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
-    """Read the events of a table of XLEL-WD's pipeline: tab-separated, no quoting, a header.
-
-    The columns are `Wikidata Item`, `Wikipedia Language`, `Wikipedia Title` and `Wikipedia Description`.
-
-    Raises:
-        DataFormatError: a row cannot be read, or has no id or no language.
-    """
-
-    def event(line: int, row: Mapping[str, str]) -> StatedTitle:
-        event_id, language = _stated_id(row["Wikidata Item"]), row.get("Wikipedia Language", "").strip()
-        _check_event(event_id, language, path, line, "both of them")
-        title = row.get("Wikipedia Title", "").strip()
-        return StatedTitle(line, event_id, language, title, row["Wikipedia Description"].strip())
-
-    rows = _pipeline_rows(path, skipped, "Wikidata Item", "Wikipedia Description")
-    return skipped.parsed_rows(rows, event)
+    if kind == "description_table":
+        rows = _pipeline_rows(path, skipped, _DESCRIPTION_COLUMNS[0], _DESCRIPTION_COLUMNS[-1])
+        return skipped.parsed_rows(rows, lambda line, row: event(Record(row, path, line)))
+    columns, ignored = EVENT_COLUMNS, ignored_keys("events_of_hierarchies")
+    if kind == "descriptions":
+        columns, ignored = (), frozenset(name for one in names for name in one)
+    return read_records(path, skipped, columns, ACCEPTED_EVENT[kind], event, ignored=ignored)
 
 
 def read_hierarchy(path: Path, skipped: SkippedRows) -> Iterator[HierarchyEntry]:
@@ -380,7 +372,6 @@ def _ids(record: Record, name: str) -> list[str]:
 
 ACCEPTED_ENTITY = 'one entity of Wikidata a line with "id" and "claims", as in the dumps latest-all.json'
 ACCEPTED_PROPERTY = 'one JSON object a line with "qid", "pid" and a list "datavalue"'
-ACCEPTED_DESCRIPTION = 'one JSON object a line with "qid", "lang", "label" and "description"'
 
 EDGE_PROPERTIES = tuple(name for name in RELATIONS if name.startswith("P"))
 """Part of, has part, followed by, follows."""
@@ -509,23 +500,6 @@ def read_item_properties(path: Path, skipped: SkippedRows) -> Iterator[Statement
                 yield Statement(subject, relation, other)
             else:
                 skipped["statement_without_item"] += 1
-
-
-def read_item_descriptions(path: Path, skipped: SkippedRows) -> Iterator[StatedTitle]:
-    """Read the labels and descriptions in `wd_item_descriptions.jsonl`, one line per item and language.
-
-    Raises:
-        DataFormatError: a line cannot be read.
-    """
-
-    def event(record: Record) -> StatedTitle:
-        item, language, label, description = (record.text(name).strip() for name in names)
-        if not item or not language:
-            raise record.fault("a line without an item or a language", ACCEPTED_DESCRIPTION)
-        return StatedTitle(record.line, item, language, label, description)
-
-    names = ("qid", "lang", "label", "description")
-    return read_records(path, skipped, (), ACCEPTED_DESCRIPTION, event, ignored=names)
 
 
 def is_event_candidate(properties: Container[str]) -> bool:

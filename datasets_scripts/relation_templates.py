@@ -106,21 +106,9 @@ def relation_templates(
     if graph not in GRAPHS:
         raise UnknownNameError("commonsense graph", graph, GRAPHS)
     # Imported here: `eventformers.models` imports transformers, which a list of datasets does not need.
-    from eventformers.models.relation_words import ATOMIC, CONCEPTNET, atomic_text
+    from eventformers.models.relation_words import PREMISES
 
-    known = {
-        relation: {"forward": f"{{head}} {forward}", "reverse": f"{{tail}} {reverse}"}
-        for relation, (forward, reverse) in CONCEPTNET.items()
-    }
-    if graph == "atomic":
-        known = {
-            relation: {
-                "forward": atomic_text(f"{{head}}. {forward}"),
-                "reverse": atomic_text(f"{first} {{tail}}. {second}"),
-            }
-            for relation, (forward, first, second) in ATOMIC.items()
-        }
-    return RelationTemplates(graph, {**known, **(own or {}), **own_templates(graph, file)})
+    return RelationTemplates(graph, {**PREMISES[graph], **(own or {}), **own_templates(graph, file)})
 
 
 def own_templates(graph: str, file: str | Path | None) -> dict[str, dict[str, str]]:

@@ -94,13 +94,6 @@ class EventGroundingConfig(GroundingConfig):
     learnable_score_scale: bool = False
     score_bias: float | int | None = None
 
-    @property
-    def term_weights(self) -> dict[str, float]:
-        """The weight of each loss term that the configured stage computes."""
-        if self.stage != "joint":
-            return {f"{self.stage}_loss": 1.0}
-        return {"linking_loss": 1.0, "hierarchy_loss": self.hierarchy_weight}
-
     def validate_score_bias(self):
         """Reject a `score_bias` that the linking loss, `softmax`, does not use."""
         if self.linking_objective == "softmax" and self.score_bias is not None:

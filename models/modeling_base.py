@@ -326,19 +326,14 @@ class EventTextEncoder(EventPreTrainedModel):
         self._layers: dict[str, tuple[torch.Tensor, ...]] | None = None
 
     @property
-    def is_encoder_frozen(self) -> bool:
-        """True if the method's configuration has the field `freeze_encoder` and it is true."""
-        return bool(getattr(self.config, "freeze_encoder", False))
-
-    @property
     def token_size(self) -> int:
         """Size of a token vector from `encode_together`."""
         return self.config.encoder_config.hidden_size
 
     def train(self, mode: bool = True):
-        """Switch training mode; a frozen encoder stays without dropout and without gradients."""
+        """Switch training mode; an encoder with `freeze_encoder` stays without dropout and gradients."""
         super().train(mode)
-        if self.is_encoder_frozen:
+        if getattr(self.config, "freeze_encoder", False):
             # Repeated at each call: loading weights makes all of them trainable.
             self.encoder.eval().requires_grad_(False)
         return self

@@ -22,7 +22,7 @@ from .grounding_losses import (
 )
 from .modeling_base import EventEncoderModel, EventModelOutput, EventPreTrainedModel, start_wide
 from .similarities import unit
-from .training_head import check_given, training_forward
+from .training_head import check_given, training_forward, weighted_sum
 
 if TYPE_CHECKING:
     # Imported so that saving and loading include their code.
@@ -375,7 +375,8 @@ class EventGroundingForPreTraining(EventGroundingPreTrainedModel):
                 gathered["parents"].flatten(0, -2), gathered["children"].flatten(0, -2)
             )
             terms["hierarchy_loss"] = hierarchy_loss(scores, is_parent.transpose(0, 1))
-        loss = sum(config.term_weights[name] * term for name, term in terms.items())
+        # The weight of the hierarchy loss is that beside the linking loss.
+        loss = weighted_sum(terms, config) if config.stage == "joint" else sum(terms.values())
         mentions = views.get("mentions")
         embeddings = None if mentions is None else self.event_grounding.comparable(mentions)
         return EventGroundingForPreTrainingOutput(loss=loss, embeddings=embeddings, **terms)

@@ -74,6 +74,22 @@ def atomic_text(text: str) -> str:
     return text
 
 
+PREMISES: dict[str, dict[str, dict[str, str]]] = {
+    "conceptnet": {
+        relation: {"forward": f"{{head}} {of_head}", "reverse": f"{{tail}} {of_tail}"}
+        for relation, (of_head, of_tail) in CONCEPTNET.items()
+    },
+    "atomic": {
+        relation: {
+            "forward": atomic_text(f"{{head}}. {of_head}"),
+            "reverse": atomic_text(f"{before} {{tail}}. {of_tail}"),
+        }
+        for relation, (of_head, before, of_tail) in ATOMIC.items()
+    },
+}
+"""The premises with a slot of each relation, by graph and direction."""
+
+
 def premise(head: str, relation: str, own: Mapping[str, Mapping[str, str]] | None = None) -> str:
     """Write a head and a relation as a premise in words; an unknown relation is an error.
 
@@ -84,15 +100,12 @@ def premise(head: str, relation: str, own: Mapping[str, Mapping[str, str]] | Non
         own: `relation_templates` of a model, which come first.
     """
     own = own or {}
-    is_reverse = relation.strip().startswith("~")
+    patterns: dict[str, Mapping[str, str]] = {**PREMISES["conceptnet"], **PREMISES["atomic"], **own}
+    by_lower = {known.lower(): known for known in patterns}
     name = relation.strip().removeprefix("~").strip().lower()
-    by_lower = {known.lower(): known for known in (*CONCEPTNET, *ATOMIC, *own)}
     if name not in by_lower:
         raise ValueError(f"unknown relation {relation[:200]!r}; accepted: {', '.join(by_lower.values())}")
-    if (known := by_lower[name]) in own:
-        direction, slot = ("reverse", "{tail}") if is_reverse else ("forward", "{head}")
-        return atomic_text(own[known][direction].replace(slot, head))
-    if known in CONCEPTNET:
-        return f"{head} {CONCEPTNET[known][is_reverse]}"
-    forward, first, second = ATOMIC[known]
-    return atomic_text(f"{first} {head}. {second}" if is_reverse else f"{head}. {forward}")
+    known = by_lower[name]
+    direction, slot = ("reverse", "{tail}") if relation.strip().startswith("~") else ("forward", "{head}")
+    text = patterns[known][direction].replace(slot, head)
+    return text if known in CONCEPTNET and known not in own else atomic_text(text)

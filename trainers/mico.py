@@ -332,7 +332,15 @@ def _prepare(
         check_train_split(data, splits)
     templates = [own_templates(graph, settings.get("templates")) for graph in graphs]
     config.relation_templates = {name: text for own in templates for name, text in own.items()} or None
-    distillation = _distillation_texts(views, tokenizer, head)
+    source, distillation = views.pop("distillation_texts", None), None
+    if config.distillation_weight:
+        longest = views.get("max_seq_length", MicoCollator.max_seq_length)
+        distillation = distillation_texts(source, head.mico, tokenizer, longest)
+    elif source is not None:
+        raise EventformersError(
+            f"distillation_texts={source} is used only with a distillation_weight above 0; accepted: "
+            "distillation_texts=null, or a weight"
+        )
     collator = MicoCollator(
         tokenizer=tokenizer,
         alternatives=None,
@@ -373,22 +381,6 @@ def _prepare(
     collator.most_known = rows.most_known
     # Both directions of a triple already give each row a negative.
     return TrainingData(rows, validation, collator, report, least_rows=1 if by_triple else 2)
-
-
-def _distillation_texts(
-    views: dict[str, Any], tokenizer: PreTrainedTokenizerBase, head: MicoForPreTraining
-) -> DistillationTexts | None:
-    """Read the texts outside the graph; their setting is taken out of the views."""
-    source = views.pop("distillation_texts", None)
-    if not head.config.distillation_weight:
-        if source is not None:
-            raise EventformersError(
-                f"distillation_texts={source} is used only with a distillation_weight above 0; accepted: "
-                "distillation_texts=null, or a weight"
-            )
-        return None
-    longest = views.get("max_seq_length", MicoCollator.max_seq_length)
-    return distillation_texts(source, head.mico, tokenizer, longest)
 
 
 def _check_graphs(names: Sequence[str], config: MicoConfig) -> None:

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,13 @@ from eventformers.datasets_scripts import hierarchy_readers
 from eventformers.datasets_scripts.hierarchy_readers import (
     Statement,
     is_event_candidate,
-    read_description_table,
-    read_dictionary,
     read_edges,
     read_entities,
     read_hierarchy,
-    read_item_descriptions,
     read_item_properties,
     read_linked_mentions,
     read_mention_table,
+    read_titles,
 )
 from eventformers.datasets_scripts.malformed import SkippedRows
 from eventformers.datasets_scripts.reading.lines import read_lines
@@ -87,7 +86,7 @@ FAULTS: dict[Any, list[tuple[Any, str]]] = {
             "the key 'Label_id' (did you mean 'label_id'?)",
         ),
     ],
-    read_dictionary: [
+    read_titles: [
         ({"label_title": "Fall", "label_lang": "en"}, "an event without an id"),
         ({"label_id": "1", "label_title": "Fall"}, "an event without a language"),
         ("Fall", "JSON of type str"),
@@ -125,7 +124,7 @@ def test_faults_of_json_name_the_line(tmp_path: Path, reader: Any, row: Any, fou
 @pytest.mark.parametrize("name", ["label_desc", "label_description"])
 def test_both_spellings_of_the_description(tmp_path: Path, name: str) -> None:
     row = {"label_id": "Q5", "label_title": " Fall ", name: "It fell.", "label_lang": "en"}
-    (event,) = read_dictionary(write(tmp_path / "d.jsonl", row), SkippedRows())
+    (event,) = read_titles(write(tmp_path / "d.jsonl", row), SkippedRows())
     assert event[1:] == ("Q5", "en", "Fall", "It fell.")
 
 
@@ -133,7 +132,7 @@ def test_a_description_that_is_not_a_number_is_none(tmp_path: Path) -> None:
     path = tmp_path / "d.jsonl"
     path.write_text('{"label_id": 5, "label_title": "Fall", "label_desc": NaN, "label_lang": "en"}\n\n')
     skipped = SkippedRows()
-    (event,) = read_dictionary(path, skipped)
+    (event,) = read_titles(path, skipped)
     assert event[1:] == ("5", "en", "Fall", "")
     assert skipped == {"blank_line": 1}
 
@@ -216,7 +215,7 @@ def test_tables_of_the_pipeline(tmp_path: Path) -> None:
     described = tmp_path / "label_desc.tsv"
     names = "Wikidata Item\tWikipedia Language\tWikipedia Title\tWikipedia Description\n"
     described.write_text(names + "Q5\tde\tSturz\tEr fiel.\n", encoding="utf-8")
-    assert [event[1:] for event in read_description_table(described, SkippedRows())] == [
+    assert [event[1:] for event in read_titles(described, SkippedRows(), "description_table")] == [
         ("Q5", "de", "Sturz", "Er fiel.")
     ]
 
@@ -238,7 +237,7 @@ def test_compressed_files(tmp_path: Path, suffix: str, module: Any) -> None:
     ("reader", "good", "bad"),
     [
         (read_linked_mentions, MENTION, {**MENTION, "context_lang": ""}),
-        (read_dictionary, {"label_id": "1", "label_lang": "en"}, {"label_lang": "en"}),
+        (read_titles, {"label_id": "1", "label_lang": "en"}, {"label_lang": "en"}),
         (read_hierarchy, {"label_id": "1", "part_of": ["2"]}, {"label_id": "1", "part_of": "2"}),
         (read_edges, {"child_id": "1", "parent_id": "2"}, {"child_id": "1", "parent_id": ""}),
     ],
@@ -452,10 +451,12 @@ def test_item_properties(tmp_path: Path) -> None:
 def test_item_descriptions(tmp_path: Path) -> None:
     path = tmp_path / "wd_item_descriptions.jsonl"
     path.write_text('{"qid": "Q1", "lang": "de", "label": "Sturz", "description": null}\n', encoding="utf-8")
-    assert [text[1:] for text in read_item_descriptions(path, SkippedRows())] == [("Q1", "de", "Sturz", "")]
+    assert [text[1:] for text in read_titles(path, SkippedRows(), "descriptions")] == [
+        ("Q1", "de", "Sturz", "")
+    ]
     path.write_text('{"qid": "Q1", "label": "Sturz"}\n', encoding="utf-8")
-    with pytest.raises(DataFormatError, match="line 1: found a line without an item or a language"):
-        list(read_item_descriptions(path, SkippedRows()))
+    with pytest.raises(DataFormatError, match="line 1: found an event without a language"):
+        list(read_titles(path, SkippedRows(), "descriptions"))
 
 
 @pytest.mark.parametrize(
@@ -488,8 +489,8 @@ def test_malformed_rows_of_item_files_are_left_out(tmp_path: Path) -> None:
         list(read_item_properties(path, SkippedRows()))
     path.write_text('{"qid": "Q1", "lang": "de", "labels": "Sturz"}\n', encoding="utf-8")
     with pytest.raises(DataFormatError, match="did you mean 'label'"):
-        list(read_item_descriptions(path, SkippedRows()))
-    for reader in (read_item_properties, read_item_descriptions):
+        list(read_titles(path, SkippedRows(), "descriptions"))
+    for reader in (read_item_properties, partial(read_titles, kind="descriptions")):
         skipped = SkippedRows("skip")
         assert list(reader(path, skipped)) == []
         assert skipped == {"malformed_row": 1}
