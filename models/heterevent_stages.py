@@ -13,7 +13,6 @@ from torch.nn import functional
 from transformers.activations import ACT2FN
 from transformers.utils import ModelOutput
 
-from .chain_encoder import PADDING
 from .chain_losses import (
     chain_contrast,
     composition_contrast,
@@ -25,7 +24,6 @@ from .chain_losses import (
     word_prediction,
 )
 from .distributed import apart_from_other_processes, gather_distinct, gather_rows
-from .event_composition import pool_words
 from .event_graph import (
     build_event_graph,
     draw_kept_edges,
@@ -34,6 +32,7 @@ from .event_graph import (
     pad_nodes,
     start_nodes,
 )
+from .heterevent_layers import PADDING, pool_words
 from .layer_weights import dtype_of
 from .similarities import masked_mean
 from .training_head import check_given

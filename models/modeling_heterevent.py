@@ -9,10 +9,11 @@ from torch.nn import functional
 from transformers import initialization as init
 from transformers.utils import can_return_tuple
 
-from .chain_encoder import ChainEncoder
 from .chain_losses import mean_cosine
 from .configuration_heterevent import HeterEventConfig
-from .event_composition import (
+from .event_graph import EventGraph, build_event_graph, chains_of_rows, events_of_rows, nodes_at, start_nodes
+from .heterevent_layers import (
+    ChainEncoder,
     EventComposition,
     SkipProjection,
     TensorComposition,
@@ -21,7 +22,6 @@ from .event_composition import (
     predicate_alone,
     words_of_tokens,
 )
-from .event_graph import EventGraph, build_event_graph, chains_of_rows, events_of_rows, nodes_at, start_nodes
 from .heterevent_stages import (
     EventVectors,
     HeterEventForPreTrainingOutput,

@@ -8,8 +8,7 @@ from typing import Any
 from transformers import BatchEncoding, PreTrainedConfig, ProcessorMixin
 
 from .event_items import items_of, read_item, text_of
-from .event_tokens import longest_input
-from .text_prompts import clear_call_settings, prompt_of, tokenise_after
+from .text_prompts import clear_call_settings, longest_input, prompt_of, tokenise_after
 
 _FILE_ARGUMENTS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
 

@@ -18,9 +18,8 @@ from safetensors.torch import save_file
 from transformers.utils import cached_file
 
 from .configuration_base import EventConfig
-from .event_tokens import longest_input
 from .pooling import POOLINGS
-from .text_prompts import TEXT_KINDS, clear_call_settings, prompt_of, prompt_tokens
+from .text_prompts import TEXT_KINDS, clear_call_settings, longest_input, prompt_of, prompt_tokens
 
 _MODULES_FILE = "modules.json"
 _SETTINGS_FILE = "config_sentence_transformers.json"

@@ -1,4 +1,4 @@
-"""Prompts: instructions before a text, one for each kind of text."""
+"""The limit of a text in tokens, and prompts: instructions before a text, one for each kind of text."""
 
 import os
 import threading
@@ -6,6 +6,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+
+NO_LIMIT = 1_000_000
+"""A tokenizer without a limit has a `model_max_length` far above this one."""
+
+
+def longest_input(tokenizer, config, further_limit: int | None = None) -> int:
+    """Maximum number of tokens of a text: the lowest limit of tokenizer, configuration and caller."""
+    limits = [limit for limit in (further_limit, tokenizer.model_max_length) if limit]
+    positions = getattr(config, "max_position_embeddings", None)
+    if isinstance(positions, int) and positions > 0:
+        # RoBERTa's family counts positions from after the padding id; its tokenizers have the correct limit.
+        limits.append(positions)
+    known = [limit for limit in limits if limit < NO_LIMIT]
+    return int(min(known)) if known else 512
+
 
 TEXT_KINDS = ("event", "query", "document")
 """Kinds of texts: `event`, a text or an event by itself; `query`, a text that asks for others, such as a

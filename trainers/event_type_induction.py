@@ -21,7 +21,6 @@ from eventformers.datasets_scripts.known_pairs import Codes, codes_of, grouped, 
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.files import packaged_yaml
-from eventformers.models.event_tokens import longest_input
 from eventformers.models.modeling_event_type_induction import EventTypeInductionForPreTraining
 from eventformers.models.processing_event_type_induction import (
     TRIGGER_MARKERS,
@@ -29,7 +28,7 @@ from eventformers.models.processing_event_type_induction import (
     Mention,
 )
 from eventformers.models.processing_events import EventProcessor, num_truncated
-from eventformers.models.text_prompts import prompt_of
+from eventformers.models.text_prompts import longest_input, prompt_of
 from eventformers.models.type_losses import UNSEEN
 from eventformers.strict import ShareBelowOne, TextLength
 from eventformers.trainers.callbacks import UnseenMentions

@@ -23,10 +23,9 @@ from eventformers.errors import EventformersError, shown
 from eventformers.files import packaged_yaml
 from eventformers.models.configuration_heterevent import HeterEventConfig
 from eventformers.models.event_items import ROLES
-from eventformers.models.event_tokens import longest_input, words_of
 from eventformers.models.modeling_heterevent import HeterEventForPreTraining
-from eventformers.models.processing_heterevent import HeterEventProcessor
-from eventformers.models.text_prompts import prompt_of
+from eventformers.models.processing_heterevent import HeterEventProcessor, words_of
+from eventformers.models.text_prompts import longest_input, prompt_of
 from eventformers.strict import Count, Number, Range, Share, TextLength
 from eventformers.trainers.chain_corruption import LEAST_EVENTS, CorruptionSettings, corrupt_chains
 from eventformers.trainers.chain_rows import (

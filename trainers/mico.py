@@ -37,11 +37,11 @@ from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import Count, Number, TextLength
 from eventformers.trainers.data_reports import (
     file_report,
+    initial_vectors,
     joint_report,
     report_with,
     with_counts,
 )
-from eventformers.trainers.initial_vectors import initial_vectors
 from eventformers.trainers.method import (
     EventCollator,
     MethodTraining,

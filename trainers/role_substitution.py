@@ -21,13 +21,12 @@ from transformers import PreTrainedTokenizerBase
 from eventformers.datasets_scripts.chain_readers import PRONOUNS
 from eventformers.datasets_scripts.events import Event
 from eventformers.errors import EventformersError
-from eventformers.models.event_tokens import longest_input
 from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.models.pooling import mean_pool
 from eventformers.models.processing_events import EventProcessor
+from eventformers.models.text_prompts import longest_input
 from eventformers.strict import Count, Number
-from eventformers.trainers.data_reports import array_digest, cached_arrays, model_digest
-from eventformers.trainers.initial_vectors import encode_blocks
+from eventformers.trainers.data_reports import array_digest, cached_arrays, encode_blocks, model_digest
 
 Role = Literal["subject", "predicate", "object"]
 ROLES: tuple[Role, ...] = ("subject", "predicate", "object")

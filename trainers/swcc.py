@@ -22,12 +22,11 @@ from eventformers.datasets_scripts.events import Event, EventOrder, event_text
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import EventformersError, shown
 from eventformers.files import packaged_yaml
-from eventformers.models.event_tokens import longest_input
 from eventformers.models.modeling_swcc import SwccForPreTraining, SwccModel
 from eventformers.models.processing_events import EventProcessor
-from eventformers.models.text_prompts import prompt_of, prompt_tokens
+from eventformers.models.text_prompts import longest_input, prompt_of, prompt_tokens
 from eventformers.strict import Count, Number, TextLength
-from eventformers.trainers.initial_vectors import initial_vectors
+from eventformers.trainers.data_reports import initial_vectors
 from eventformers.trainers.method import (
     EventCollator,
     IndexedRows,

@@ -6,7 +6,7 @@ import pytest
 import torch
 from heterevent_inputs import event_inputs
 
-from eventformers.models.event_composition import (
+from eventformers.models.heterevent_layers import (
     EventComposition,
     LowRankComposition,
     TensorComposition,

@@ -13,8 +13,8 @@ from method_case import MethodCase, Variant, count_rows
 from transformers import PreTrainedModel
 
 from eventformers.models.configuration_heterevent import HeterEventConfig
-from eventformers.models.event_composition import words_of_tokens
 from eventformers.models.event_graph import build_event_graph
+from eventformers.models.heterevent_layers import words_of_tokens
 from eventformers.models.modeling_heterevent import (
     HeterEventForMultipleChoice,
     HeterEventForPreTraining,

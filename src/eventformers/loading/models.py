@@ -42,11 +42,10 @@ from eventformers.loading.model_files import (
 )
 from eventformers.methods import all_methods
 from eventformers.models.configuration_base import EventConfig
-from eventformers.models.event_tokens import longest_input
 from eventformers.models.loaded_files import check_tokenizer
 from eventformers.models.modeling_base import EventEncoderModel
 from eventformers.models.pooling import POOLINGS
-from eventformers.models.text_prompts import clear_call_settings
+from eventformers.models.text_prompts import clear_call_settings, longest_input
 
 for _capacity in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
     # oneDNN keeps its last 1,024 kernels, each for one shape of a batch, and batches of texts have ever new
