@@ -6,11 +6,16 @@ The Space of every metric runs this file: publishing a metric puts it beside the
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import evaluate
 
-NAME = next(Path(__file__).parent.glob("*_impl.py")).name.removesuffix("_impl.py")
+NAME = next(
+    path.stem
+    for path in Path(__file__).parent.glob("*.py")
+    if re.search(r"^class .+Metric\):", path.read_text(encoding="utf-8"), re.MULTILINE)
+)
 """Name of the metric in this folder. A Space runs in a folder with another name."""
 
 
