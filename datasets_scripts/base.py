@@ -295,7 +295,7 @@ class EventDatasetBuilder(datasets.ArrowBasedBuilder):
     @classmethod
     def wanted_splits(cls, config: datasets.BuilderConfig) -> tuple[str, ...]:
         """The splits that the settings select, of those with raw files."""
-        return cls.SPLITS
+        return tuple(cls.SPLITS)
 
     @classmethod
     def wanted_files(

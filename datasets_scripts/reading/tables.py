@@ -132,7 +132,7 @@ class _Records:
         self._most = 1 if row_is_line else None
         self._lines, self._limit = dropwhile(lambda item: not item[1].strip(), lines), longest_field
         self._again = deque[tuple[int, str]]()
-        self._format = {
+        self._format: dict[str, Any] = {
             "delimiter": _delimiter(path),
             "strict": True,
             "quoting": csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE,
