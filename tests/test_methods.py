@@ -306,13 +306,10 @@ SCENARIOS = ("tokenizer_alone", "configuration_alone", "package_first", "package
 SHARED_CODE = {
     *("configuration_base.py", "modeling_base.py", "pooling.py", "similarities.py", "distributed.py"),
     *("processing_events.py", "pipeline_event_embedding.py"),
-    *("event_items.py", "event_tokens.py", "loaded_files.py", "text_prompts.py", "encoder_files.py"),
+    *("event_items.py", "loaded_files.py", "text_prompts.py"),
     "sentence_transformers_files.py",
 }
-GROUNDING_CODE = (
-    *("grounding_losses", "grounding_tokens"),
-    *("pipeline_event_grounding", "processing_event_grounding"),
-)
+GROUNDING_CODE = ("grounding_losses", "pipeline_event_grounding", "processing_event_grounding")
 FURTHER_CODE = {
     "swcc": ("commonsense_losses", "event_losses", "layer_weights", "pipeline_next_event", "training_head"),
     "mico": (
@@ -320,12 +317,12 @@ FURTHER_CODE = {
         *("pipeline_commonsense_completion", "pipeline_next_event"),
     ),
     "heterevent": (
-        *("chain_losses", "choice_rows", "chain_encoder", "event_composition", "event_graph", "graph_layers"),
+        *("chain_losses", "choice_rows", "event_graph", "heterevent_layers"),
         *("heterevent_stages", "pipeline_next_event", "processing_heterevent"),
         *("layer_weights", "training_head"),
     ),
     "event_type_induction": (
-        *("commonsense_losses", "type_losses", "mention_tokens", "type_induction_layers"),
+        *("commonsense_losses", "type_losses", "type_induction_layers"),
         *(
             "layer_weights",
             "training_head",

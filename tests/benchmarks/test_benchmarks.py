@@ -19,7 +19,7 @@ from benchmark_scripts import load_benchmark
 
 from eventformers.datasets_scripts.building import build_dataset, build_reports
 from eventformers.methods import built_in_methods, load_method
-from eventformers.models.chain_encoder import ChainEncoder
+from eventformers.models.heterevent_layers import ChainEncoder
 from eventformers.models.modeling_swcc import SwccModel
 from eventformers.trainers.run import resolve_recipe
 from eventformers.trainers.stages import stage_recipes

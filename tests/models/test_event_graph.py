@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eventformers.models.chain_encoder import ChainEncoder
 from eventformers.models.event_graph import (
     EVENT_EVENT,
     NUM_EDGE_TYPES,
@@ -20,7 +19,7 @@ from eventformers.models.event_graph import (
     pad_nodes,
     start_nodes,
 )
-from eventformers.models.graph_layers import GatedAttentionLayer
+from eventformers.models.heterevent_layers import ChainEncoder, GatedAttentionLayer
 
 EVENT_WORDS = torch.tensor(
     [[7, 2, -1], [2, 9, 7], [-1, -1, -1], [4, -1, -1], [0, 3, 5], [9, 2, 8]], dtype=torch.long
@@ -458,16 +457,16 @@ def test_chain_states_alone(encoder: ChainEncoder, events: torch.Tensor) -> None
 def test_every_prefix_runs_once(
     encoder: ChainEncoder, events: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from eventformers.models import chain_encoder
+    from eventformers.models import heterevent_layers
 
     rows = []
-    cell = chain_encoder._gru_cell
+    cell = heterevent_layers._gru_cell
 
     def counted(inputs: torch.Tensor, *arguments: torch.Tensor) -> torch.Tensor:
         rows.append(len(inputs))
         return cell(inputs, *arguments)
 
-    monkeypatch.setattr(chain_encoder, "_gru_cell", counted)
+    monkeypatch.setattr(heterevent_layers, "_gru_cell", counted)
     encoder.chain_states(events, CHAIN_LENGTHS)
     prefixes = {
         tuple(sequence[:length])

@@ -21,9 +21,8 @@ from torch.nn.functional import normalize
 from transformers import BertForMaskedLM, DistilBertForMaskedLM, RobertaForMaskedLM
 
 from eventformers.models import losses
-from eventformers.models.chain_encoder import ChainEncoder
-from eventformers.models.event_composition import SkipProjection, mean_pool
 from eventformers.models.event_graph import build_event_graph, draw_kept_edges, draw_kept_features
+from eventformers.models.heterevent_layers import ChainEncoder, SkipProjection, mean_pool
 from eventformers.models.heterevent_stages import chains_without
 from eventformers.models.losses import chain_contrast
 from eventformers.models.modeling_heterevent import HeterEventForPreTraining, HeterEventModel

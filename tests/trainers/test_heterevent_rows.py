@@ -19,7 +19,7 @@ from eventformers.datasets_scripts.events import EVENT_FEATURE, Event, event_tex
 from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
 from eventformers.models.configuration_heterevent import HeterEventConfig
-from eventformers.trainers import document_windows
+from eventformers.trainers import chain_rows
 from eventformers.trainers.chain_corruption import (
     Codes,
     CorruptionSettings,
@@ -536,9 +536,7 @@ def test_a_second_start_reads_the_cache_unless_data_or_settings_change(
 ) -> None:
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     calls = []
-    monkeypatch.setattr(
-        document_windows, "read_chains", lambda rows: calls.append(len(rows)) or read_chains(rows)
-    )
+    monkeypatch.setattr(chain_rows, "read_chains", lambda rows: calls.append(len(rows)) or read_chains(rows))
     build_dataset("event_chains", "documents", data_dir=raw, output=tmp_path / "built")
     build_dataset("event_chains", "chains", data_dir=raw, output=tmp_path / "built")
     chains = load_built(tmp_path / "built", "chains")["train"].select(range(6))
