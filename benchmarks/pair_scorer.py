@@ -23,7 +23,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 
 from eventformers.datasets_scripts import load_built
 from eventformers.datasets_scripts.event_coreference import ARCHIVE, read_ecbplus
-from eventformers.evaluate_metrics.coreference.coreference import coreference
+from eventformers.evaluate_metrics.coreference.coreference_impl import coreference
 from eventformers.evaluation.tasks.coreference import document_texts, parsed_mentions
 from eventformers.extraction.extractor import (
     EventExtractor,

@@ -1,8 +1,8 @@
 """Metrics for `evaluate`, one folder each.
 
-A folder holds `<name>.py` (the `evaluate` module, which needs nothing of this package but `SHARED_INPUTS`),
-`README.md` (the card) and `requirements.txt`. The Space of a metric also has `SPACE_PAGE` and a copy of
-`SHARED_INPUTS`, and needs no eventformers.
+A folder holds `<name>.py` (the `evaluate` module), `<name>_impl.py` (its arithmetic, which needs nothing of
+this package), `README.md` (the card) and `requirements.txt`. The Space of a metric also has `SPACE_PAGE` and
+a copy of `SHARED_INPUTS`, and needs no eventformers.
 """
 
 from __future__ import annotations

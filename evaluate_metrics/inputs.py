@@ -25,9 +25,6 @@ class CheckedMetric(evaluate.Metric, ABC):
     FEATURES: ClassVar[datasets.Features]
     """The inputs: numbers (`float64`) or names (`string`), or lists of these."""
 
-    def __init_subclass__(cls) -> None:
-        cls.__doc__ = f"{cls.DESCRIPTION}{cls.INPUTS_DESCRIPTION}\n{cls.__doc__ or ''}"
-
     @staticmethod
     @abstractmethod
     def scores(*arguments: Any, **inputs: Any) -> Any:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import datasets
-import numpy as np
-from numpy.typing import NDArray
+import evaluate
 
 from eventformers.evaluate_metrics.inputs import CheckedMetric
+
+from .hard_similarity_impl import hard_similarity
 
 _DESCRIPTION = """
 Hard similarity compares two pairs of events in each row. The events of the similar pair mean nearly the same
@@ -51,35 +50,7 @@ _CITATION = """
 """
 
 
-def hard_similarity(similar: Sequence[float], dissimilar: Sequence[float]) -> dict[str, float | int]:
-    """Compute the percentage of rows whose similar pair of events is strictly closer than its dissimilar
-    pair; `_KWARGS_DESCRIPTION` has inputs, scores and errors."""
-    similar_values, dissimilar_values = _finite("similar", similar), _finite("dissimilar", dissimilar)
-    if len(similar_values) != len(dissimilar_values):
-        raise ValueError(
-            f"similar has {len(similar_values)} values and dissimilar {len(dissimilar_values)}; "
-            "accepted: one of each per row"
-        )
-    return {
-        "accuracy": 100.0 * int(np.sum(similar_values > dissimilar_values)) / len(similar_values),
-        "ties": int(np.sum(similar_values == dissimilar_values)),
-        "count": len(similar_values),
-    }
-
-
-def _finite(name: str, values: Sequence[float]) -> NDArray[np.float64]:
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"{name} has shape {array.shape}; accepted: a list of at least one number")
-    wrong = np.flatnonzero(~np.isfinite(array))
-    if wrong.size:
-        raise ValueError(
-            f"{name} has {wrong.size} values that are NaN or infinite, the first at index {wrong[0]}; "
-            "accepted: finite numbers"
-        )
-    return array
-
-
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class HardSimilarity(CheckedMetric):
     """Accuracy over rows of a similar and a dissimilar pair of events."""
 

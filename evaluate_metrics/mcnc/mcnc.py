@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import datasets
-import numpy as np
+import evaluate
 
 from eventformers.evaluate_metrics.inputs import CheckedMetric
+
+from .mcnc_impl import mcnc
 
 _DESCRIPTION = """
 Multiple-choice accuracy: the percentage of questions whose right choice has the highest score. Use it for
@@ -46,37 +46,7 @@ _CITATION = """
 """
 
 
-def mcnc(predictions: Sequence[Sequence[float]], references: Sequence[int]) -> dict[str, float | int]:
-    """Compute the percentage of questions whose correct choice has the highest score;
-    `_KWARGS_DESCRIPTION` has inputs, scores and errors."""
-    if len(predictions) == 0 or len(predictions) != len(references):
-        raise ValueError(
-            f"predictions has {len(predictions)} questions and references {len(references)}; accepted: one "
-            "of each per question, and at least one"
-        )
-    right = ties = 0
-    for question, (scores, reference) in enumerate(zip(predictions, references, strict=True)):
-        values = np.asarray(scores, dtype=np.float64)
-        if values.ndim != 1 or values.size < 2:
-            raise ValueError(
-                f"predictions of question {question} have shape {values.shape}; accepted: a list of scores, "
-                "one for each of two or more choices"
-            )
-        if not np.isfinite(values).all():
-            raise ValueError(
-                f"predictions of question {question} hold a value that is NaN or infinite; accepted: finite "
-                "numbers"
-            )
-        if not 0 <= reference < values.size or reference != int(reference):
-            raise ValueError(
-                f"the reference of question {question} is {reference:g}; accepted: the index of a choice, 0 "
-                f"to {values.size - 1}"
-            )
-        right += int(np.argmax(values) == reference)
-        ties += int(np.sum(values == values.max()) > 1)
-    return {"accuracy": 100.0 * right / len(predictions), "ties": ties, "count": len(predictions)}
-
-
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class Mcnc(CheckedMetric):
     """Accuracy of the choice with the highest score."""
 

@@ -6,16 +6,11 @@ The Space of every metric runs this file: publishing a metric puts it beside the
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import evaluate
 
-NAME = next(
-    path.stem
-    for path in Path(__file__).parent.glob("*.py")
-    if re.search(r"^class .+Metric\):", path.read_text(encoding="utf-8"), re.MULTILINE)
-)
+NAME = next(Path(__file__).parent.glob("*_impl.py")).name.removesuffix("_impl.py")
 """Name of the metric in this folder. A Space runs in a folder with another name."""
 
 

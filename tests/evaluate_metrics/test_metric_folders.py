@@ -54,7 +54,7 @@ def test_an_unknown_metric_suggests_the_nearest():
 @pytest.mark.parametrize("name", METRICS)
 def test_a_folder_is_complete(name):
     files = {file.name for file in (FOLDER / name).iterdir()}
-    assert files >= {*REQUIRED_FILES, f"{name}.py"}
+    assert files >= {*REQUIRED_FILES, f"{name}.py", f"{name}_impl.py"}
 
 
 @pytest.mark.parametrize("name", METRICS)

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from eventformers.evaluate_metrics import METRICS, load_metric
-from eventformers.evaluate_metrics.hierarchy_recall.hierarchy_recall import RECALL_AT
-from eventformers.evaluate_metrics.ranking.ranking import HITS_AT
+from eventformers.evaluate_metrics.hierarchy_recall.hierarchy_recall_impl import RECALL_AT
+from eventformers.evaluate_metrics.ranking.ranking_impl import HITS_AT
 
 TABLE = yaml.safe_load(Path(__file__).with_name("scores.yaml").read_text(encoding="utf-8"))
 SCORES = [(name, *row.values()) for name, rows in TABLE.items() for row in rows["scores"]]
@@ -25,7 +25,7 @@ ALL_SCORES = ("hard_similarity", "mcnc", "multistep_inference", "transitive_simi
 
 
 def metric(name: str) -> Callable[..., dict[str, Any]]:
-    return getattr(import_module(f"eventformers.evaluate_metrics.{name}.{name}"), name)
+    return getattr(import_module(f"eventformers.evaluate_metrics.{name}.{name}_impl"), name)
 
 
 def test_every_metric_is_tried() -> None:

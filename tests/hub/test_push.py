@@ -404,7 +404,7 @@ def test_a_metric_keeps_its_name(push: PushTo, api: HfApi) -> None:
     push("mcnc", "storms/mcnc")
     there: Any = api.space_info("storms/mcnc")
     assert there.sdk == "gradio"
-    assert {"mcnc.py", "inputs.py", "app.py", "README.md"} <= {each.rfilename for each in there.siblings}
+    assert {"mcnc.py", "mcnc_impl.py", "app.py", "README.md"} <= {each.rfilename for each in there.siblings}
 
 
 def test_a_hub_that_does_not_answer_is_not_waited_for(

@@ -219,8 +219,8 @@ def _recognised(folder: Path, include: Sequence[str]) -> LocalRepository | None:
         files, left_out = _files("leaderboard", folder, include)
         _require(files, PAGE_FILE, folder, "the page, as `eventformers release` writes it")
         return LocalRepository("leaderboard", folder, {_CARD: _LEADERBOARD_CARD, **files}, left_out)
-    script = folder / f"{folder.absolute().name}.py"
-    if script.is_file() and "Metric):" in script.read_text(encoding="utf-8", errors="replace"):
+    name = folder.absolute().name
+    if (folder / f"{name}.py").is_file() and (folder / f"{name}_impl.py").is_file():
         return _metric(folder, include)
     return None
 

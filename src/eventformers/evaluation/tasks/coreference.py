@@ -15,7 +15,7 @@ from scipy.spatial.distance import squareform
 
 from eventformers.datasets_scripts.reading.fields import is_blank
 from eventformers.errors import EventformersError
-from eventformers.evaluate_metrics.coreference.coreference import coreference
+from eventformers.evaluate_metrics.coreference.coreference_impl import coreference
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks.base import (
     Computing,

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit
 
 from eventformers.errors import EventformersError, shown
-from eventformers.evaluate_metrics.hierarchy_recall.hierarchy_recall import RECALL_AT
+from eventformers.evaluate_metrics.hierarchy_recall.hierarchy_recall_impl import RECALL_AT
 from eventformers.evaluation.session import Session
 from eventformers.evaluation.tasks.base import (
     Computing,

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from scipy.special import expit
 
-from eventformers.evaluate_metrics.event_linking.event_linking import event_linking
+from eventformers.evaluate_metrics.event_linking.event_linking_impl import event_linking
 from eventformers.inference.encode import EventEncoder
 from eventformers.inference.grounding.encoding import CrossEncoder
 from eventformers.inference.grounding.retrieve_rerank import CANDIDATES, Ranked
