@@ -1,8 +1,8 @@
 """The heterogeneous event graph of a chain (HeterEvent), as index tensors, in plain torch.
 
 The graphs of all chains of a batch form one graph without edges between chains, as in torch-geometric's
-`Batch`. The layers that pass messages are torch-geometric's (`heterevent_layers`); its other parts are slower
-here and would not repeat a run. For 128 chains of nine events of three words, on one thread of a CPU:
+`Batch`. The layers that pass messages are torch-geometric's (`graph_layers`); its other parts are slower here
+and would not repeat a run. For 128 chains of nine events of three words, on one thread of a CPU:
 
 - A `Data` for each chain and `Batch.from_data_list` take 11.7 ms, of which batching alone 0.9; building all
   graphs as index tensors, on the device of the model, takes 0.8.

@@ -110,7 +110,7 @@ class HeterEventModel(EventTextEncoder, HeterEventPreTrainedModel):
             else nn.Linear(hidden_size, config.chain_dim)
         )
         # Its library takes a tenth of the time that the other imports take.
-        from .heterevent_layers import GatedAttentionLayer
+        from .graph_layers import GatedAttentionLayer
 
         self.graph_layers = nn.ModuleList(
             GatedAttentionLayer(
