@@ -19,7 +19,8 @@ from eventformers.models.event_graph import (
     pad_nodes,
     start_nodes,
 )
-from eventformers.models.heterevent_layers import ChainEncoder, GatedAttentionLayer
+from eventformers.models.graph_layers import GatedAttentionLayer
+from eventformers.models.heterevent_layers import ChainEncoder
 
 EVENT_WORDS = torch.tensor(
     [[7, 2, -1], [2, 9, 7], [-1, -1, -1], [4, -1, -1], [0, 3, 5], [9, 2, 8]], dtype=torch.long
