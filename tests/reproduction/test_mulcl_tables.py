@@ -162,7 +162,8 @@ def test_all_tables_are_filled_and_each_run_is_trained_once(call, trained, basel
     assert rows_of(tables["table3"])["MulCL [W+E]"][-1] == "cached"
     trained.clear()
     baselines.clear()
-    again = {name: call(name) for name in TABLES}
+    # A table of chains, one of single events, and a figure.
+    again = {name: call(name) for name in ("table1", "table2", "figure3")}
     assert trained == baselines == []
     for name, table in again.items():
         assert [row[:-1] for row in table.rows] == [row[:-1] for row in tables[name].rows]
