@@ -317,7 +317,7 @@ FURTHER_CODE = {
         *("pipeline_commonsense_completion", "pipeline_next_event"),
     ),
     "heterevent": (
-        *("chain_losses", "choice_rows", "event_graph", "heterevent_layers"),
+        *("chain_losses", "choice_rows", "event_graph", "graph_layers", "heterevent_layers"),
         *("heterevent_stages", "pipeline_next_event", "processing_heterevent"),
         *("layer_weights", "training_head"),
     ),
