@@ -232,6 +232,8 @@ def _pipeline_rows(path: Path, skipped: SkippedRows, *names: str) -> Iterator[tu
     def header(found: Collection[str], path: Path) -> Collection[str]:
         needed(*names)(list(found), path)
         check_keys(dict.fromkeys(found), _TABLE_COLUMNS, path, 1, what="column")
+        if len({*found}) < len(found):
+            raise DataFormatError(path, 1, f"a column twice in {shown(','.join(found))}", "each column once")
         return found
 
     longest = max_line_bytes()

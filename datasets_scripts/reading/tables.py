@@ -132,11 +132,7 @@ class _Records:
         self._most = 1 if row_is_line else None
         self._lines, self._limit = dropwhile(lambda item: not item[1].strip(), lines), longest_field
         self._again = deque[tuple[int, str]]()
-        self._format: dict[str, Any] = {
-            "delimiter": _delimiter(path),
-            "strict": True,
-            "quoting": csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE,
-        }
+        self._delimiter, self._quotes = _delimiter(path), quotes
         self._taken: list[tuple[int, str]] = []
 
     def next(self) -> list[str] | None:
@@ -146,11 +142,15 @@ class _Records:
             csv.Error: the record is broken.
         """
         self._taken = []
+        if not self._quotes:
+            # A carriage return inside a line ends no record.
+            text = next(self._texts(), None)
+            return None if text is None else text[:-1].split(self._delimiter) if text.strip() else []
         # The limit is a global setting of Python, which other readers may rely on.
         own = csv.field_size_limit(self._limit)
         try:
             texts = islice(self._texts(), self._most)
-            return next(csv.reader(texts, **self._format), None)
+            return next(csv.reader(texts, delimiter=self._delimiter, strict=True), None)
         finally:
             csv.field_size_limit(own)
 

@@ -218,6 +218,16 @@ def test_tables_of_the_pipeline(tmp_path: Path) -> None:
     assert [event[1:] for event in read_titles(described, SkippedRows(), "description_table")] == [
         ("Q5", "de", "Sturz", "Er fiel.")
     ]
+    # A carriage return inside a line ends no record, and a row of separators is blank.
+    described.write_text(f'{names}\t\t\t\nQ5\tde\tStu\rrz\t"Er fiel.\n', encoding="utf-8", newline="")
+    skipped = SkippedRows()
+    assert [event[3:] for event in read_titles(described, skipped, "description_table")] == [
+        ("Stu\rrz", '"Er fiel.')
+    ]
+    assert skipped == {"blank_line": 1}
+    described.write_text(f"{names[:-1]}\tWikipedia Title\nQ5\tde\tA\tB\tC\n", encoding="utf-8")
+    with pytest.raises(DataFormatError, match=r"line 1: found a column twice in .*each column once"):
+        list(read_titles(described, SkippedRows(), "description_table"))
 
 
 @pytest.mark.parametrize(("suffix", "module"), [(".gz", gzip), (".bz2", bz2)])
