@@ -333,8 +333,11 @@ def test_an_index_of_an_older_format(index_at: Path, events: Dataset) -> None:
         opened(index_at, events)
     with pytest.raises(EventformersError, match=r"holds no index, as it has no index\.json"):
         open_index(index_at.parent, CandidateRecord)
+    # Format 2 had its vectors in this file.
+    (index_at / "events.faiss").write_bytes(b"vectors")
     stored_candidates(index_at, events, encode, model=MODEL, dimension=8, overwrite=True)
     assert json.loads(path.read_text()).keys() == record.keys()
+    assert not (index_at / "events.faiss").exists()
 
 
 def test_files_of_two_indexes_mixed(index_at: Path, events: Dataset, tmp_path: Path) -> None:

@@ -56,7 +56,8 @@ FORMAT = 4
 """Version of the file format; opening a folder of another version raises an error."""
 AGAIN = "build it again with overwrite=True (--overwrite), or give another folder"
 
-_SUFFIXES = (".npy", ".arrow", INDEX_SUFFIX, RECALL_SUFFIX)
+_SUFFIXES = (".npy", ".arrow", INDEX_SUFFIX, RECALL_SUFFIX, ".faiss")
+"""Suffixes of the files of a table; format 2 had its vectors in `NAME.faiss`."""
 
 DIGESTED_BYTES = 2**30
 """Size of the largest file whose digest is checked whenever an index is opened, which takes about a second;
