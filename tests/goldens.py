@@ -191,7 +191,8 @@ def _remote(folder: Path) -> Iterator[tuple[str, str]]:
             [sys.executable, "-c", code, str(model)], capture_output=True, text=True, check=False, cwd=folder,
             env=os.environ | {"HF_MODULES_CACHE": str(cache)},
         )  # fmt: skip
-        yield f"remote {method}", done.stdout.strip() or done.stderr[-300:]
+        # The question about remote code, which names the folder, stands before it.
+        yield f"remote {method}", done.stdout.split()[-1] if done.returncode == 0 else done.stderr[-300:]
     shutil.rmtree(cache, ignore_errors=True)
 
 

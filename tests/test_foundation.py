@@ -75,6 +75,7 @@ def test_lookalike_letters_are_near() -> None:
     assert nearest_name("Ｏbject", names) == "object"  # with a full-width letter
     assert nearest_name("zzz", names) is None
     assert "Did you mean" not in str(UnknownNameError("row", "", names))
+    assert str(UnknownNameError("row", 3, ["a"])) == "unknown row 3. Accepted: a."
     label = "PPMI (Lee and Goldwasser, 2019)"
     assert f"Did you mean {label!r}?" in str(UnknownNameError("row", "ppmi", [*names, label]))
 

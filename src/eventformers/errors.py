@@ -121,17 +121,18 @@ class UnknownNameError(EventformersError):
 
     Args:
         kind: the kind of name, such as "task" or "metric".
+        name: what was found, a text or not.
         others: how to get further names.
     """
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], others: str = "") -> None:
-        accepted = sorted(known)
-        typed = _plain_name(name[:SHOWN_CHARACTERS])
+    def __init__(self, kind: str, name: object, known: Iterable[str], others: str = "") -> None:
+        accepted, text = sorted(known), str(name)
+        typed = _plain_name(text[:SHOWN_CHARACTERS])
         begun = (one for one in accepted if typed and _plain_name(one).startswith(typed))
-        nearest = nearest_name(name, accepted) or next(begun, None)
+        nearest = nearest_name(text, accepted) or next(begun, None)
         hint = f" Did you mean {nearest!r}?" if nearest else ""
         told = ", ".join(accepted) or "none"
         if len(accepted) > _SHOWN_NAMES:
-            few = difflib.get_close_matches(name, accepted, n=8, cutoff=0.0)
+            few = difflib.get_close_matches(text, accepted, n=8, cutoff=0.0)
             told = f"{len(accepted)} names, among them {', '.join(sorted(few))}"
         super().__init__(f"unknown {kind} {shown(name)}.{hint} Accepted: {told}{others}.")
