@@ -10,12 +10,12 @@ import time
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
-from xml.etree.ElementTree import fromstring
 
 import numpy as np
 import pytest
 import torch
 from benchmark_scripts import load_benchmark
+from defusedxml.ElementTree import fromstring
 
 from eventformers.datasets_scripts.building import build_dataset, build_reports
 from eventformers.methods import built_in_methods, load_method
@@ -115,7 +115,7 @@ def test_records_failures_and_what_is_left_out(
 def test_counts_tests_and_stops_them(
     gpu_benchmark: ModuleType, tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    suite = fromstring('<testsuite tests="9" failures="1" errors="1" skipped="2" time="3.25"/>')  # noqa: S314
+    suite = fromstring('<testsuite tests="9" failures="1" errors="1" skipped="2" time="3.25"/>')
     counted = gpu_benchmark.counts(suite)
     assert counted == {"passed": 5, "failed": 2, "skipped": 2, "seconds": 3.2}
 

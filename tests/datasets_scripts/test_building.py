@@ -391,22 +391,8 @@ def test_every_builder_has_a_task_category() -> None:
     assert all(builder.TASK_CATEGORIES for builder in BUILDERS.values())
 
 
-HARD_ROW = "army | attack | city | troops | storm | town | army | attack | idea | city | love | troops\n"
-RATED_ROW = "army | attack | city | troops | storm | town | 6.5\n"
-
-
-@pytest.fixture
-def raw_types(tmp_path: Path) -> Path:
-    """Raw files of two tasks."""
-    folder = tmp_path / "raw"
-    folder.mkdir()
-    (folder / "hard.txt").write_text(HARD_ROW, encoding="utf-8")
-    (folder / "transitive.txt").write_text(RATED_ROW, encoding="utf-8")
-    return folder
-
-
-def test_a_built_dataset_names_the_tasks_that_score_it(raw_types, tmp_path):
-    folder = eventformers.build_dataset("event_similarity", data_dir=raw_types, output=tmp_path / "built")
+def test_a_built_dataset_names_the_tasks_that_score_it(raw, tmp_path):
+    folder = eventformers.build_dataset("event_similarity", data_dir=raw, output=tmp_path / "built")
     content = yaml.safe_load((folder / "eval.yaml").read_text(encoding="utf-8"))
     builder = BUILDERS["event_similarity"]
     assert content == {
@@ -423,9 +409,9 @@ def test_a_built_dataset_names_the_tasks_that_score_it(raw_types, tmp_path):
         assert task["split"] in build_reports(folder)[task["config"]]["splits"]
 
 
-def test_a_config_that_is_built_later_adds_its_tasks(raw_types, tmp_path):
+def test_a_config_that_is_built_later_adds_its_tasks(raw, tmp_path):
     for config in ("transitive", "hard"):
-        folder = eventformers.build_dataset("event_similarity", config, raw_types, tmp_path / "built")
+        folder = eventformers.build_dataset("event_similarity", config, raw, tmp_path / "built")
     content = yaml.safe_load((folder / "eval.yaml").read_text(encoding="utf-8"))
     assert [task["config"] for task in content["tasks"]] == ["hard", "transitive"]
 

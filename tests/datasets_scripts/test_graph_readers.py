@@ -527,7 +527,7 @@ def test_the_words_of_relations_decide_the_cache() -> None:
 
 
 def test_the_counts_of_the_papers_table(shared_data: Path) -> None:
-    """Without the test split, which is kept aside, so that the paper has a little more."""
+    """The files have no test split, so the counts are a little below the published ones."""
     report = built_report(shared_data / "ckg", "conceptnet_inductive_pairs", builder="commonsense_graphs")
     statistics = report["statistics"]
     assert statistics["train"]["average_words"] == 3.92
