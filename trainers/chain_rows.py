@@ -22,8 +22,8 @@ from eventformers.datasets_scripts.fingerprints import dataset_fingerprint
 from eventformers.datasets_scripts.known_pairs import Codes
 from eventformers.datasets_scripts.loading import built_report, load_built
 from eventformers.errors import EventformersError
+from eventformers.trainers.cached_arrays import Arrays, cached_arrays
 from eventformers.trainers.chain_corruption import LEAST_EVENTS
-from eventformers.trainers.data_reports import Arrays, cached_arrays
 from eventformers.trainers.method import indexed_stream
 
 _ROLES = EVENT_ORDERS["subject_predicate_object"]

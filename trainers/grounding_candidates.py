@@ -34,7 +34,7 @@ from eventformers.inference.grounding.retrieve_rerank import CANDIDATES, groundi
 from eventformers.inference.search.candidate_index import Candidates
 from eventformers.models.modeling_base import EventEncoderModel, EventPreTrainedModel
 from eventformers.models.processing_event_grounding import MentionText
-from eventformers.trainers.data_reports import array_digest, cached_arrays, model_digest
+from eventformers.trainers.cached_arrays import array_digest, cached_arrays, model_digest
 from eventformers.trainers.grounding_data import LinkingPairs
 from eventformers.trainers.method import Calibration
 

@@ -35,13 +35,8 @@ from eventformers.models.modeling_mico import MicoForPreTraining
 from eventformers.models.processing_events import EventProcessor
 from eventformers.models.text_prompts import prompt_of
 from eventformers.strict import Count, Number, TextLength
-from eventformers.trainers.data_reports import (
-    file_report,
-    initial_vectors,
-    joint_report,
-    report_with,
-    with_counts,
-)
+from eventformers.trainers.cached_arrays import initial_vectors
+from eventformers.trainers.data_reports import file_report, joint_report, report_with, with_counts
 from eventformers.trainers.method import (
     EventCollator,
     MethodTraining,

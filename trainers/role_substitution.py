@@ -26,7 +26,7 @@ from eventformers.models.pooling import mean_pool
 from eventformers.models.processing_events import EventProcessor
 from eventformers.models.text_prompts import longest_input
 from eventformers.strict import Count, Number
-from eventformers.trainers.data_reports import array_digest, cached_arrays, encode_blocks, model_digest
+from eventformers.trainers.cached_arrays import array_digest, cached_arrays, encode_blocks, model_digest
 
 Role = Literal["subject", "predicate", "object"]
 ROLES: tuple[Role, ...] = ("subject", "predicate", "object")

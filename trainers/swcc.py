@@ -26,7 +26,7 @@ from eventformers.models.modeling_swcc import SwccForPreTraining, SwccModel
 from eventformers.models.processing_events import EventProcessor
 from eventformers.models.text_prompts import longest_input, prompt_of, prompt_tokens
 from eventformers.strict import Count, Number, TextLength
-from eventformers.trainers.data_reports import initial_vectors
+from eventformers.trainers.cached_arrays import initial_vectors
 from eventformers.trainers.method import (
     EventCollator,
     IndexedRows,

@@ -20,6 +20,7 @@ from eventformers.datasets_scripts.loading import load_built
 from eventformers.errors import EventformersError
 from eventformers.models.configuration_heterevent import HeterEventConfig
 from eventformers.trainers import chain_rows
+from eventformers.trainers.cached_arrays import Arrays
 from eventformers.trainers.chain_corruption import (
     Codes,
     CorruptionSettings,
@@ -37,7 +38,6 @@ from eventformers.trainers.chain_rows import (
     times_of_rows,
     with_windows,
 )
-from eventformers.trainers.data_reports import Arrays
 from eventformers.trainers.heterevent import HeterEventCollator
 
 SUBJECTS = ("police", "bank", "storm", "judge")

@@ -21,7 +21,7 @@ import eventformers
 from eventformers.datasets_scripts.base import SAMPLES
 from eventformers.errors import DataFormatError, EventformersError
 from eventformers.models.modeling_mico import MicoModel
-from eventformers.trainers import data_reports
+from eventformers.trainers import cached_arrays
 from eventformers.trainers.mico import (
     SENTENCES,
     DistillationTexts,
@@ -337,14 +337,14 @@ def test_vectors_are_those_of_the_encoder(
     expected = eventformers.encode(tmp_path / "model", list(LINES))
     np.testing.assert_allclose(read.vectors, expected, atol=1e-5)
     for size, longest in ((2, 32), (256, 5)):
-        monkeypatch.setattr(data_reports, "_BLOCK", size)
+        monkeypatch.setattr(cached_arrays, "_BLOCK", size)
         again = _read(tiny_encoder, str(file), longest, **fields)
         assert np.allclose(again.vectors, expected, atol=1e-5) == (longest == 32)
 
 
 def test_encoded_once(tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = _read(tiny_encoder, None)
-    monkeypatch.setattr(data_reports, "encode_blocks", lambda *_: pytest.fail("encoded again"))
+    monkeypatch.setattr(cached_arrays, "encode_blocks", lambda *_: pytest.fail("encoded again"))
     np.testing.assert_array_equal(_read(tiny_encoder, None).vectors, first.vectors)
 
 

@@ -23,7 +23,8 @@ from eventformers.model_cards import TrainedOn
 from eventformers.trainers.adapters import add_adapters
 from eventformers.trainers.arguments import EventTrainingArguments
 from eventformers.trainers.base import EventTrainer
-from eventformers.trainers.data_reports import cached_arrays, joint_report
+from eventformers.trainers.cached_arrays import cached_arrays
+from eventformers.trainers.data_reports import joint_report
 from eventformers.trainers.run import resolve_recipe
 from eventformers.trainers.stage_training import StageOptions, check_publishable, check_settings
 from eventformers.trainers.stages import Stage
